@@ -9,30 +9,27 @@ import (
 	"github.com/electd/elect/driver"
 )
 
-// The defaults that the fields of [Config] document.
+// The defaults of the fields of [Config].
 const (
 	defaultReleaseTimeout = 5 * time.Second
 	defaultStandAside     = time.Second
 	defaultMinBackoff     = 100 * time.Millisecond
 	defaultMaxBackoff     = 5 * time.Second
 
-	// defaultDrainShare of the lease is kept for the work to stop in. A fifth
-	// leaves a holder that renews every quarter of its lease two attempts that
-	// fail before its work is told.
+	// defaultDrainShare is the part of the lease that is kept for the work to stop. A fifth leaves a holder that renews
+	// every quarter of its lease two failed attempts before its work is told.
 	defaultDrainShare = 5
 )
 
 // Config configures an [Election]. The zero value is valid: each field says
 // what its zero means. It is copied; later changes have no effect.
 type Config struct {
-	// ID names this participant to the others and must differ between them.
-	// Empty means [DefaultID]. It is used by [Openers.Open] only: with [New]
-	// the elector has its id already.
+	// ID names this participant to the others and must differ between them. Empty means [DefaultID]. Only [Openers.Open]
+	// uses it: with [New] the elector already has its id.
 	ID string
 
-	// Metadata is shown to everybody beside the leader's id: an address, a
-	// version. At most 4 KiB over all keys and values. [Term.SetMetadata]
-	// changes it for one term.
+	// Metadata is shown to all observers beside the leader's id: an address, a version. At most 4 KiB over all keys and
+	// values. [Term.SetMetadata] changes it for one term.
 	Metadata map[string]string
 
 	// NonExclusive lets the work start as soon as this participant is elected,
@@ -41,67 +38,58 @@ type Config struct {
 	// is one setting for a whole election, the same at every candidate.
 	NonExclusive bool
 
-	// Priority says who is to win among candidates that wait: the greatest, and
-	// among equals any. It is 1 to [MaxPriority], 0 for [DefaultPriority], or
-	// [NeverLead] for a participant that never leads; its Campaign waits until
-	// its context ends. It is a preference and no veto. Whether a leader gives
-	// way to a greater one that arrives is the back end's business. One that
-	// knows no priorities refuses any but 0 by ErrUnsupported.
+	// Priority decides among waiting candidates: the greatest wins, and any of equal ones. It is 1 to [MaxPriority], 0
+	// for [DefaultPriority], or [NeverLead] for a participant that never leads; its Campaign waits until its context
+	// ends. It is a preference and no veto. The back end decides whether a leader hands over to a candidate of greater
+	// priority that arrives later. A back end without priorities refuses any but 0 with ErrUnsupported.
 	Priority int
 
-	// Drain is how long before the end of the lease the work's context ends, so
-	// that the work has this long to return. 0 means a fifth of the lease; it
-	// must be below the lease. It has no meaning where nothing runs out, nor
-	// with NonExclusive.
+	// Drain is how long before the end of the lease the work's context ends, so that the work has this long to return. 0
+	// means a fifth of the lease; it must be below the lease. It has no effect if the back end has no lease, or with
+	// NonExclusive.
 	Drain time.Duration
 
-	// Require names the abilities without which this program must not start. A
-	// back end that lacks one is refused by Open and New with ErrUnsupported.
+	// Require names the abilities without which this program must not start. Open and New refuse a back end that lacks
+	// one with ErrUnsupported.
 	Require []Ability
 
-	// ReleaseTimeout bounds the release after the work was joined; what cannot
-	// be released in time lapses by itself. 0 means 5 s.
+	// ReleaseTimeout bounds the release after the work was joined. What cannot be released in time lapses by itself. 0
+	// means 5 s.
 	ReleaseTimeout time.Duration
 
-	// StandAside is how long a leader that resigned waits for somebody else to
-	// take over before it stands again. 0 means 1 s.
+	// StandAside is how long a leader that resigned waits for another candidate to take over before it stands again. 0
+	// means 1 s.
 	StandAside time.Duration
 
-	// MinBackoff and MaxBackoff bound the pause after a campaign that failed by
-	// passing trouble. The pause doubles from one failure to the next and is
-	// drawn from its upper half. 0 means 100 ms and 5 s, or the other bound
-	// where that is beyond.
+	// MinBackoff and MaxBackoff bound the pause after a campaign that failed by a temporary error. The pause doubles
+	// from one failure to the next and is drawn from its upper half. 0 means 100 ms and 5 s, or the other bound if the
+	// default is beyond it.
 	MinBackoff, MaxBackoff time.Duration
 
-	// Guardian keeps this process while it leads; [supervise.Guard] returns one.
-	// Nil means nobody.
+	// Guardian guards this process while it leads; [supervise.Guard] returns one. Nil means none.
 	//
 	// [supervise.Guard]: https://pkg.go.dev/github.com/electd/elect/agent/supervise#Guard
 	Guardian Guardian
 
-	// Logger receives what Lead has to say. Nil is silence.
+	// Logger receives the log lines of Lead. Nil is silence.
 	Logger *slog.Logger
 
-	// OnEvent is called for each event of [Election.Lead] and
-	// [Election.Campaign], in order, by one goroutine at a time. It must return
-	// quickly, and must not call methods of the Election or its terms. Nil
-	// means nobody.
+	// OnEvent is called for each event of [Election.Lead] and [Election.Campaign], in order, by one goroutine at a time.
+	// It must return quickly, and must not call methods of the Election or its terms. Nil means none.
 	OnEvent func(Event)
 }
 
-// Guardian outlives the work of a leader: it ends the work before the lease does, and
-// knows when nothing of it is left. Its methods may be called by any number of goroutines.
+// Guardian outlives the work of a leader. It ends the work before the lease does, and knows when all of it is dead.
+// Its methods may be called by any number of goroutines.
 type Guardian interface {
-	// Lead hands over each mandate before its term begins. The lease of the mandate
-	// lasts until the work was joined; that of the term ends a drain earlier. done is
-	// called once, when the work was joined and before the mandate is released. An
-	// error is one of the campaign: no work begins.
+	// Lead passes each mandate to the guardian before its term begins. The lease of the mandate lasts until the work was
+	// joined; that of the term ends a drain earlier. done is called once, when the work was joined and before the
+	// mandate is released. An error is one of the campaign: no work begins.
 	Lead(m driver.Guarded) (done func(), err error)
 
-	// InTime is asked when the lease has ended and the work has not returned, by a
-	// goroutine of the term's. It reports whether all that the work does was over
-	// before the lease ended; then that is no overrun. It may wait until it knows,
-	// but not after the work has returned.
+	// InTime is called if the lease has ended and the work has not returned, by a goroutine of the term. It reports
+	// whether all that the work does was over before the lease ended, in which case this is no overrun. It may wait
+	// until it knows, but not after the work has returned.
 	InTime() bool
 }
 
@@ -153,7 +141,7 @@ func (c *Config) complete(l Limits) error {
 	return nil
 }
 
-// shortest is the lesser of a bound and a default, where the bound was given.
+// shortest is the lesser of a bound and a default, or the default without a bound.
 func shortest(bound, standard time.Duration) time.Duration {
 	if bound > 0 {
 		return min(bound, standard)

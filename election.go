@@ -26,9 +26,8 @@ type Election struct {
 	eventMu sync.Mutex // serializes cfg.OnEvent
 }
 
-// New makes an Election of a back end's participant, which it owns from then
-// on: [Election.Close] closes it. The elector has its id already, so Config.ID
-// must be empty. When New returns an error the elector is still the caller's.
+// New makes an Election of a back end's participant, and owns the elector: [Election.Close] closes it. The elector
+// already has its id, so Config.ID must be empty. If New returns an error the caller still owns the elector.
 func New(elector driver.Elector, cfg Config) (*Election, error) {
 	if cfg.ID != "" {
 		return nil, fmt.Errorf("elect.Config.ID is %q, and the elector was made with its id; want it empty with New", cfg.ID)
@@ -44,13 +43,11 @@ func New(elector driver.Elector, cfg Config) (*Election, error) {
 // Limits describes the back end as it is configured.
 func (e *Election) Limits() Limits { return e.limits }
 
-// Campaign waits until this participant is elected and returns its term. It is
-// for programs that drive by themselves; most want [Election.Lead]. The caller
-// must stop its work when the term's context ends, and call [Term.Release] after
-// that, a lost term included: until then another Campaign returns [ErrBusy].
+// Campaign waits until this participant is elected and returns its term. It is for programs with a loop of their own;
+// most want [Election.Lead]. The caller must stop its work when the term's context ends, and call [Term.Release]
+// after that, even for a lost term: until then another Campaign returns [ErrBusy].
 //
-// When ctx ends first it returns its cause. Passing trouble is returned, not
-// retried.
+// If ctx ends first Campaign returns its cause. It returns temporary errors and does not retry.
 func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 	if err := e.claim(); err != nil {
 		return nil, err
@@ -106,9 +103,8 @@ func (e *Election) campaign(ctx context.Context, led bool) (*Term, error) {
 	return e.begin(ctx, m, done, led), nil
 }
 
-// sound returns why a victory is none: a lease that has run out, or has so
-// little left that the work would be stopped before it began, is passing
-// trouble of the campaign and starts no work.
+// sound returns why a victory is of no use. A lease that has run out, or has so little left that the work would be
+// stopped before it began, is a temporary error of the campaign and starts no work.
 func (e *Election) sound(m driver.Mandate) error {
 	if !m.Token().Valid() {
 		return driver.Permanent(fmt.Errorf("the back end gave %d as a token; want one from 1 to %d", uint64(m.Token()), uint64(fence.MaxToken)))
@@ -122,17 +118,16 @@ func (e *Election) sound(m driver.Mandate) error {
 	return nil
 }
 
-// release gives a mandate up, within its own time limit: the context that ended
-// the work must not keep leadership from being handed on.
+// release releases a mandate, within its own time limit: the context that ended the work must not prevent the
+// release.
 func (e *Election) release(m driver.Mandate) error {
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.ReleaseTimeout)
 	defer cancel()
 	return m.Release(ctx)
 }
 
-// Leader returns who leads now, as far as the back end can prove it, and
-// [ErrNoLeader] when nobody does. Where the store cannot be asked it returns
-// who was last known together with the cause.
+// Leader returns the present leader, as far as the back end can prove it, and [ErrNoLeader] if there is none. If the
+// store does not answer it returns the last known leader together with the cause.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	for s, err := range e.elector.Watch(ctx) {
 		if err != nil {
@@ -193,10 +188,9 @@ func (e *Election) Transfer(ctx context.Context, token Token, to string) error {
 	return a.Transfer(ctx, token, to)
 }
 
-// Close ends a waiting campaign with [ErrClosed], the context of a term with
-// [ReasonShutdown], and every Watch. It does not wait for the work, which is
-// an overrun if it runs on: end the context of [Election.Lead] and wait for it
-// to return first.
+// Close ends a waiting campaign with [ErrClosed], the context of a term with [ReasonShutdown], and every Watch. It
+// does not wait for the work, which becomes an overrun if it continues: first end the context of [Election.Lead] and
+// wait for Lead to return.
 func (e *Election) Close() error { return e.elector.Close() }
 
 func (e *Election) emit(kind EventKind, token Token, err error) {

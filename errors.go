@@ -7,34 +7,32 @@ import (
 	"github.com/electd/elect/driver"
 )
 
-// One sentinel for each decision that a caller makes. Compare with errors.Is.
+// There is one sentinel for each decision of a caller. Compare with errors.Is.
 var (
-	// ErrNotLeader: this term does not lead, or does not lead any more. Every
-	// [LostError] matches it.
+	// ErrNotLeader means that this term does not lead, or no longer leads. Every [LostError] matches it.
 	ErrNotLeader = errors.New("not the leader")
-	// ErrLost: leadership was had and has ended. Every [LostError] matches it.
+	// ErrLost means that leadership has ended. Every [LostError] matches it.
 	ErrLost = errors.New("leadership lost")
-	// ErrNotExclusive: elected, and not yet proven exclusive.
+	// ErrNotExclusive means that the candidate is elected and not yet proven exclusive.
 	ErrNotExclusive = driver.ErrNotExclusive
-	// ErrNoLeader: nobody is known to lead.
+	// ErrNoLeader means that no leader is known.
 	ErrNoLeader = driver.ErrNoLeader
-	// ErrSuperseded: somebody else leads than the one that was meant.
+	// ErrSuperseded means that another candidate leads.
 	ErrSuperseded = driver.ErrSuperseded
-	// ErrIneligible: the candidate that was named cannot take over.
+	// ErrIneligible means that the named candidate cannot take over.
 	ErrIneligible = driver.ErrIneligible
-	// ErrUnsupported: this back end cannot do that.
+	// ErrUnsupported means that this back end lacks the ability.
 	ErrUnsupported = driver.ErrUnsupported
-	// ErrUnknownOutcome: a write may or may not have landed.
+	// ErrUnknownOutcome means that a write may or may not have been applied.
 	ErrUnknownOutcome = driver.ErrUnknownOutcome
-	// ErrBusy: this Election campaigns or leads already.
+	// ErrBusy means that this Election already campaigns or leads.
 	ErrBusy = errors.New("this election already campaigns or leads; one at a time")
-	// ErrClosed: the Election was closed.
+	// ErrClosed means that the Election was closed.
 	ErrClosed = driver.ErrClosed
 )
 
-// IsPermanent reports whether an error of [Openers.Open] or [Election.Campaign]
-// says that trying again is of no use. [Election.Lead] returns such errors and
-// retries others by itself.
+// IsPermanent reports whether an error of [Openers.Open] or [Election.Campaign] is permanent: another attempt will
+// fail too. [Election.Lead] returns such errors and retries after others.
 func IsPermanent(err error) bool { return driver.IsPermanent(err) }
 
 // Reason says why leadership ended.
@@ -43,18 +41,17 @@ type Reason string
 // The reasons.
 const (
 	ReasonExpired          Reason = "expired"           // the proof ran out before it could be renewed
-	ReasonSuperseded       Reason = "superseded"        // somebody else was elected, or the lock was replaced
-	ReasonResigned         Reason = "resigned"          // given up, by the holder or at an operator's word
+	ReasonSuperseded       Reason = "superseded"        // another candidate was elected, or the lock was replaced
+	ReasonResigned         Reason = "resigned"          // given up, by the holder or at an operator's request
 	ReasonStoreUnreachable Reason = "store-unreachable" // the store, or a majority, could not be reached
 	ReasonUnhealthy        Reason = "unhealthy"         // this participant's own health check failed
 	ReasonShutdown         Reason = "shutdown"          // the caller's context ended, or the Election was closed
 )
 
-// LostError is the end of a term. It is the cause of the work's context, and
-// what [Term.Check] returns from then on.
+// LostError is the end of a term. It is the cause of the work's context, and the result of [Term.Check] from then on.
 type LostError struct {
 	Reason Reason
-	Token  Token // of the term that ended
+	Token  Token // of the ended term
 	Err    error // the plain cause; may be nil
 }
 
@@ -72,8 +69,8 @@ func (e *LostError) Is(target error) bool { return target == ErrLost || target =
 // Unwrap returns the plain cause.
 func (e *LostError) Unwrap() error { return e.Err }
 
-// lost sorts a driver's plain cause into the reason that a caller acts on. An
-// unknown cause counts as the store's, since nothing was proven against us.
+// lost classifies a driver's plain cause as a reason for the caller. An unknown cause counts as unreachable, because
+// nothing was proven against this participant.
 func lost(token Token, cause error) *LostError {
 	reason := ReasonStoreUnreachable
 	switch {
@@ -85,7 +82,7 @@ func lost(token Token, cause error) *LostError {
 		reason = ReasonUnhealthy
 	case errors.Is(cause, driver.ErrClosed):
 		reason = ReasonShutdown
-	case errors.Is(cause, driver.ErrUnreachable): // also if it expired for that
+	case errors.Is(cause, driver.ErrUnreachable): // even if the lease expired for that reason
 	case errors.Is(cause, driver.ErrExpired):
 		reason = ReasonExpired
 	}

@@ -5,14 +5,14 @@ import "time"
 // EventKind says what happened to a participant.
 type EventKind string
 
-// The kinds of [Event], in the order in which one term meets them.
+// The kinds of [Event], in their order within a term.
 const (
 	EventCampaigning EventKind = "campaigning" // it stands as a candidate
 	EventFailed      EventKind = "failed"      // a campaign failed; Err says why
 	EventElected     EventKind = "elected"     // a term began
 	EventEnded       EventKind = "ended"       // the work's context ended; Err is a *LostError
 	EventOverrun     EventKind = "overrun"     // the lease ended and the work had not returned, nor ended (see Guardian.InTime); never with Config.NonExclusive
-	EventReleased    EventKind = "released"    // the work was joined, and leadership given up or known to be gone
+	EventReleased    EventKind = "released"    // the work was joined, and leadership released or known to be lost
 )
 
 // Event is one step in a participant's life: see [Config.OnEvent].

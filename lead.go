@@ -9,25 +9,21 @@ import (
 	"github.com/electd/elect/driver"
 )
 
-// Lead campaigns, runs work while it leads, and campaigns again after a loss,
-// until ctx ends or the work returns by itself. It is a loop because every
-// elector that gives up after one loss has left somebody's healthy-looking
-// standby out of the race for good.
+// Lead campaigns, runs work while it leads, and campaigns again after a loss, until ctx ends or the work returns by
+// itself. It is a loop because an elector that gives up after one loss leaves a seemingly healthy standby that never
+// leads again.
 //
-// The work gets a context that ends when leadership can no longer be proven,
-// with a [*LostError] as its cause, and must return then; Lead joins it before
-// it releases. The context carries the values of ctx. The work runs in the
-// goroutine that called Lead, never twice at a time, and a panic in it
-// releases leadership on its way up.
+// The work gets a context that ends when leadership can no longer be proven, with a [*LostError] as its cause. The
+// work must return then; Lead joins it before it releases. The context carries the values of ctx. The work runs in
+// the goroutine that called Lead, never twice at a time. If it panics Lead releases leadership and the panic
+// continues.
 //
 //   - The work returns while it leads: Lead releases and returns its error.
-//   - It returns after its context ended by a loss or a resignation: its error
-//     is logged, and Lead campaigns again.
+//   - The work returns after its context ended by a loss or a resignation: Lead logs its error and campaigns again.
 //   - ctx ends: Lead stops the work, joins it, releases, and returns the cause
 //     of ctx.
-//   - The back end is in passing trouble: Lead backs off, logs, and goes on.
-//   - It is wrong for good (configuration, credentials, a closed Election):
-//     Lead returns the error.
+//   - The back end has a temporary error: Lead logs it, backs off, and goes on.
+//   - The error is permanent (configuration, credentials, a closed Election): Lead returns it.
 func (e *Election) Lead(ctx context.Context, work func(ctx context.Context, term *Term) error) error {
 	if err := e.claim(); err != nil {
 		return err
@@ -76,7 +72,7 @@ func (e *Election) serve(ctx context.Context, t *Term, work func(context.Context
 		t.end(&LostError{Reason: ReasonShutdown, Token: t.Token(), Err: context.Cause(ctx)})
 	}
 	defer context.AfterFunc(ctx, shutdown)()
-	defer func() { // also when the work panics or exits its goroutine
+	defer func() { // even if the work panics or exits its goroutine
 		if ctx.Err() != nil {
 			shutdown() // the work may have seen the end of ctx before AfterFunc did
 		}
@@ -91,19 +87,19 @@ func (e *Election) serve(ctx context.Context, t *Term, work func(context.Context
 		}
 	}()
 	if ctx.Err() != nil || t.ctx.Err() != nil {
-		return nil, nil // won in the instant of an end: the work is not started
+		return nil, nil // won at the instant of the end: the work does not start
 	}
 	return nil, work(t.ctx, t)
 }
 
-// standAside waits until somebody else leads, or Config.StandAside has passed:
-// a leader that resigned and stood again at once would often win again.
+// standAside waits until another candidate leads, or Config.StandAside has passed: a leader that resigned and stood
+// again at once would often win again.
 func (e *Election) standAside(ctx context.Context, own Token) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.StandAside)
 	defer cancel()
 	for s, err := range e.elector.Watch(ctx) {
 		if err != nil {
-			<-ctx.Done() // nobody can be seen: wait it out
+			<-ctx.Done() // the election cannot be observed: wait the whole time
 			return
 		}
 		if s.Leader != nil && !s.Stale && s.Leader.Token > own {
@@ -112,7 +108,7 @@ func (e *Election) standAside(ctx context.Context, own Token) {
 	} // it ends with ctx, or because the elector was closed
 }
 
-// sleep reports false if ctx ended first.
+// sleep returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

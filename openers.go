@@ -15,17 +15,16 @@ import (
 	"github.com/electd/elect/internal/redact"
 )
 
-// Openers maps the scheme of a URL to the back end that opens it. A program
-// builds one in main from the back ends that it wants and passes it on; there
-// is no registry. It is not changed by its methods and may be shared.
+// Openers maps the scheme of a URL to the back end that opens it. A program builds one in main from the back ends
+// that it wants and passes it on; there is no registry. Its methods do not change it, so it may be shared.
 type Openers map[string]driver.Opener
 
-// Open opens the election called name at the place that rawURL says. The ctx
-// bounds the opening only; close the Election when done with it.
+// Open opens the election called name at the place that rawURL names. The ctx bounds the opening only; close the
+// Election when done with it.
 //
-// The error names what was wrong and what would be right: an unknown scheme, a
-// name that no back end could hold ([driver.CheckName]), a part or parameter
-// that the back end does not know, or a [Config] that it cannot satisfy.
+// The error says what was wrong and what would be right: an unknown scheme, a name that is not valid in every back
+// end ([driver.CheckName]), a part or parameter that the back end does not know, or a [Config] that it cannot
+// satisfy.
 func (o Openers) Open(ctx context.Context, rawURL, name string, cfg Config) (*Election, error) {
 	u, err := ParseURL(rawURL)
 	if err != nil {
@@ -73,9 +72,8 @@ func (o Openers) example() string {
 	return o.schemes()[0] + ":…"
 }
 
-// DefaultID returns host and process id, "web-3:4711": the id of a participant
-// that was given none. It is unique among the running processes of hosts whose
-// names differ.
+// DefaultID returns host and process id, such as "web-3:4711": the id of a participant without a configured one. It
+// is unique among the running processes of hosts with different names.
 func DefaultID() string {
 	host, err := os.Hostname()
 	if err != nil || driver.CheckID(host) != nil || len(host) > 100 {
@@ -84,8 +82,8 @@ func DefaultID() string {
 	return host + ":" + strconv.Itoa(os.Getpid())
 }
 
-// unparsed is the error for a URL that does not parse. One that may hold a
-// password is not repeated, nor what the parser says, which quotes it.
+// unparsed is the error for a URL that does not parse. It does not repeat a URL that may hold a password, nor the
+// parser's text, which quotes the URL.
 func (o Openers) unparsed(raw string, err error) error {
 	if strings.ContainsAny(raw, "@?") {
 		return fmt.Errorf("the election URL does not parse; want one such as %s, with special characters in user and password written as %%XX", o.example())

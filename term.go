@@ -13,8 +13,8 @@ import (
 	"github.com/electd/elect/internal/clock"
 )
 
-// Term is one leadership as its holder has it. It ends once and never revives.
-// Its methods may be called by any number of goroutines.
+// Term is one leadership as its holder sees it. It ends once and never revives. Its methods may be called by any
+// number of goroutines.
 type Term struct {
 	election *Election
 	mandate  driver.Mandate
@@ -25,17 +25,17 @@ type Term struct {
 	sequence atomic.Uint64
 
 	settled   chan struct{} // closed when the work was joined
-	announced chan struct{} // closed when watch has told all that it will
+	announced chan struct{} // closed when watch has sent its last event
 
 	mu       sync.Mutex
-	target   string // of a transfer that was asked for
+	target   string // of a requested transfer
 	released bool
 
-	setting chan struct{} // held by a SetMetadata that is under way
+	setting chan struct{} // held by the SetMetadata under way
 }
 
-// begin makes a Term of a fresh mandate and keeps watch over it. The term's
-// context has the values of ctx, and an end of its own.
+// begin makes a Term of a new mandate and watches it. The term's context has the values of ctx, and an end of its
+// own.
 func (e *Election) begin(ctx context.Context, m driver.Mandate, done func(), led bool) *Term {
 	t := &Term{
 		election: e, mandate: m, done: done, led: led,
@@ -47,18 +47,16 @@ func (e *Election) begin(ctx context.Context, m driver.Mandate, done func(), led
 	return t
 }
 
-// Context ends when leadership ends, or will end within Config.Drain. Its
-// context.Cause is a [*LostError]. It carries the values of the context that
-// the campaign was given.
+// Context ends when leadership ends, or will end within Config.Drain. Its context.Cause is a [*LostError]. It carries
+// the values of the campaign's context.
 func (t *Term) Context() context.Context { return t.ctx }
 
-// Token goes with every write to a guarded resource. It is strictly greater in
-// every later term of this election, for ever.
+// Token must accompany every write to a guarded resource. It is strictly greater in every later term of this
+// election, for ever.
 func (t *Term) Token() Token { return t.mandate.Token() }
 
-// Remaining is how long leadership is proven from now on without another
-// renewal, and 0 once the term has ended. It reports false where nothing runs
-// out, as with a lock that the kernel holds.
+// Remaining is how long leadership is proven from now on without another renewal, and 0 once the term has ended. It
+// reports false if the back end has no lease, as with a lock that the kernel holds.
 func (t *Term) Remaining() (time.Duration, bool) {
 	d, bounded := t.mandate.Remaining()
 	if t.ctx.Err() != nil {
@@ -67,11 +65,9 @@ func (t *Term) Remaining() (time.Duration, bool) {
 	return d, bounded
 }
 
-// Check returns nil while leadership is proven, by the clock, now. Call it
-// before a side effect that cannot be fenced, or to serve a read without asking
-// anybody. It does no network I/O. After the end it returns a [*LostError];
-// with Config.NonExclusive it returns [ErrNotExclusive] until the lease is
-// proven.
+// Check returns nil while leadership is proven, by the clock, now. Call it before a side effect that cannot be
+// fenced, or to serve a read without a request to another process. It does no network I/O. After the end it returns a
+// [*LostError]; with Config.NonExclusive it returns [ErrNotExclusive] until the lease is proven.
 func (t *Term) Check() error {
 	if t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
@@ -83,10 +79,9 @@ func (t *Term) Check() error {
 	return t.finish(err)
 }
 
-// Confirm proves leadership anew by a round trip, without trusting any clock:
-// it returns nil if this term led at some instant between call and return, and
-// a [*LostError] if it has ended. Any other error leaves the question open.
-// Back ends without the ability give [ErrUnsupported].
+// Confirm proves leadership anew by a round trip, without trusting any clock. It returns nil if this term led at some
+// instant between call and return, and a [*LostError] if it has ended. After any other error it is not known whether
+// it leads. Back ends without the ability return [ErrUnsupported].
 func (t *Term) Confirm(ctx context.Context) error {
 	c, ok := t.mandate.(driver.Confirmer)
 	if !ok {
@@ -102,12 +97,10 @@ func (t *Term) Confirm(ctx context.Context) error {
 	return err
 }
 
-// SetMetadata replaces what everybody is shown beside this leader, which is
-// [Config].Metadata at first, for the rest of the term. The next term begins with
-// Config.Metadata again. It returns nil when the back end has it; those who watch
-// the election see it soon after. A term that has ended returns a [*LostError], and
-// back ends without the ability give [ErrUnsupported]. After [ErrUnknownOutcome] it
-// may be called again.
+// SetMetadata replaces the metadata that observers see of this leader, which is [Config].Metadata at first, for the
+// rest of the term. The next term begins with Config.Metadata again. SetMetadata returns nil when the back end has
+// the new metadata; observers see it soon after. A term that has ended returns a [*LostError], and back ends without
+// the ability return [ErrUnsupported]. After [ErrUnknownOutcome] it may be called again.
 func (t *Term) SetMetadata(ctx context.Context, metadata map[string]string) error {
 	m, ok := t.mandate.(driver.MetadataSetter)
 	if !ok {
@@ -132,23 +125,20 @@ func (t *Term) SetMetadata(ctx context.Context, metadata map[string]string) erro
 	return err
 }
 
-// Next numbers a message of this leader: (token, 1), (token, 2), … It keeps no
-// promise about leadership; a receiver refuses a sequence that is not above the
-// last it has seen.
+// Next numbers a message of this leader: (token, 1), (token, 2), … It does not prove leadership; a receiver refuses a
+// sequence that is not above the last it has seen.
 func (t *Term) Next() Sequence {
 	return Sequence{Token: t.Token(), Position: t.sequence.Add(1)}
 }
 
-// Resign asks for the end of the term: its context ends with [ReasonResigned],
-// and nothing more. The work stops and returns, and only then is leadership
-// given up: by [Election.Lead], or after [Election.Campaign] by a call of
-// [Term.Release]. A term that has ended already is left as it is.
+// Resign asks for the end of the term: it ends the term's context with [ReasonResigned], and does nothing else. The
+// work stops and returns, and only then is leadership released: by [Election.Lead], or after [Election.Campaign] by a
+// call of [Term.Release]. It does nothing to a term that has ended.
 func (t *Term) Resign() { _ = t.finish(driver.ErrResigned) }
 
-// Transfer is [Term.Resign] in favour of the candidate with the id to. One that
-// is known not to be able to take over is refused with [ErrIneligible] and the
-// reason, and back ends without the ability give [ErrUnsupported]; the term then
-// goes on. If the candidate fails after that, another may lead.
+// Transfer is [Term.Resign] in favour of the candidate with the id to. It refuses a candidate that is known not to be
+// able to take over with [ErrIneligible] and the reason, and back ends without the ability return [ErrUnsupported];
+// the term then goes on. If the candidate fails after that, another may lead.
 func (t *Term) Transfer(to string) error {
 	m, ok := t.mandate.(driver.MandateTransferrer)
 	if !ok {
@@ -173,12 +163,10 @@ func (t *Term) Transfer(to string) error {
 	return nil
 }
 
-// Release gives leadership up, or hands it to the candidate that
-// [Term.Transfer] named. It is for terms of [Election.Campaign]: call it when
-// the work has been stopped and joined, lost terms included. It ends the term's
-// context, if that has not ended. When ctx ends first, leadership lapses by
-// itself, if the back end has a lease. A second call does nothing. A term of
-// [Election.Lead] is released by Lead; here it is refused with an error.
+// Release releases leadership, or hands it to the candidate that [Term.Transfer] named. It is for terms of
+// [Election.Campaign]: call it when the work has been stopped and joined, even for lost terms. It ends the term's
+// context, if that has not ended. If ctx ends first, leadership lapses by itself, if the back end has a lease. A
+// second call does nothing. Lead releases the terms of [Election.Lead]; for those Release returns an error.
 func (t *Term) Release(ctx context.Context) error {
 	if t.led {
 		return errors.New("a term of Lead is released by Lead, when its work has returned; to end it, call Resign or return from the work")
@@ -197,8 +185,8 @@ func (t *Term) finish(cause error) error {
 	return context.Cause(t.ctx)
 }
 
-// settle releases the mandate, once, after the work was joined and the term was
-// finished. It reports whether this call was the one.
+// settle releases the mandate, once, after the work was joined and the term was finished. It reports whether this
+// call released it.
 func (t *Term) settle(ctx context.Context) (first bool, err error) {
 	t.mu.Lock()
 	target, again := t.target, t.released
@@ -219,8 +207,7 @@ func (t *Term) settle(ctx context.Context) (first bool, err error) {
 	return true, err
 }
 
-// watch ends the term in time, and afterwards sees whether the work returned
-// before the lease did.
+// watch ends the term in time, and afterwards checks whether the work returned before the lease ended.
 func (t *Term) watch() {
 	cause := t.awaitEnd()
 	late := t.toldLate(cause)
@@ -237,13 +224,12 @@ func (t *Term) watch() {
 	close(t.announced)
 }
 
-// thawTime is what work may need to return in a process that has just begun to run
-// again, with all that it has missed, before that is called an error.
+// thawTime is how long work may take to return, without an error, in a process that has just begun to run again and
+// catches up.
 const thawTime = time.Second
 
-// toldLate reports whether the term ran out, or was seen to be another's, only when
-// its lease was over: this process did not run when the drain was due, and so the
-// work could not be told.
+// toldLate reports whether the term ran out, or was seen to be superseded, only when its lease was over: this process
+// did not run when the drain was due, so the work could not be told.
 func (t *Term) toldLate(cause error) bool {
 	loss, _ := errors.AsType[*LostError](cause)
 	left, bounded := t.mandate.Remaining()
@@ -260,8 +246,8 @@ func (t *Term) returns(d time.Duration) bool {
 	}
 }
 
-// awaitEnd returns the cause once the term has ended. The lease is looked at
-// anew each time its drain would begin: renewals push it out.
+// awaitEnd returns the cause once the term has ended. Renewals push the lease out, so it reads the lease again each
+// time the drain would begin.
 func (t *Term) awaitEnd() error {
 	m, cfg := t.mandate, &t.election.cfg
 	for {
@@ -269,7 +255,7 @@ func (t *Term) awaitEnd() error {
 		if left, bounded := m.Remaining(); bounded && !cfg.NonExclusive {
 			if left <= cfg.Drain {
 				if err := m.Check(); err != nil {
-					return t.finish(err) // it knows why
+					return t.finish(err) // the mandate's own reason
 				}
 				return t.finish(fmt.Errorf("%w: not renewed in time, %v before its end", driver.ErrExpired, left))
 			}
@@ -285,13 +271,12 @@ func (t *Term) awaitEnd() error {
 	}
 }
 
-// overruns waits until the work was joined or the proof of leadership has
-// ended, and reports true if the latter came first. A driver renews until it is
-// released, so the end of the lease is looked at anew each time it would come.
+// overruns waits until the work was joined or the proof of leadership has ended, and returns true if the latter came
+// first. A driver renews until it is released, so overruns reads the lease again each time it would end.
 func (t *Term) overruns() bool {
 	m := t.mandate
 	if t.election.cfg.NonExclusive {
-		return false // the work may overlap: only tokens keep it apart
+		return false // the work may overlap: only tokens order it
 	}
 	ended := m.Context().Done()
 	for {
@@ -313,8 +298,8 @@ func (t *Term) overruns() bool {
 	}
 }
 
-// takenAway reports whether a mandate that never runs out has gone all the same.
-// What was asked back is still held until it is released.
+// takenAway reports whether a mandate without a lease is lost. One that was asked back is still held until it is
+// released.
 func takenAway(m driver.Mandate) bool {
 	return m.Context().Err() != nil && !errors.Is(context.Cause(m.Context()), driver.ErrResigned)
 }

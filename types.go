@@ -5,23 +5,23 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// The types that a program meets, by the names it uses them under.
+// The types that programs use, under the names of this package.
 type (
 	// Token orders the leaders of one election. See [fence.Token].
 	Token = fence.Token
-	// Sequence orders a leader's messages across leaders. See [fence.Sequence].
+	// Sequence orders messages across leaders. See [fence.Sequence].
 	Sequence = fence.Sequence
-	// Leader is who leads, as far as the back end can prove it.
+	// Leader is the leader, as far as the back end can prove it.
 	Leader = driver.Leader
 	// State is one observation of an election.
 	State = driver.State
-	// Limits describes a back end as it is configured.
+	// Limits describes a back end as configured.
 	Limits = driver.Limits
-	// Ability names something that a back end can do beyond the contract.
+	// Ability names an optional ability of a back end.
 	Ability = driver.Ability
 )
 
-// The abilities that programs use; those of a keeper are in package driver.
+// The abilities that programs use; those for keepers are in package driver.
 const (
 	AbilityConfirm  = driver.AbilityConfirm  // Term.Confirm
 	AbilityTransfer = driver.AbilityTransfer // Term.Transfer, Election.Transfer
@@ -32,7 +32,7 @@ const (
 
 // Priorities, of [Config].Priority.
 const (
-	DefaultPriority = driver.DefaultPriority // that of 0
+	DefaultPriority = driver.DefaultPriority // the default, for 0
 	MaxPriority     = driver.MaxPriority     // the greatest
-	NeverLead       = driver.NeverLead       // of one that takes part and never leads
+	NeverLead       = driver.NeverLead       // for a participant that never leads
 )

@@ -6,13 +6,11 @@ import (
 	"sync"
 )
 
-// Watch yields the state of the election: first the current one, then each
-// change. Each range is a subscription of its own. A reader that is slow may
-// skip a state that was overtaken by a newer one, and never misses the last.
+// Watch yields the state of the election: first the current one, then each change. Each range is a subscription of
+// its own. A slow reader may skip a state that a newer one has replaced, and never misses the last.
 //
-// Trouble with the store is a State marked Stale. An error is yielded once,
-// last: the cause of ctx when that ends, [ErrClosed] after Close, or what is
-// wrong for good.
+// A temporary error of the store yields a State marked Stale. An error is yielded once, last: the cause of ctx when
+// that ends, [ErrClosed] after Close, or a permanent error.
 func (e *Election) Watch(ctx context.Context) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
 		inner, cancel := context.WithCancel(ctx)
@@ -50,10 +48,10 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[State, error] {
 	}
 }
 
-// mailbox holds the latest state that its reader has not taken. A state that
-// was put before the close is still taken.
+// mailbox holds the latest state that its reader has not taken. A state that was put before the close can still be
+// taken.
 type mailbox struct {
-	ready chan struct{} // holds one while there is something to take
+	ready chan struct{} // has an element while there is a state to take
 
 	mu    sync.Mutex
 	state State
@@ -80,7 +78,7 @@ func (m *mailbox) close(err error) {
 func (m *mailbox) signal() {
 	select {
 	case m.ready <- struct{}{}:
-	default: // the reader has yet to look, and will see what is there then
+	default: // the reader has not looked yet, and will find the newer state
 	}
 }
 

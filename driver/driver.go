@@ -1,12 +1,9 @@
-// Package driver is the narrow contract that a back end implements. Programs
-// use package elect; only those who write a back end, or need what one of them
-// alone can do, import this package.
+// Package driver is the narrow contract that a back end implements. Programs use package elect. Only back ends, and
+// programs that need an ability of one back end, import this package.
 //
-// A back end decides who leads and proves it. Everything around that is done
-// once, above it, by package elect: ending the work early enough, joining it,
-// releasing only then, campaigning again, backing off, fanning states out to
-// watchers, and sorting causes into the reasons a caller acts on. So a driver
-// returns plain causes, starts no work, and retries nothing that it cannot
+// A back end elects leaders and proves leadership. Package elect does the rest once, for all of them: it ends the
+// work early enough, joins it, releases only then, campaigns again, backs off, distributes states to watchers, and
+// classifies causes for the caller. So a driver returns plain causes, starts no work, and retries only what it can
 // retry safely by itself.
 //
 // Package driver/electtest is the conformance suite; a back end's test is one
@@ -26,19 +23,15 @@ import (
 
 // Elector is one participant in one election.
 //
-// Campaign is called by one goroutine at a time, and not again before the
-// Mandate of the last victory was released. The other methods may be called at
-// any time by any number of goroutines, also while a campaign waits.
+// Campaign is called by one goroutine at a time, and not again before the Mandate of the last victory was released.
+// The other methods may be called at any time by any number of goroutines, even while a campaign waits.
 type Elector interface {
-	// Campaign blocks until this participant is elected and, if c.Exclusive,
-	// its lease is proven. A lease that lapsed while Campaign waited is not a
-	// victory; neither is an answer whose outcome is unknown.
+	// Campaign blocks until this participant is elected and, if c.Exclusive, its lease is proven. A lease that lapsed
+	// while Campaign waited is not a victory, nor is an unknown outcome.
 	//
-	// When ctx ends first it returns context.Cause(ctx), and nothing of the
-	// candidacy is left behind that could still win. After Close it returns
-	// ErrClosed. An error marked by [Permanent] says that trying again is of no
-	// use; any other error is passing trouble, and the caller will back off and
-	// campaign again.
+	// If ctx ends first it returns context.Cause(ctx), and leaves nothing of the candidacy behind that could still win.
+	// After Close it returns ErrClosed. An error marked by [Permanent] means that another attempt will fail too. Any
+	// other error is temporary, and the caller will back off and campaign again.
 	Campaign(ctx context.Context, c Candidacy) (Mandate, error)
 
 	// Watch yields the state of the election: first the current one, at once,
@@ -49,8 +42,8 @@ type Elector interface {
 	// sequence; so does Close. Each call is a subscription of its own.
 	Watch(ctx context.Context) iter.Seq2[State, error]
 
-	// Limits describes what this back end promises as it is configured. It is
-	// constant over the life of the Elector and does no I/O.
+	// Limits describes what this back end promises as configured. It is constant over the life of the Elector and does
+	// no I/O.
 	Limits() Limits
 
 	// Close ends a waiting Campaign and every Watch, and frees what the
@@ -68,64 +61,56 @@ type Mandate interface {
 	// election, for ever. It is constant.
 	Token() fence.Token
 
-	// Context ends when leadership is lost or is asked back; its cause is the
-	// plain reason and matches one of [ErrExpired], [ErrSuperseded],
-	// [ErrResigned], [ErrUnreachable], [ErrUnhealthy] or [ErrClosed]. It is not
-	// derived from Campaign's context.
+	// Context ends when leadership is lost or asked back. Its cause is the plain reason and matches one of [ErrExpired],
+	// [ErrSuperseded], [ErrResigned], [ErrUnreachable], [ErrUnhealthy] or [ErrClosed]. It is not derived from Campaign's
+	// context.
 	Context() context.Context
 
-	// Remaining is how long leadership is proven from now on without another
-	// renewal, 0 when it is not. It reports false where nothing runs out, as
-	// with a lock that the kernel holds.
+	// Remaining is how long leadership is proven from now on without another renewal, 0 if it is not proven. It reports
+	// false if the back end has no lease, as with a lock that the kernel holds.
 	Remaining() (time.Duration, bool)
 
-	// Check returns nil while leadership is proven at this instant by this
-	// participant's own clock, evaluated anew at each call and never by a
-	// ticker alone; otherwise the plain reason. It does no network I/O.
+	// Check returns nil while leadership is proven at this instant by this participant's own clock, otherwise the plain
+	// reason. It is evaluated at each call and never by a ticker alone. It does no network I/O.
 	Check() error
 
-	// Release gives leadership up, after the work was joined. It is called
-	// exactly once for each mandate, lost ones included, and never touches a
-	// newer mandate of anybody. When ctx ends first, what is left lapses by
-	// itself.
+	// Release releases leadership, after the work was joined. It is called exactly once for each mandate, even for lost
+	// ones, and never affects a newer mandate of any participant. If ctx ends first, the rest lapses by itself.
 	Release(ctx context.Context) error
 }
 
-// Guarded is a mandate as a guardian of its work gets it: see elect.Guardian. It is
-// not the term of package elect, whose lease ends when the work is told to end.
+// Guarded is a mandate as a guardian of its work gets it: see elect.Guardian. It is not the term of package elect,
+// whose lease ends when the work is told to end.
 type Guarded struct {
 	Mandate
 
-	// Exclusive says that the work must be over when the lease ends. Other work is
-	// fenced by its token; it may begin before the lease is proven, and go on after it.
+	// Exclusive means that the work must be over when the lease ends. Other work is fenced by its token; it may begin
+	// before the lease is proven, and go on after it.
 	Exclusive bool
 }
 
-// Candidacy is what a participant brings to a campaign.
+// Candidacy is what a participant campaigns with.
 type Candidacy struct {
 	// Exclusive asks for a proven lease before Campaign returns. It is one
 	// setting for a whole election, the same at every candidate.
 	Exclusive bool
 
-	// Metadata is shown to everybody beside the leader's id, for example an
-	// address; see [CheckMetadata]. The driver keeps it; the caller must not
-	// change it afterwards.
+	// Metadata is shown to all observers beside the leader's id, for example an address; see [CheckMetadata]. The driver
+	// keeps it; the caller must not change it afterwards.
 	Metadata map[string]string
 
-	// Priority says who is to win among candidates that wait: the greatest, and
-	// among equals any. It is a preference and no veto: a candidate that does
-	// not come forward holds nobody up for long. It is 1 to [MaxPriority], 0 for
-	// [DefaultPriority], or [NeverLead]; see [CheckPriority]. Only back ends
-	// that list [AbilityPriority] heed it, and each says whether it also
-	// replaces a leader by a greater one.
+	// Priority decides among waiting candidates: the greatest wins, and any of equal ones. It is a preference and no
+	// veto: a candidate that does not come forward delays the others only briefly. It is 1 to [MaxPriority], 0 for
+	// [DefaultPriority], or [NeverLead]; see [CheckPriority]. Only back ends that list [AbilityPriority] use it, and
+	// each documents whether a greater one also replaces a leader.
 	Priority int
 }
 
 // Priorities, of [Candidacy].
 const (
-	DefaultPriority = 100  // that of 0
+	DefaultPriority = 100  // the default, for 0
 	MaxPriority     = 1000 // the greatest
-	NeverLead       = -1   // of one that takes part and never leads
+	NeverLead       = -1   // for a participant that never leads
 )
 
 // CheckPriority returns nil if p can be a candidate's priority.
@@ -136,65 +121,62 @@ func CheckPriority(p int) error {
 	return nil
 }
 
-// Leader is who leads, as far as a back end can prove it.
+// Leader is the leader, as far as a back end can prove it.
 type Leader struct {
 	ID       string            `json:"id"`
 	Token    fence.Token       `json:"token"`
 	Metadata map[string]string `json:"metadata,omitempty"` // for reading; it may be shared
 
-	// Since is when the leader's own wall clock says that it was elected. It is
-	// for people to read; nothing is decided by it. Zero when not known.
+	// Since is when the leader was elected by its own wall clock. It is for people; no decision depends on it. Zero if
+	// not known.
 	Since time.Time `json:"since,omitzero"`
 
-	// NoLease says that it was elected by a protocol without leases: others may
-	// think at the same time that they lead, and only its token tells.
+	// NoLease means that it was elected by a protocol without leases: others may believe at the same time that they
+	// lead, and only the token tells them apart.
 	NoLease bool `json:"no_lease,omitzero"`
 }
 
 // State is one observation of an election.
 type State struct {
-	// Leader is nil when nobody is known to lead.
+	// Leader is nil if no leader is known.
 	Leader *Leader `json:"leader"`
 
-	// Stale says that the store could not be asked: Leader is what was last
-	// known.
+	// Stale means that the store did not answer: Leader is the last known one.
 	Stale bool `json:"stale,omitempty"`
 
-	// Cause is why nothing better is known: always set when Stale, and else
-	// where nobody leads for a reason that a person should hear.
+	// Cause is why nothing better is known. It is always set if Stale is, and otherwise if there is no leader for a
+	// reason that people should know.
 	Cause error `json:"-"`
 }
 
-// Limits describes a back end as it is configured.
+// Limits describes a back end as configured.
 type Limits struct {
-	// Lease is how long a proof lasts without renewal, and MinLease and
-	// MaxLease are the bounds within which it may be configured. All are 0
-	// where nothing runs out.
+	// Lease is how long a proof lasts without renewal, and MinLease and MaxLease are the bounds of its configuration.
+	// All are 0 if the back end has no lease.
 	Lease, MinLease, MaxLease time.Duration
 
-	// Takeover is the longest it can take from the death of a leader's machine
-	// or process until another is active, while the back end answers. 0 means
-	// that there is no such bound; Assumes then says what stays unnoticed.
+	// Takeover bounds the time from the death of a leader's machine or process until another is active, while the back
+	// end answers. 0 means that there is no bound; Assumes then says which failures stay unnoticed.
 	Takeover time.Duration
 
-	// Exclusive says that a mandate can be proven exclusive at all.
+	// Exclusive means that a mandate can be proven exclusive.
 	Exclusive bool
 
 	// Abilities lists the optional interfaces that this back end's Elector and
 	// Mandates implement.
 	Abilities []Ability
 
-	// Assumes says in one sentence what exclusivity rests on, for people.
+	// Assumes says in one sentence what exclusivity depends on, for people.
 	Assumes string
 }
 
 // Target names an election and its participant, as an opener receives them.
 type Target struct {
 	URL  *url.URL // where; never nil
-	Name string   // which election; passed CheckName
+	Name string   // the election; passed CheckName
 	ID   string   // this participant; passed CheckID
 
-	// Logger receives what the back end has to say. Nil is silence.
+	// Logger receives the back end's log lines. Nil is silence.
 	Logger *slog.Logger
 }
 

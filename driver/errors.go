@@ -6,38 +6,37 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// The plain reasons for which a mandate ends, and the outcomes that a caller
-// tells apart. A driver wraps them with what it knows: which store, what it
-// answered.
+// The plain reasons for the end of a mandate, and the outcomes that a caller distinguishes. A driver wraps them with
+// details: which store, what it answered.
 var (
-	// ErrExpired: the proof ran out before it could be renewed.
+	// ErrExpired means that the proof ran out before it could be renewed.
 	ErrExpired = errors.New("lease expired")
-	// ErrSuperseded: somebody else was elected, or the lock was replaced.
+	// ErrSuperseded means that another candidate was elected, or the lock was replaced.
 	ErrSuperseded = errors.New("superseded")
-	// ErrResigned: leadership was asked back, by its holder or an operator.
+	// ErrResigned means that leadership was asked back, by its holder or an operator.
 	ErrResigned = errors.New("resigned")
-	// ErrUnreachable: the store, or a majority of peers, cannot be reached.
+	// ErrUnreachable means that the store, or a majority of peers, cannot be reached.
 	ErrUnreachable = errors.New("store or peers unreachable")
-	// ErrUnhealthy: a health check of this participant failed.
+	// ErrUnhealthy means that a health check of this participant failed.
 	ErrUnhealthy = errors.New("unhealthy")
-	// ErrClosed: the Elector was closed.
+	// ErrClosed means that the Elector was closed.
 	ErrClosed = errors.New("elector closed")
 
-	// ErrNoLeader: nobody is known to lead.
+	// ErrNoLeader means that no leader is known.
 	ErrNoLeader = errors.New("no leader")
-	// ErrNotExclusive: elected, and not yet proven exclusive.
+	// ErrNotExclusive means that the candidate is elected and not yet proven exclusive.
 	ErrNotExclusive = errors.New("not proven exclusive")
-	// ErrIneligible: the candidate that was named cannot take over.
+	// ErrIneligible means that the named candidate cannot take over.
 	ErrIneligible = errors.New("cannot take over")
-	// ErrUnsupported: this back end cannot do that.
+	// ErrUnsupported means that this back end lacks the ability.
 	ErrUnsupported = errors.New("not supported by this back end")
-	// ErrUnknownOutcome: a write may or may not have landed, and could not be
-	// resolved by reading. A guarded resource's is the same.
+	// ErrUnknownOutcome means that a write may or may not have been applied, and that reading could not resolve it. It
+	// is the same error as that of a guarded resource.
 	ErrUnknownOutcome = fence.ErrUnknownOutcome
 )
 
-// Permanent marks an error that trying again will not mend: configuration,
-// credentials, a state directory of another version. It returns nil for nil.
+// Permanent marks an error that another attempt will not mend: configuration, credentials, a state directory of
+// another version. It returns nil for nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -45,7 +44,7 @@ func Permanent(err error) error {
 	return &permanentError{err}
 }
 
-// IsPermanent reports whether err, or what it wraps, was marked by [Permanent].
+// IsPermanent reports whether err, or an error that it wraps, was marked by [Permanent].
 func IsPermanent(err error) bool {
 	_, ok := errors.AsType[*permanentError](err)
 	return ok

@@ -9,17 +9,16 @@ import (
 	"time"
 )
 
-// Guard admits the work of leaders to resources, in a server that applies their
-// writes: a request whose token is smaller than the greatest that the resource has
-// seen is refused, and a greater one is admitted only after the mark was raised
-// durably and the work of all smaller ones has ended. So no two tokens are ever at
-// work at a resource at once, and never a smaller one after a greater.
+// Guard admits the work of leaders to resources, in a server that applies their writes. It refuses a request whose
+// token is smaller than the greatest that the resource has seen. It admits a greater one only after it has raised the
+// mark durably and the work of all smaller ones has ended. So work of two tokens never overlaps at a resource, and
+// work of a smaller token never follows that of a greater one.
 //
-// A Guard believes that it alone admits work to its resources, as one server in front
-// of its own data does. Where several share a mark, that must be a [Sharer].
+// A Guard assumes that it alone admits work to its resources, like a server in front of its own data. If several
+// guards share a mark, the mark must be a [Sharer].
 //
-// All methods are safe for concurrent use. Nothing goes on in the background but a
-// timer for each admission that is told to end.
+// All methods are safe for concurrent use. It runs nothing in the background but a timer for each admission that is
+// told to end.
 type Guard struct {
 	mark    Mark
 	shared  Sharer  // the mark, if it is one; else nil
@@ -28,46 +27,41 @@ type Guard struct {
 	gates   map[Resource]*gate
 }
 
-// GuardConfig is what a guard may be told. The zero value of each field is its
-// documented default.
+// GuardConfig configures a guard. The zero value of each field is its documented default.
 type GuardConfig struct {
-	// Drain is how long work of smaller tokens may go on after a greater one has been
-	// shown. Then its context ends, with a [StaleError] as its cause. 0 ends it at
-	// once, a negative Drain never. Whether it ends or not, the greater token waits
-	// until that work has called [Pass.End]. Let a mark that guards share ([Sharer]) wait
-	// longer than that for who holds it: while a smaller token keeps coming, one that gives up
-	// sooner may never be raised.
+	// Drain is how long work of smaller tokens may go on after a greater one has been shown. Then its context ends, with
+	// a [StaleError] as its cause. 0 ends it at once, a negative Drain never. Whether it ends or not, the greater token
+	// waits until that work has called [Pass.End]. A mark that guards share ([Sharer]) should wait longer than Drain for
+	// its holders: if it gives up sooner, and a smaller token keeps coming, it may never be raised.
 	Drain time.Duration
 
-	// Patience is how long a token waits at most for work of smaller ones to end, or for
-	// another one that is being raised; then it is refused with [ErrBusy], and may come
-	// again. 0: as long as its context lasts. A negative one is refused. How long
-	// the mark takes for the token itself is the mark's, and not counted.
+	// Patience is how long a token waits at most for work of smaller ones to end, or for another token to be raised.
+	// Then it is refused with [ErrBusy], and may try again. 0: as long as its context lasts. A negative one is refused.
+	// The time that the mark takes for the token itself does not count.
 	Patience time.Duration
 
-	// Era is the greatest era of a token that may raise a mark, unless the mark has a greater
-	// one already. A token above it is refused with [ErrToken], and the mark stays: no leader
-	// of the election has it. It is the era that the election is configured with. A guard with
-	// a smaller one refuses the leaders of a new era until it is configured, too.
+	// Era is the greatest era of a token that may raise a mark, unless the mark already has a greater one. A token above
+	// it is refused with [ErrToken], and the mark stays: no leader of the election has such a token. It is the
+	// configured era of the election. A guard with a smaller one refuses the leaders of a new era until it is configured
+	// too.
 	Era uint64
 
-	// MaxStep is by how much the count of a token may be above that of the mark, or above 0
-	// where the mark has none or is of an earlier era. A token above that is refused with
-	// [ErrToken], and the mark stays. 0: 2^40, which is far more than elections reach: they
-	// count terms, except in etcd, where the count is a revision, and 2^40 are three years of
+	// MaxStep bounds how far the count of a token may be above that of the mark, or above 0 if the mark has none or is
+	// of an earlier era. A token above that is refused with [ErrToken], and the mark stays. 0: 2^40, which is far more
+	// than elections reach: they count terms, except in etcd, where the count is a revision, and 2^40 are three years of
 	// 10,000 writes a second. [MaxCount]: no limit.
 	MaxStep uint64
 
-	// Observe is told of each decision, by several goroutines at once. It must not block
-	// or call the guard. nil: nobody.
+	// Observe is called for each decision, by several goroutines at once. It must not block or call the guard. nil:
+	// none.
 	Observe func(Decision)
 
 	// Logger gets refusals at level Warn, and marks raised at level Info. nil: silence.
 	Logger *slog.Logger
 }
 
-// NewGuard returns a guard of the resources, at least one; a request for another is refused
-// with [ErrResource]. The mark is asked when a resource is first used, not before.
+// NewGuard returns a guard of the resources, at least one; a request for another is refused with [ErrResource]. It
+// reads the mark when a resource is first used, not before.
 func NewGuard(mark Mark, resources []Resource, cfg GuardConfig) (*Guard, error) {
 	if len(resources) == 0 {
 		return nil, errors.New("fence: a guard of no resources; want at least one")
@@ -102,16 +96,16 @@ func NewGuard(mark Mark, resources []Resource, cfg GuardConfig) (*Guard, error) 
 // maxStep is the default of [GuardConfig.MaxStep].
 const maxStep = 1 << 40
 
-// gate is what a guard knows of one resource. mu guards all of it.
+// gate is a guard's state for one resource. mu guards all of it.
 type gate struct {
 	mu      sync.Mutex
-	highest Token // the mark, as far as it is known; 0 before it was asked
+	highest Token // the mark, as far as known; 0 before it was read
 	raised  Token // the greatest that the mark has confirmed: only that is durable, and passes
-	cleared Token // the greatest of which a Clearer was told
-	raising bool  // somebody is at the mark
+	cleared Token // the greatest for which a Clearer was called
+	raising bool  // a goroutine is raising the mark
 	passes  map[*Pass]struct{}
-	behind  int           // how many passes are of smaller tokens than highest
-	changed chan struct{} // closed when any of these changes; nil while nobody waits for it
+	behind  int           // how many passes have smaller tokens than highest
+	changed chan struct{} // closed when any of these changes; nil while no goroutine waits for it
 }
 
 func (g *gate) change() {
@@ -128,7 +122,7 @@ func (g *gate) wait() <-chan struct{} {
 	return g.changed
 }
 
-// rise takes note of a mark.
+// rise records a mark.
 func (g *gate) rise(highest Token) {
 	if highest > g.highest {
 		g.highest = highest
@@ -136,7 +130,7 @@ func (g *gate) rise(highest Token) {
 	}
 }
 
-// below is how many passes of smaller tokens there are.
+// below is the number of passes with smaller tokens.
 func (g *gate) below(token Token) (n int) {
 	for p := range g.passes {
 		if p.token < token {
@@ -146,7 +140,7 @@ func (g *gate) below(token Token) (n int) {
 	return n
 }
 
-// Pass is one admission. Its work goes on until [Pass.End] is called.
+// Pass is one admission. Its work lasts until the call of [Pass.End].
 type Pass struct {
 	gate    *gate
 	token   Token
@@ -159,30 +153,27 @@ type Pass struct {
 	err     error
 }
 
-// Token is what was shown.
+// Token is the token that was shown.
 func (p *Pass) Token() Token { return p.token }
 
-// Context is what the work must heed: it ends when a greater token has been shown and
-// [GuardConfig.Drain] is over, with a [StaleError] as its cause, and with the context
-// that [Guard.Begin] was given. It carries the token ([FromContext]). The greater token is
-// that of the cause; a mark that guards share ([Sharer]) may not be raised to it yet.
+// Context must end the work. It ends, with a [StaleError] as its cause, when a greater token has been shown and
+// [GuardConfig.Drain] is over; and it ends with the context of [Guard.Begin]. It carries the token ([FromContext]).
+// The greater token is that of the cause; a mark that guards share ([Sharer]) may not be raised to it yet.
 func (p *Pass) Context() context.Context { return p.ctx }
 
-// Told is when a greater token came for which the work has to end, [GuardConfig.Drain]
-// before its context does; the zero Time before that. What was begun since then has had less
-// time than Drain.
+// Told is when the greater token came for which the work has to end: [GuardConfig.Drain] before the end of the
+// context. It is the zero Time before that. Work that began after it has had less time than Drain.
 func (p *Pass) Told() time.Time {
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
 	return p.told
 }
 
-// End says that the work has ended: nothing of it will touch the resource any more. It
-// may be called more than once. An error says that a mark which several guards share
-// was not held all the time.
+// End tells the guard that the work has ended: none of it will touch the resource any more. It may be called more
+// than once. An error means that a shared mark was not held all the time.
 func (p *Pass) End() error {
 	p.once.Do(func() {
-		defer p.leave() // also after a release that panics
+		defer p.leave() // even after a release that panics
 		if p.release != nil {
 			p.err = p.release()
 		}
@@ -212,7 +203,7 @@ func (g *Guard) Do(ctx context.Context, resource Resource, token Token, work fun
 	if err != nil {
 		return err
 	}
-	defer p.End() // of work that panics
+	defer p.End() // if the work panics
 	err = work(p.Context())
 	if lost := p.End(); err == nil {
 		err = lost
@@ -220,11 +211,10 @@ func (g *Guard) Do(ctx context.Context, resource Resource, token Token, work fun
 	return err
 }
 
-// Claim raises the mark and returns when no work of a smaller token is left: what a
-// new leader does before it reads anything, so that what it reads cannot change
-// under it by an old hand. Errors are those of [Guard.Begin]. One that is no refusal
-// matches [ErrUnknownOutcome] as well, for the mark may have been raised. After that, and
-// after [ErrBusy], claiming again is right.
+// Claim raises the mark and returns when no work of a smaller token is left. A new leader calls it before it reads
+// anything, so that an earlier leader cannot change what it has read. Errors are those of [Guard.Begin]. An error
+// that is not a refusal also matches [ErrUnknownOutcome], because the mark may have been raised. After that, and
+// after [ErrBusy], the leader should claim again.
 func (g *Guard) Claim(ctx context.Context, resource Resource, token Token) error {
 	err := g.Do(ctx, resource, token, func(context.Context) error { return nil })
 	if ResultOf(err) == Failed && !errors.Is(err, ErrUnknownOutcome) {
@@ -252,17 +242,16 @@ func (g *Guard) InFlight(resource Resource) int {
 	return len(gate.passes)
 }
 
-// Begin admits work, or refuses it with an error that matches one of [ErrStale],
-// [ErrMissing], [ErrToken], [ErrResource], [ErrBusy]; any other is the mark's, or the
-// cause of the end of ctx, and nothing was admitted either. A cause that is the refusal of
-// another guard is told in words only. Every Pass must be ended.
+// Begin admits work, or refuses it with an error that matches one of [ErrStale], [ErrMissing], [ErrToken],
+// [ErrResource], [ErrBusy]. Any other error is the mark's, or the cause of the end of ctx, and nothing was admitted
+// either. If the cause is the refusal of another guard, the error keeps its text and breaks the chain. Every Pass
+// must be ended.
 func (g *Guard) Begin(ctx context.Context, resource Resource, token Token) (*Pass, error) {
 	return g.begin(ctx, resource, token, true)
 }
 
-// BeginClaimed is [Guard.Begin] for requests that may not raise the mark, for it is not known
-// that a leader has sent them. A token above the mark is refused with [ErrUnclaimed], and the
-// mark stays.
+// BeginClaimed is [Guard.Begin] for requests that may not raise the mark, because it is not known that a leader has
+// sent them. It refuses a token above the mark with [ErrUnclaimed], and the mark stays.
 func (g *Guard) BeginClaimed(ctx context.Context, resource Resource, token Token) (*Pass, error) {
 	return g.begin(ctx, resource, token, false)
 }
@@ -290,9 +279,9 @@ func (g *Guard) begin(ctx context.Context, resource Resource, token Token, claim
 	return p, err
 }
 
-// reachable refuses a token that would raise the mark and may not. It returns the mark, too,
-// as far as it is known. The mark is read for a token that is above all that are known; as it
-// only rises, what is not above it now raises nothing later.
+// reachable refuses a token that would raise the mark and may not. It also returns the mark, as far as known. It
+// reads the mark if the token is above all that are known. The mark only rises, so a token that is not above it now
+// raises nothing later.
 func (g *Guard) reachable(ctx context.Context, at *gate, resource Resource, token Token, claims bool) (Token, error) {
 	at.mu.Lock()
 	highest := max(at.highest, at.raised)
@@ -340,8 +329,7 @@ func (g *Guard) admit(ctx context.Context, at *gate, resource Resource, token To
 			}
 			continue
 		case token == at.raised && at.behind == 0 && !(at.raising && g.shared != nil):
-			// Not while a shared mark is being raised: holds that follow one another would
-			// keep that waiting for ever.
+			// Not while a shared mark is being raised: a series of holds would delay that for ever.
 			if g.clearer != nil && at.cleared < token {
 				at.cleared = token
 				at.mu.Unlock()
@@ -379,8 +367,8 @@ func (g *Guard) admit(ctx context.Context, at *gate, resource Resource, token To
 	}
 }
 
-// raise raises the mark, and tells the work of smaller tokens to end. It is called and
-// returns with at.mu held, and lets go of it meanwhile.
+// raise raises the mark, and tells the work of smaller tokens to end. at.mu is held at the call and at the return,
+// and released in between.
 func (g *Guard) raise(ctx context.Context, at *gate, resource Resource, token Token) error {
 	at.raising = true
 	at.mu.Unlock()
@@ -390,7 +378,7 @@ func (g *Guard) raise(ctx context.Context, at *gate, resource Resource, token To
 			at.mu.Lock()
 			at.raising = false
 			at.change()
-			if panics { // nobody returns with it held then
+			if panics { // then no return expects the lock
 				at.mu.Unlock()
 			}
 		}()
@@ -422,11 +410,10 @@ func (g *Guard) raise(ctx context.Context, at *gate, resource Resource, token To
 	return nil
 }
 
-// makeRoom tells the work of smaller tokens to end before a shared mark is raised: what
-// they hold is in the way of that. If the mark could not be raised then, they would have
-// ended for nothing. So it is read first: one that does not answer, or is too great, ends
-// nobody's work. Once told they stay told, whether or not the mark is raised: a token that
-// came again and again would else never see the end of Drain.
+// makeRoom tells the work of smaller tokens to end before a shared mark is raised, because its holds block that. If
+// the mark could not be raised, that work would have ended for nothing. So makeRoom reads the mark first: if that
+// does not answer, or is too great, no work ends. Once told, work stays told, whether or not the mark is raised:
+// otherwise a token that comes again and again would never see the end of Drain.
 func (g *Guard) makeRoom(ctx context.Context, at *gate, resource Resource, token Token) error {
 	highest, err := g.shared.Highest(ctx, resource)
 	if err != nil {
@@ -461,7 +448,7 @@ func (g *Guard) drain(at *gate, resource Resource, token Token) {
 			p.timer = time.AfterFunc(g.cfg.Drain, end)
 			continue
 		}
-		p.timer = time.AfterFunc(0, end) // not here: what hangs on the context may call us
+		p.timer = time.AfterFunc(0, end) // not here: a function that waits for the context may call the guard
 	}
 }
 
@@ -472,14 +459,13 @@ func (g *Guard) pass(ctx context.Context, at *gate, token Token) *Pass {
 	return p
 }
 
-// errOvertaken says that a greater token came while a shared mark was asked to hold. Whether
-// that is raised decides what becomes of the smaller one.
+// errOvertaken means that a greater token came while a shared mark was asked to hold. Whether the mark is raised to
+// it decides about the smaller one.
 var errOvertaken = errors.New("a greater token has come")
 
-// own returns err, unless that is the refusal of another guard: then an error that has its
-// words and does not match it. The work that asks for admission may be that of another
-// guard, whose refusal is the cause of the end of its context, and so what a mark returns
-// that heeds it. Its tokens may be those of another election.
+// own returns err. If err is the refusal of another guard, own keeps the text and breaks the chain. The work that
+// asks for admission may be that of another guard, whose refusal is the cause of the end of its context, and so may
+// be what a mark returns. Its tokens may be those of another election.
 func own(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if cause == nil || ResultOf(cause) == Failed || !errors.Is(err, cause) {
@@ -488,14 +474,14 @@ func own(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %v", ctx.Err(), err)
 }
 
-// hold makes a shared mark stay where it is until the pass ends. After an error the pass
-// has ended. It returns the mark, too, as far as it is known.
+// hold makes a shared mark stay where it is until the pass ends. After an error the pass has ended. It also returns
+// the mark, as far as known.
 func (g *Guard) hold(ctx context.Context, p *Pass, resource Resource) (Token, error) {
 	if g.shared == nil {
 		return p.token, nil
 	}
 	holds := false
-	defer func() { // of a mark that panics, too
+	defer func() { // even if the mark panics
 		if !holds {
 			_ = p.End()
 		}
@@ -505,13 +491,13 @@ func (g *Guard) hold(ctx context.Context, p *Pass, resource Resource) (Token, er
 		p.release, holds = release, true
 		return p.token, nil
 	}
-	switch { // what the mark says of the end of a context is not its word on a token
+	switch { // the mark's error for the end of a context is no decision on a token
 	case ctx.Err() != nil:
 		err = own(ctx, context.Cause(ctx))
 	case p.ctx.Err() != nil:
 		err = errOvertaken
 	}
-	_ = p.End() // holds nothing
+	_ = p.End() // it holds nothing
 	highest := p.token
 	if stale, ok := errors.AsType[*StaleError](err); ok {
 		highest = stale.Highest

@@ -6,20 +6,18 @@ import (
 	"strings"
 )
 
-// Resource names what is guarded: a table, a key, a file, a service. Each has a
-// mark of its own. A name has 1 to [MaxResource] characters, letters and digits
-// of ASCII and any of "._-/:@"; case counts.
+// Resource names something that is guarded: a table, a key, a file, a service. Each has a mark of its own. A name has
+// 1 to [MaxResource] characters, letters and digits of ASCII and any of "._-/:@". It is case-sensitive.
 type Resource string
 
-// MaxResource is how many characters the name of a resource has at most.
+// MaxResource is the greatest length of a resource's name, in characters.
 const MaxResource = 128
 
-// ErrResource is what every refusal of a resource's name matches: one that is
-// malformed, one that is not guarded here, and one that was never installed.
+// ErrResource is matched by every refusal of a resource's name: a malformed one, one that is not guarded here, and
+// one that was never installed.
 var ErrResource = errors.New("no such guarded resource")
 
-// ParseResource reads the name of a resource, and nothing else: spaces around it
-// are refused, too.
+// ParseResource reads the name of a resource. It refuses anything else, including spaces around the name.
 func ParseResource(s string) (Resource, error) {
 	if s == "" || len(s) > MaxResource {
 		return "", fmt.Errorf("%w: a name of %d characters; want 1 to %d", ErrResource, len(s), MaxResource)
@@ -35,7 +33,7 @@ func ParseResource(s string) (Resource, error) {
 // String returns the name.
 func (r Resource) String() string { return string(r) }
 
-// Valid reports whether [ParseResource] would take the name.
+// Valid reports whether [ParseResource] accepts the name.
 func (r Resource) Valid() bool {
 	_, err := ParseResource(string(r))
 	return err == nil

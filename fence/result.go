@@ -5,26 +5,26 @@ import (
 	"log/slog"
 )
 
-// Result is what a guard has decided.
+// Result is a decision of a guard.
 type Result string
 
-// The results. Each is a value of a metric's label, and stays what it is.
+// The results. Each is a value of a metric's label, and never changes.
 const (
 	Passed    Result = "passed"    // admitted
 	Raised    Result = "raised"    // the mark was raised to a greater token
 	Stale     Result = "stale"     // refused: a smaller token than the mark
 	Missing   Result = "missing"   // refused: no token
 	Malformed Result = "malformed" // refused: not a token, or one that no leader can have
-	Foreign   Result = "foreign"   // refused: not a resource that is guarded here
-	Unclaimed Result = "unclaimed" // refused: a greater token than the mark, that was not claimed, or a claim without the right to it
-	Busy      Result = "busy"      // refused: smaller ones at work still
-	Failed    Result = "failed"    // refused: the mark could not be read or raised
-	Ended     Result = "ended"     // the context of work was ended, for a greater token came
+	Foreign   Result = "foreign"   // refused: the resource is not guarded here
+	// refused: a token greater than the mark that was not claimed, or a claim without the right to it
+	Unclaimed Result = "unclaimed"
+	Busy      Result = "busy"   // refused: work of smaller tokens has not ended
+	Failed    Result = "failed" // refused: the mark could not be read or raised
+	Ended     Result = "ended"  // the work's context was ended because a greater token came
 )
 
-// Err is what an error of a result matches: that of a refusal, and
-// [ErrUnknownOutcome] for [Ended]. It is nil for [Passed] and [Raised], and for [Failed],
-// whose error is the mark's.
+// Err is the sentinel that an error of a result matches: that of a refusal, and [ErrUnknownOutcome] for [Ended]. It
+// is nil for [Passed] and [Raised], and for [Failed], whose error is the mark's.
 func (r Result) Err() error {
 	switch r {
 	case Stale:
@@ -45,7 +45,7 @@ func (r Result) Err() error {
 	return nil
 }
 
-// ResultOf says under which result an error of a guard counts; nil is [Passed].
+// ResultOf returns the result of a guard's error; nil is [Passed].
 func ResultOf(err error) Result {
 	if err == nil {
 		return Passed
@@ -58,17 +58,16 @@ func ResultOf(err error) Result {
 	return Failed
 }
 
-// Decision is one that a guard has taken.
+// Decision is a decision of a guard, with its details.
 type Decision struct {
 	Resource Resource
 	Shown    Token // 0: none
-	Highest  Token // the mark, as far as the guard knows; of Ended, the token that came
+	Highest  Token // the mark, as far as the guard knows; for Ended, the token that came
 	Result   Result
 }
 
-// DecisionOf returns the decision that an error of a guard stands for; nil is [Passed]. The
-// mark is that of a [StaleError], and without one it is highest, 0 where that is not known;
-// what has passed has raised it to the token at least.
+// DecisionOf returns the decision of a guard's error; nil is [Passed]. The mark is that of a [StaleError]. Without
+// one it is highest, 0 if not known; after [Passed] it is at least the token.
 func DecisionOf(resource Resource, shown, highest Token, err error) Decision {
 	if stale, ok := errors.AsType[*StaleError](err); ok {
 		highest = stale.Highest
@@ -79,10 +78,9 @@ func DecisionOf(resource Resource, shown, highest Token, err error) Decision {
 	return Decision{Resource: resource, Shown: shown, Highest: highest, Result: ResultOf(err)}
 }
 
-// Report tells of a decision as the packages beneath this one do: it logs err, of which the
-// decision came, at level Warn, unless it is nil; and it calls observe, unless that is nil.
-// The logger must not be nil. Only a refusal is logged as one: an unknown outcome may be
-// that of something that was applied.
+// Report logs and counts a decision as the packages below this one do. It logs err, which led to the decision, at
+// level Warn, unless it is nil; and it calls observe, unless that is nil. The logger must not be nil. The line calls
+// only a refusal a refusal: after an unknown outcome the request may have been applied.
 func (d Decision) Report(logger *slog.Logger, observe func(Decision), err error) {
 	if err != nil {
 		what := "refused"
@@ -92,7 +90,7 @@ func (d Decision) Report(logger *slog.Logger, observe func(Decision), err error)
 		case d.Result == Failed:
 			what = "failed"
 		}
-		// By String: MarshalText, which slog prefers, has none for an invalid token.
+		// With String: MarshalText, which slog prefers, refuses an invalid token.
 		logger.Warn(what, "resource", d.Resource, "shown", d.Shown.String(), "highest", d.Highest, "result", d.Result, "error", err)
 	}
 	if observe != nil {

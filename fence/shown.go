@@ -5,16 +5,15 @@ import (
 	"strings"
 )
 
-// Shown is what a leader shows with a request: its token, and the resource that it wants
-// to write to. Its text is RESOURCE;TOKEN, as in "orders;42": what HTTP headers and the
-// metadata of gRPC carry.
+// Shown is what a leader shows with a request: its token, and the resource for its write. Its text is RESOURCE;TOKEN,
+// as in "orders;42", in HTTP headers and in the metadata of gRPC.
 type Shown struct {
 	Resource Resource
 	Token    Token
 }
 
-// ParseShown reads what [Shown.String] wrote. Its errors match [ErrResource] or
-// [ErrToken]. Leading zeros are accepted ([Token.Fixed]), spaces and lists are not.
+// ParseShown reads what [Shown.String] writes. Its errors match [ErrResource] or [ErrToken]. Leading zeros are
+// accepted ([Token.Fixed]), spaces and lists are not.
 func ParseShown(text string) (Shown, error) {
 	name, digits, ok := strings.Cut(text, ";")
 	if !ok {
@@ -34,9 +33,8 @@ func ParseShown(text string) (Shown, error) {
 // String returns RESOURCE;TOKEN.
 func (s Shown) String() string { return string(s.Resource) + ";" + s.Token.String() }
 
-// CheckShown says what is wrong with what a writer shows, before anything is looked
-// up: [ErrResource] for a malformed name, [ErrMissing] for no token, [ErrToken] for
-// one that is none.
+// CheckShown returns what is wrong with what a writer shows, before any look-up: [ErrResource] for a malformed name,
+// [ErrMissing] without a token, [ErrToken] for an invalid one.
 func CheckShown(resource Resource, token Token) error {
 	if _, err := ParseResource(string(resource)); err != nil {
 		return err
@@ -44,7 +42,7 @@ func CheckShown(resource Resource, token Token) error {
 	return checkToken(resource, token)
 }
 
-// checkToken is CheckShown of a resource whose name is known to be one.
+// checkToken is CheckShown for a resource with a valid name.
 func checkToken(resource Resource, token Token) error {
 	switch {
 	case token == 0:

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// ErrStale is what every refusal of an outdated token matches.
+// ErrStale is matched by every refusal of an outdated token.
 var ErrStale = errors.New("stale fencing token")
 
 // StaleError is the refusal of a write whose token is smaller than the greatest
 // that the resource has seen. Nothing of that write was applied.
 type StaleError struct {
-	Shown   Token // what the writer showed; 0 when it showed none
-	Highest Token // the greatest the resource has seen
+	Shown   Token // the writer's token; 0 without one
+	Highest Token // the greatest that the resource has seen
 }
 
 // Error implements error.

@@ -10,11 +10,10 @@ import (
 // greater token than every earlier one. A leader shows it with each write, and
 // the resource refuses a token that is smaller than the greatest it has seen.
 //
-// A token is an integer from 1 to 2^63-1, so that it fits a SQL BIGINT: 15 bits
-// of era above 48 bits of count. The count comes from the back end (a term, a
-// revision, a counter). The era is configuration: it is 0 until somebody
-// restores a back end from a backup, or makes it anew, and raises it so that
-// tokens go on rising. The zero Token is no token.
+// A token is an integer from 1 to 2^63-1, so that it fits a SQL BIGINT: 15 bits of era above 48 bits of count. The
+// count comes from the back end (a term, a revision, a counter). The era is configuration: it is 0 until an operator
+// restores a back end from a backup, or makes it anew, and raises the era so that tokens go on rising. The zero Token
+// is no token.
 type Token uint64
 
 const (
@@ -30,13 +29,11 @@ const (
 	fixedDigits = 19 // of 2^63-1
 )
 
-// ErrToken is what every failure to make or parse a token or a sequence
-// matches.
+// ErrToken is matched by every failure to make or parse a token or a sequence.
 var ErrToken = errors.New("invalid fencing token")
 
-// NewToken returns the token of a count within an era. It refuses a count of 0
-// or above [MaxCount] and an era above [MaxEra], rather than let one spill into
-// the other.
+// NewToken returns the token of a count within an era. It refuses a count of 0 or above [MaxCount] and an era above
+// [MaxEra], so that neither can overflow into the other.
 func NewToken(era, count uint64) (Token, error) {
 	switch {
 	case era > MaxEra:
@@ -49,8 +46,8 @@ func NewToken(era, count uint64) (Token, error) {
 	return Token(era<<countBits | count), nil
 }
 
-// ParseToken reads what [Token.String] or [Token.Fixed] wrote: decimal digits
-// only, from 1 to 2^63-1, at most 19 of them.
+// ParseToken reads what [Token.String] or [Token.Fixed] writes: decimal digits only, from 1 to 2^63-1, at most 19 of
+// them.
 func ParseToken(s string) (Token, error) {
 	if s == "" {
 		return 0, fmt.Errorf("%w: empty; want a decimal number from 1 to %d", ErrToken, uint64(MaxToken))
@@ -70,8 +67,7 @@ func ParseToken(s string) (Token, error) {
 	return 0, fmt.Errorf("%w: %s; want a number from 1 to %d whose lower %d bits are not all zero", ErrToken, s, uint64(MaxToken), countBits)
 }
 
-// Valid reports whether t is a token at all: from 1 to 2^63-1, with a count
-// above 0.
+// Valid reports whether t is a token: from 1 to 2^63-1, with a count above 0.
 func (t Token) Valid() bool { return t <= MaxToken && t.Count() != 0 }
 
 // Era returns the upper 15 bits.
@@ -87,9 +83,8 @@ func (t Token) String() string { return strconv.FormatUint(uint64(t), 10) }
 // compare strings, and for Lua, whose numbers are exact only below 2^53.
 func (t Token) Fixed() string { return fmt.Sprintf("%0*d", fixedDigits, uint64(t)) }
 
-// MarshalText writes the decimal form, so that JSON carries a token as a
-// string: a JSON number above 2^53 is rounded by many readers. It refuses what
-// is neither a token nor 0.
+// MarshalText writes the decimal form, so that JSON carries a token as a string: many readers round a JSON number
+// above 2^53. It refuses a value that is neither a token nor 0.
 func (t Token) MarshalText() ([]byte, error) {
 	if t != 0 && !t.Valid() {
 		return nil, fmt.Errorf("%w: %d; want 0 for none, or a number from 1 to %d whose lower %d bits are not all zero", ErrToken, uint64(t), uint64(MaxToken), countBits)
@@ -97,7 +92,7 @@ func (t Token) MarshalText() ([]byte, error) {
 	return strconv.AppendUint(nil, uint64(t), 10), nil
 }
 
-// UnmarshalText reads what MarshalText wrote. "0" is accepted as no token.
+// UnmarshalText reads what MarshalText writes. "0" is accepted as no token.
 func (t *Token) UnmarshalText(b []byte) error {
 	if string(b) == "0" {
 		*t = 0

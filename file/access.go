@@ -15,18 +15,16 @@ import (
 	"github.com/electd/elect/driver"
 )
 
-// access is whom the files of an election are for: those who may write its
-// directory.
+// access says for which users the files of an election are: those who may write its directory.
 type access struct {
-	mode     uint32 // 0600, or 0660 where a group may write the directory
-	uid, gid int    // given to new files; -1 leaves what the kernel chose
+	mode     uint32 // 0600, or 0660 if a group may write the directory
+	uid, gid int    // for new files; -1 leaves the kernel's choice
 }
 
 func accessOf(dir *unix.Stat_t) access {
 	a := access{mode: 0o600, uid: -1, gid: -1}
 	if os.Geteuid() == 0 {
-		// Root may stand in another user's election without locking that user
-		// out of it afterwards.
+		// Root may stand in another user's election, and must not lock that user out of it afterwards.
 		a.uid, a.gid = int(dir.Uid), int(dir.Gid)
 	}
 	if dir.Mode&0o020 != 0 {
@@ -35,8 +33,8 @@ func accessOf(dir *unix.Stat_t) access {
 	return a
 }
 
-// apply gives a new file its owner and mode, past the umask. What fails is
-// logged only: this candidate can do without.
+// apply gives a new file its owner and mode, regardless of the umask. It only logs a failure, which does this
+// candidate no harm.
 func (a access) apply(fd int, name string, log *slog.Logger) {
 	if a.uid >= 0 || a.gid >= 0 {
 		if err := unix.Fchown(fd, a.uid, a.gid); err != nil {
@@ -48,8 +46,8 @@ func (a access) apply(fd int, name string, log *slog.Logger) {
 	}
 }
 
-// syncDir puts the names in a directory on the disk. A directory that may not be
-// read, and a file system that has no such operation, are passed over.
+// syncDir makes the names in a directory durable. It ignores a directory that may not be read, and a file system that
+// has no such operation.
 func syncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {
@@ -62,8 +60,7 @@ func syncDir(path string) error {
 	return nil
 }
 
-// inspect looks at path, or at the nearest directory above it that exists,
-// without changing anything, for what is wrong for good.
+// inspect checks path, or the nearest directory above it that exists, for permanent errors. It changes nothing.
 func inspect(path string, log *slog.Logger) error {
 	for at := path; ; at = filepath.Dir(at) {
 		st, err := os.Stat(at)
@@ -79,8 +76,8 @@ func inspect(path string, log *slog.Logger) error {
 	}
 }
 
-// explainPlace is explain for an error of package place. What it refuses stays
-// refused until somebody has changed it.
+// explainPlace is explain for an error of package place. What that package refuses stays refused until the place is
+// changed.
 func explainPlace(err error) error {
 	at, ok := errors.AsType[*fs.PathError](err)
 	if !ok {
@@ -94,9 +91,8 @@ func explainPlace(err error) error {
 	return explain(at.Op, at.Path, err)
 }
 
-// explain makes one line of an error of the file system: what failed, why as far
-// as can be seen, and what would be right. It marks what trying again does not
-// mend.
+// explain makes one line of an error of the file system: what failed, the reason as far as it can be seen, and what
+// would be right. It marks permanent errors.
 func explain(op, path string, err error) error {
 	if errno, ok := errors.AsType[unix.Errno](err); ok {
 		err = errno // without the path that os repeats
@@ -125,8 +121,8 @@ func explain(op, path string, err error) error {
 	return fmt.Errorf("%s %s: %w", op, path, err)
 }
 
-// blocker returns the longest part of path that can be looked at: it is what
-// keeps the caller from going further, or the end of the path itself.
+// blocker returns the longest part of path that can be inspected: what is there blocks the caller, unless it is the
+// whole path.
 func blocker(path string) string {
 	for at := path; ; at = filepath.Dir(at) {
 		if _, err := os.Stat(at); err == nil || at == filepath.Dir(at) {

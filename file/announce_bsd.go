@@ -10,15 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// announce does nothing here: these systems have no lock that belongs to an open
-// file and can be queried. That the leader answers on its control socket takes
-// its place.
+// announce does nothing: these systems have no lock that belongs to an open file and can be queried. An answer on the
+// leader's control socket takes its place.
 func announce(int) error { return nil }
 
 func unannounce(int) error { return nil }
 
-// announced reports whether somebody accepts connections on the control socket
-// of the election in dir.
+// announced reports whether a process accepts connections on the control socket of the election in dir.
 func announced(_ int, dir string) (bool, error) {
 	conn, err := net.DialTimeout("unix", dir+"/"+controlName, time.Second)
 	switch {

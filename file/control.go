@@ -26,13 +26,13 @@ const (
 	controlNewName = "control.new"
 
 	maxControl     = 4 << 10         // bytes of a request or an answer
-	controlTimeout = 2 * time.Second // for all of one conversation, at the leader
+	controlTimeout = 2 * time.Second // for a whole conversation, at the leader
 	callTimeout    = 5 * time.Second // likewise, at the caller
 	maxCallers     = 16              // conversations at a time
 )
 
-// controlRequest and controlAnswer are one line of JSON each; the caller speaks
-// first, and once. Token 0 means whoever leads.
+// controlRequest and controlAnswer are one line of JSON each. The caller sends first, and once. Token 0 means any
+// leader.
 type controlRequest struct {
 	Verb  string      `json:"verb"` // resign
 	Token fence.Token `json:"token"`
@@ -41,7 +41,7 @@ type controlRequest struct {
 type controlAnswer struct {
 	OK    bool        `json:"ok"`
 	Error string      `json:"error,omitempty"`
-	Token fence.Token `json:"token"` // of who answers
+	Token fence.Token `json:"token"` // of the process that answers
 }
 
 const (
@@ -54,7 +54,7 @@ type control struct {
 	listener *net.UnixListener
 	token    fence.Token
 	resign   func()
-	shared   bool // with a group: the mode of the socket decides who may call
+	shared   bool // with a group: the mode of the socket decides which users may call
 
 	callers sync.WaitGroup
 	slots   chan struct{}
@@ -64,14 +64,12 @@ type control struct {
 	conns  map[*net.UnixConn]struct{}
 }
 
-// listen puts a new socket in place of what an earlier leader left. It is called
-// by the holder of the lock only.
+// listen replaces the socket of an earlier leader with a new one. Only the holder of the lock calls it.
 func (p *place) listen(token fence.Token, resign func()) (*control, error) {
 	if err := unix.Unlinkat(p.dirfd(), controlNewName, 0); err != nil && err != unix.ENOENT {
 		return nil, explain("unlink", p.path+"/"+controlNewName, err)
 	}
-	// Linux gives the file the mode of the socket: until shareSocket has said who
-	// may call, nobody else may.
+	// Linux gives the file the mode of the socket. Until shareSocket sets the access, no other user may call.
 	private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		return raw.Control(func(fd uintptr) { _ = unix.Fchmod(int(fd), 0o600) })
 	}}
@@ -80,8 +78,7 @@ func (p *place) listen(token fence.Token, resign func()) (*control, error) {
 		return nil, explain("bind", p.path+"/"+controlName, err)
 	}
 	l := listener.(*net.UnixListener)
-	// A socket that is left behind is harmless. One that was unlinked by its
-	// path might be that of the next leader.
+	// A socket that is left behind is harmless. One that is unlinked by its path might be that of the next leader.
 	l.SetUnlinkOnClose(false)
 	if err = p.shareSocket(controlNewName); err == nil {
 		err = unix.Renameat(p.dirfd(), controlNewName, p.dirfd(), controlName)
@@ -104,7 +101,7 @@ func (c *control) serve() {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // out of descriptors: the caller is served when there are some
+		case err != nil: // no descriptors left: the caller is served when there are some
 			time.Sleep(Poll)
 			continue
 		}
@@ -234,7 +231,7 @@ func (e *Elector) Resign(ctx context.Context, token fence.Token) error {
 	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		// What was written waits for a leader that is stopped.
+		// The request waits in the socket of a leader that is stopped.
 		return e.unanswered(fmt.Errorf("does not answer within %v; it may still resign when it wakes: %w", callTimeout, driver.ErrUnknownOutcome))
 	case err != nil:
 		return e.unanswered(fmt.Errorf("does not answer: %s: %w", path, err))
@@ -246,8 +243,8 @@ func (e *Elector) Resign(ctx context.Context, token fence.Token) error {
 	return fmt.Errorf("%s: the leader refused: %.200s", path, answer.Error)
 }
 
-// unanswered is what becomes of a call that the leader did not take: err says so
-// of the one who leads, and else counts what follows from there being none.
+// unanswered returns the error of a call that the leader did not answer. If there is a leader it contains err;
+// otherwise it follows from the absence of one.
 func (e *Elector) unanswered(err error) error {
 	r := newReader(e.path, e.cfg.Logger)
 	defer r.close()

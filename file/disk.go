@@ -16,9 +16,8 @@ import (
 	dirs "github.com/electd/elect/internal/place"
 )
 
-// disk is the open directory of an election, for the counter. It goes by the
-// descriptor and not by the path, so that a leader whose directory was replaced
-// cannot touch the new one.
+// disk is the open directory of an election, for the counter. It uses the descriptor and not the path, so that a
+// leader whose directory was replaced cannot touch the new one.
 type disk struct{ p *place }
 
 func (d disk) Open(name string) (durable.File, error) {
@@ -42,8 +41,7 @@ func (d disk) Rename(from, to string) error { return d.p.at.Rename(from, to) }
 
 func (d disk) Remove(name string) error { return d.p.at.Remove(name) }
 
-// Sync also covers the two directories above, which may have been made by a
-// candidate that crashed before it had synced them.
+// Sync also covers the two directories above. A candidate may have made them and crashed before it synced them.
 func (d disk) Sync() error {
 	if err := d.p.dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
 		return err
@@ -55,25 +53,22 @@ func (d disk) Sync() error {
 	return syncDir(filepath.Dir(above))
 }
 
-// mint returns the token of a new leader, on the disk. last is the token of the
-// record, which is 0 if there is none.
+// mint returns the token of a new leader, once it is durable. last is the token of the record, which is 0 if there is
+// none.
 //
-// The system calls of a victory on a lock that was held before, after the two
-// flocks and without what Go adds (fcntl F_GETFL, a read at the end of a file),
-// are: newfstatat twice (in place?), pread and fstat (the seal), openat, fstat, read
-// and close (the record), openat, fstat, pread, pread, pwrite, fdatasync and close (the
-// counter), unlinkat, openat, fchmod, write, close and renameat (the record),
-// unlinkat, socket, bind, listen, openat, fstat, fchmodat, close and renameat
-// (the socket), fcntl (the announcement), fstat, pwrite and ftruncate (the
-// seal), newfstatat twice (still in place?). Only fdatasync waits for the disk.
+// The system calls of a victory on a lock that was held before, after the two flocks and without what Go adds (fcntl
+// F_GETFL, a read at the end of a file), are: newfstatat twice (is the lock in place?), pread and fstat (the seal),
+// openat, fstat, read and close (the record), openat, fstat, pread, pread, pwrite, fdatasync and close (the counter),
+// unlinkat, openat, fchmod, write, close and renameat (the record), unlinkat, socket, bind, listen, openat, fstat,
+// fchmodat, close and renameat (the socket), fcntl (the announcement), fstat, pwrite and ftruncate (the seal),
+// newfstatat twice (is it still in place?). Only fdatasync waits for the disk.
 func (p *place) mint(era uint64, h history, last fence.Token) (fence.Token, error) {
-	// A counter may be started anew only where no token was ever given out, or
-	// none of this era.
+	// A counter may be created anew only if no token was ever issued, or none of this era.
 	reached := last.Era()
 	if h.used {
 		reached = max(reached, h.era)
 	}
-	if h.torn { // it may have told of any era, so this one is not known to be above it
+	if h.torn { // the torn seal may have had any era, so this one is not known to be above it
 		reached = max(reached, era)
 	}
 	used := h.used || last != 0

@@ -18,21 +18,21 @@ import (
 type Elector struct {
 	cfg  Config
 	id   string
-	path string // of the election's directory
+	path string // the election's directory
 
 	life context.Context // ends with Close
 	end  context.CancelCauseFunc
 
-	holding atomic.Value // a holdOff, while a candidate holds off
+	holding atomic.Value // a holdOff, while a candidate waits for HoldOff
 }
 
-// holdsOff is what a candidate of this participant waits for; "" is nothing.
+// holdsOff returns what a candidate of this participant waits for; "" if it does not wait.
 func (e *Elector) holdsOff() holdOff {
 	h, _ := e.holding.Load().(holdOff)
 	return h
 }
 
-// holdOff is the election that has this history and holds off.
+// holdOff describes the wait of an election with this history.
 func (h history) holdOff() holdOff {
 	if h.used {
 		return changedElection
@@ -45,10 +45,9 @@ var _ interface {
 	driver.Resigner
 } = (*Elector)(nil)
 
-// New returns the participant id in the election called name, one of those in
-// dir; see driver.CheckName and driver.CheckID. It creates nothing; the first
-// campaign makes dir and what is in it. It looks for what is wrong for good, as
-// far as that can be seen from outside.
+// New returns the participant id in the election called name, one of those in dir; see driver.CheckName and
+// driver.CheckID. It creates nothing; the first campaign makes dir and its files. New returns permanent errors, as
+// far as they can be seen from outside.
 func New(dir, name, id string, cfg Config) (*Elector, error) {
 	cfg, path, err := cfg.check(dir, name, id)
 	if err != nil {
@@ -71,8 +70,8 @@ func (e *Elector) Limits() driver.Limits {
 	}
 }
 
-// Close implements driver.Elector. The lock of a mandate that was not released
-// stays held until it is, or until the process ends: its work may still go on.
+// Close implements driver.Elector. The lock of a mandate that was not released stays held until its Release or the
+// end of the process, because its work may still run.
 func (e *Elector) Close() error {
 	e.end(driver.ErrClosed)
 	return nil
@@ -83,18 +82,17 @@ func (e *Elector) join(ctx context.Context) (context.Context, context.CancelFunc
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(e.life, func() { cancel(context.Cause(e.life)) })
 	if e.life.Err() != nil {
-		cancel(context.Cause(e.life)) // now, and not when the function above has run
+		cancel(context.Cause(e.life)) // now, and not only when the function above has run
 	}
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// maxRequeues is how often in a row a candidate finds, having got the lock, that
-// another file is in place by now, before it calls that trouble.
+// maxRequeues is how often in a row a candidate that gets the lock may find another file in its place, before it
+// returns an error.
 const maxRequeues = 20
 
-// Campaign implements driver.Elector. A waiting candidate sleeps in the kernel.
-// Candidates are not served in the order in which they came. The lease of a
-// candidacy is always exclusive.
+// Campaign implements driver.Elector. A waiting candidate sleeps in the kernel. Candidates do not win in the order of
+// their arrival. The lease of a candidacy is always exclusive.
 func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
 	ctx, cancel := e.join(ctx)
 	defer cancel()
@@ -126,8 +124,7 @@ func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 	}
 }
 
-// stand queues for the lock that is in place and leads with it. On any error
-// nothing is held.
+// stand queues for the lock and leads with it. On an error it holds nothing.
 func (e *Elector) stand(ctx context.Context, c driver.Candidacy) (_ *mandate, err error) {
 	p, err := openPlace(e.path, e.cfg.SharedPlace, e.cfg.Logger)
 	if err != nil {
@@ -155,7 +152,7 @@ func (e *Elector) stand(ctx context.Context, c driver.Candidacy) (_ *mandate, er
 	if err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil { // before observers are told of a leader
+	if ctx.Err() != nil { // before observers see a leader
 		return nil, errInterrupted
 	}
 	if err := e.lead(m, h, c); err != nil {
@@ -185,7 +182,7 @@ func (e *Elector) lead(m *mandate, h history, c driver.Candidacy) (err error) {
 	if m.control, err = p.listen(m.token, func() { m.end(errRecalled) }); err != nil {
 		e.cfg.Logger.Warn("this leader cannot be asked to resign: it has no control socket", "error", err)
 	}
-	// Observers believe the record from here on.
+	// From here on observers believe the record.
 	if err := announce(p.lockfd()); err != nil {
 		return fmt.Errorf("%s: another program has a lock of its own on it: %w", p.lockPath, err)
 	}

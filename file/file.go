@@ -1,44 +1,37 @@
-// Package file is the back end for candidates on one machine. The kernel holds
-// the lock, so that the death of a leader is acted on at once and no clock plays
-// a part.
+// Package file is the back end for candidates on one machine. The kernel manages the lock, so that a leader's death
+// takes effect at once and no clock plays a part.
 //
 // An election is one directory, DIR/NAME, with four files:
 //
-//	lock     whoever leads holds a lock on it, and one on the directory
-//	counter  the last token, on the disk before anybody may use it
-//	record   who leads, for observers; true only while the lock says so
+//	lock     the leader holds a lock on it, and one on the directory
+//	counter  the last token, on the disk before it is used
+//	record   the leader, for observers; true only while the lock says so
 //	control  a unix socket, on which the leader is asked to resign
 //
 // # Concurrency
 //
-// An Elector and its mandates may be used by any number of goroutines, within
-// the rules of package driver. A candidate that waits takes one thread of the
-// operating system, asleep in flock(2), and four descriptors; it wakes once a
-// second to see whether the lock was moved. Go programs end when they reach 10,000
-// threads. To end a wait early, Linux is made to start flock anew on a descriptor
-// that has no locks: the candidate leaves the queue, and nothing of it stays. The
-// thread is sent a SIGURG for that, which the Go runtime handles; no signal's
-// disposition is changed. Elsewhere the lock is polled.
+// An Elector and its mandates may be used by any number of goroutines, within the rules of package driver. A
+// candidate that waits takes one thread of the operating system, asleep in flock(2), and four descriptors; it wakes
+// once a second to see whether the lock was moved. Go programs end when they reach 10,000 threads. To end a wait
+// early on Linux, the candidate makes the kernel restart flock on a descriptor that has no locks: it leaves the queue
+// without a trace. It sends the thread a SIGURG for that, which the Go runtime handles; no signal's disposition
+// changes. On other systems it polls the lock.
 //
 // # Failure
 //
-// A leader's death frees the lock when its last descriptor is closed, which the
-// kernel does while it takes the process down. A leader that hangs keeps it for
-// ever. A record, a socket and a lock file that were left by a crash are
-// harmless. When the lock file or the directory is deleted, replaced or moved
-// away under a leader, its Check fails at once and its context ends within 100
-// ms; the next leader of a lock that it has not seen before waits [HoldOff]
-// before it starts. Without that wait are left: a directory above the election's
-// that is exchanged for another in which the same election has been held, and
-// file systems that do not touch a directory's change time when it is renamed.
-// Tokens then tell the two leaders apart only as far as both counters went.
+// A leader's death frees the lock when its last descriptor is closed, which the kernel does when the process ends. A
+// leader that hangs keeps it for ever. A record, a socket and a lock file that a crash leaves behind are harmless.
+// When the lock file or the directory is deleted, replaced or moved away under a leader, its Check fails at once and
+// its context ends within 100 ms; the next leader of a lock that it has not seen before waits [HoldOff] before it
+// starts. Two cases escape that wait: a directory above the election's is exchanged for another one in which the same
+// election has been held, and file systems that do not update a directory's change time when it is renamed. Tokens
+// then tell the two leaders apart only as far as both counters went.
 //
-// Package place opens the directory and the files in it: no link below DIR is followed, and
-// what could be another user's is refused. Mode and owner of what exists stay.
+// Package place opens the directory and the files in it. It follows no link below DIR, and refuses what another user
+// could own. It does not change the mode and owner of what exists.
 //
-// The locks are not honoured across machines by network file systems, so those
-// are refused. flock(1) on the lock file excludes every candidate, and the other
-// way round.
+// Network file systems do not honour the locks across machines, so they are refused. flock(1) on the lock file
+// excludes every candidate, and a leader excludes flock(1).
 package file
 
 import (
@@ -59,18 +52,15 @@ import (
 )
 
 const (
-	// Poll is how often an observer looks for a change, and how often a leader
-	// looks whether its lock is still the one in place. It costs a few
-	// microseconds each time.
+	// Poll is how often an observer checks for a change, and how often a leader checks that its lock is still in place.
+	// A check takes a few microseconds.
 	Poll = 50 * time.Millisecond
 
-	// HoldOff is how long the winner of a new lock waits, holding it, before it
-	// leads. A lock is new when its file or its directory was just created,
-	// copied, moved or changed. Then a leader may exist whose lock was taken
-	// away. It, and its keeper, notice within 50 ms of running time and need as
-	// long again to end the work; the rest is for a machine that lets them run
-	// late. No wait can be a proof of that: a leader that is stopped, or gets
-	// next to no CPU, for longer than this overlaps with the next.
+	// HoldOff is how long the winner of a new lock waits, holding it, before it leads. A lock is new if its file or its
+	// directory was just created, copied, moved or changed. Then there may be a leader whose lock was taken away. That
+	// leader, and its keeper, notice within 50 ms of running time and need as long again to end the work. The rest is
+	// for a machine that lets them run late. No wait can prove that: a leader that is stopped, or gets next to no CPU,
+	// for longer than this overlaps with the next.
 	HoldOff = 500 * time.Millisecond
 )
 
@@ -78,7 +68,7 @@ const (
 // the lock waits for [HoldOff] before it leads.
 var ErrHoldOff error = newElection
 
-// holdOff is an election that holds off, for people.
+// holdOff describes an election in which a candidate waits for HoldOff, for people.
 type holdOff string
 
 const (
@@ -91,14 +81,13 @@ func (h holdOff) Error() string {
 	return fmt.Sprintf("%s waits %v s before its next leader begins", string(h), HoldOff.Seconds())
 }
 
-// Is matches any of them.
+// Is reports whether target is ErrHoldOff.
 func (h holdOff) Is(target error) bool { return target == ErrHoldOff }
 
 // Config configures a participant. The zero value is valid.
 type Config struct {
-	// Era is the upper part of every token, from 0 to fence.MaxEra. It is 0
-	// until somebody restores the counter from a backup or makes it anew, and
-	// raises it at every candidate so that tokens go on rising.
+	// Era is the upper part of every token, from 0 to fence.MaxEra. It is 0 until an operator restores the counter from
+	// a backup or makes it anew, and raises the era at every candidate so that tokens go on rising.
 	Era uint64
 
 	// SharedPlace allows a process of root to stand in a place that other users can
@@ -126,13 +115,12 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	cfg.Logger = t.Logger
 	e, err := New(dir, t.Name, t.ID, cfg)
 	if err != nil {
-		return nil, err // and not a nil *Elector in a driver.Elector
+		return nil, err // so that a driver.Elector never holds a nil *Elector
 	}
 	return e, nil
 }
 
-// parse takes a file URL apart. Its errors do not repeat the URL, which may hold
-// a secret where none belongs; the caller knows it.
+// parse reads a file URL. Its errors do not repeat the URL, which may hold a secret by mistake; the caller knows it.
 func parse(u *url.URL) (dir string, cfg Config, err error) {
 	const want = "want a directory, as in file:/var/lib/elect"
 	switch {

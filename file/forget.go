@@ -24,13 +24,11 @@ var made = map[string]uint32{
 	controlName: unix.S_IFSOCK, controlNewName: unix.S_IFSOCK,
 }
 
-// Forget removes the files of an election that is over, at a URL as [Open] takes it, and
-// returns the last token in its record, 0 if there is none. It keeps the counter, so that
-// tokens go on rising if the election is held again; if tokens is set it removes the
-// counter and the directory, too. It takes the lock first, and follows no link. If
-// somebody leads, or has the lock for another reason, or the directory contains what no
-// candidate makes, it removes nothing and returns an error. The error matches
-// fs.ErrNotExist if there is no such election.
+// Forget removes the files of an election that is over, at a URL as [Open] takes it, and returns the last token in
+// its record, 0 if there is none. It keeps the counter, so that tokens go on rising if the election is held again; if
+// tokens is set it removes the counter and the directory, too. It takes the lock first, and follows no link. If a
+// process leads, or has the lock for another reason, or the directory contains a file that no candidate makes, Forget
+// removes nothing and returns an error. The error matches fs.ErrNotExist if there is no such election.
 func Forget(u *url.URL, name string, tokens bool) (last fence.Token, err error) {
 	dir, cfg, err := parse(u)
 	if err != nil {
@@ -47,7 +45,7 @@ func Forget(u *url.URL, name string, tokens bool) (last fence.Token, err error) 
 		return 0, cmp.Or(absent(err, path), explainPlace(err))
 	}
 	p := &place{at: opened, path: path, lockPath: path + "/" + lockName, dir: opened.File(), log: slog.New(slog.DiscardHandler)}
-	defer func() { _ = p.close() }() // nothing that was written can be lost here
+	defer func() { _ = p.close() }() // no written data can be lost here
 	if err := p.seize(); err != nil {
 		return 0, err
 	}
@@ -68,7 +66,8 @@ func Forget(u *url.URL, name string, tokens bool) (last fence.Token, err error) 
 		}
 	}
 	if tokens {
-		if err := unix.Rmdir(path); err != nil && err != unix.ENOENT && err != unix.ENOTEMPTY && err != unix.EEXIST { // a candidate has come
+		// a new candidate has arrived
+		if err := unix.Rmdir(path); err != nil && err != unix.ENOENT && err != unix.ENOTEMPTY && err != unix.EEXIST {
 			return last, explain("rmdir", path, err)
 		}
 	}
@@ -83,8 +82,8 @@ func absent(err error, path string) error {
 	return nil
 }
 
-// seize takes both locks if they are free. Where there is no lock file, as after Forget,
-// the directory's is enough: no candidate leads without it.
+// seize takes both locks if they are free. If there is no lock file, as after Forget, the directory's is enough: no
+// candidate leads without it.
 func (p *place) seize() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(p.dirfd(), &st); err != nil {
@@ -119,7 +118,7 @@ func (p *place) seize() error {
 	return p.verify()
 }
 
-// taken is the error that names the process that has the lock.
+// taken is the error that names the holder of the lock.
 func (p *place) taken() error {
 	r := newReader(p.path, p.log)
 	defer r.close()
@@ -130,8 +129,8 @@ func (p *place) taken() error {
 	return fmt.Errorf("%w: a process has the lock of %s; %s", driver.ErrIneligible, p.path, want)
 }
 
-// remains lists the files of the election, the counter last: a directory with a counter
-// and without a lock is that of an election that is forgotten.
+// remains lists the files of the election, the counter last: a directory with a counter and without a lock is that of
+// a forgotten election.
 func (p *place) remains() (names []string, err error) {
 	entries, err := p.dir.ReadDir(-1)
 	if err != nil {

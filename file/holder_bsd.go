@@ -2,5 +2,5 @@
 
 package file
 
-// flockHolder returns 0: these systems have no cheap way to ask.
+// flockHolder returns 0: these systems have no cheap way to find the holder.
 func flockHolder(identity) int { return 0 }

@@ -30,7 +30,7 @@ func List(u *url.URL) ([]string, error) {
 			continue // no candidate can have made it, or stands there
 		}
 		if _, err := os.Lstat(filepath.Join(dir, e.Name(), lockName)); err == nil || os.IsPermission(err) {
-			names = append(names, e.Name()) // one that may not be looked into is shown as such
+			names = append(names, e.Name()) // a directory that may not be read is listed too
 		}
 	}
 	return names, nil

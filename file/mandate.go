@@ -14,15 +14,15 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// mandate is one victory. It is over when its context has ended; the locks are
-// held until Release, because the work may go on until then.
+// mandate is one victory. It ends with its context. The locks are held until Release, because the work may go on
+// until then.
 type mandate struct {
 	place   *place
 	token   fence.Token
 	control *control // nil if the socket could not be made
 
-	mu     sync.Mutex // of whoever writes the record, or lets the lock go
-	record record     // as it was written last
+	mu     sync.Mutex // held by the goroutine that writes the record, or releases the lock
+	record record     // as last written
 
 	ctx context.Context
 	end context.CancelCauseFunc
@@ -72,11 +72,10 @@ func (m *mandate) Token() fence.Token { return m.token }
 // Context implements driver.Mandate.
 func (m *mandate) Context() context.Context { return m.ctx }
 
-// Remaining implements driver.Mandate. Nothing runs out.
+// Remaining implements driver.Mandate. This mandate has no end in time.
 func (m *mandate) Remaining() (time.Duration, bool) { return 0, false }
 
-// Check implements driver.Mandate. It looks whether the lock that is held is the
-// one in place, which takes 4 µs.
+// Check implements driver.Mandate. It checks that the held lock is the one in place, which takes 4 µs.
 func (m *mandate) Check() error {
 	if m.ctx.Err() != nil {
 		return context.Cause(m.ctx)
@@ -88,15 +87,14 @@ func (m *mandate) Check() error {
 	if err := m.place.verify(); err != nil {
 		m.end(err)
 	}
-	return context.Cause(m.ctx) // nil while it has not ended
+	return context.Cause(m.ctx) // nil while the mandate lasts
 }
 
 var errLetGo = fmt.Errorf("%w: the process that it was entrusted to has let it go", driver.ErrResigned)
 
-// Files implements driver.Inheritable: the lock file and the directory, in this
-// order. Each has an flock, and the lock file also an open file description lock
-// over its whole length, by which observers know that it is led. Whoever lets
-// the mandate go before the last descriptor is closed undoes the three.
+// Files implements driver.Inheritable: the lock file and the directory, in this order. Each has an flock. The lock
+// file also has an open file description lock over its whole length, by which observers see that there is a leader. A
+// process that releases the mandate before the last descriptor is closed must undo all three.
 func (m *mandate) Files() []*os.File { return []*os.File{m.place.lock, m.place.dir} }
 
 // Entrust implements driver.Inheritable.
@@ -114,10 +112,9 @@ func (m *mandate) Entrust(gone func() bool, ended <-chan struct{}) {
 	})
 }
 
-// SetMetadata implements driver.MetadataSetter, by a record in place of the last one.
-// A mandate that was entrusted to another process refuses it: that one may let the
-// lock go between a look at it here and the write, which would then take the place of
-// the next leader's record.
+// SetMetadata implements driver.MetadataSetter, by replacing the record. It refuses for a mandate that was entrusted
+// to another process: that process could release the lock between a check of it here and the write, which would then
+// replace the next leader's record.
 func (m *mandate) SetMetadata(_ context.Context, metadata map[string]string) error {
 	if err := driver.CheckMetadata(metadata); err != nil {
 		return err
@@ -139,11 +136,9 @@ func (m *mandate) SetMetadata(_ context.Context, metadata map[string]string) err
 	return nil
 }
 
-// Release implements driver.Mandate. It does not wait for anything that could
-// block, so ctx plays no part. It is safe also after another process has let the
-// mandate go and somebody else was elected. While another process still has the
-// mandate, it unlocks nothing: that process holds the lock for as long as it
-// must, whatever became of the work here.
+// Release implements driver.Mandate. It never blocks, so ctx plays no part. It is safe even after another process has
+// released the mandate and another candidate was elected. While another process still has the mandate, Release
+// unlocks nothing: that process holds the lock as long as it must, whatever has become of the work here.
 func (m *mandate) Release(context.Context) error {
 	m.once.Do(func() {
 		m.end(errReleased)
@@ -152,7 +147,7 @@ func (m *mandate) Release(context.Context) error {
 			m.control.close()
 		}
 		m.tasks.Wait()
-		m.mu.Lock() // what writes the record has done so, and nothing does after it
+		m.mu.Lock() // the record is written by now, and not written later
 		defer m.mu.Unlock()
 		if m.entrusted() {
 			m.err = m.place.close()

@@ -48,26 +48,25 @@ func (e *Elector) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	}
 }
 
-// foreignAfter is how many looks in a row find no leader before the reader asks
-// the kernel who has the lock, and again after each as many.
+// foreignAfter is the number of checks in a row without a leader after which the reader asks the kernel for the
+// holder of the lock. It asks again after each further such number.
 const foreignAfter = int(time.Second / Poll)
 
-// reader is one observer. It is used by one goroutine.
+// reader is one observer. One goroutine uses it.
 type reader struct {
 	path     string
 	lockPath string
 	log      *slog.Logger
-	state    driver.State // what was shown last
+	state    driver.State // the last state shown
 	shown    bool
 
-	// What was open at the last look; nil when there was none. They are kept
-	// so that a look is three system calls, and so that no other file can have
-	// the same identity.
+	// What was open at the last check; nil if nothing was. It stays open so that a check is three system calls, and so
+	// that no other file can have the same identity.
 	dir              *dirs.Dir
 	lock, record     *os.File
 	lockID, recordID identity
 	holdsOff         func() holdOff // what this very participant waits for; "" is nothing
-	idle             int            // looks since there was a leader
+	idle             int            // checks since there was a leader
 	foreign          int            // process that holds the lock without leading, or 0
 }
 
@@ -75,7 +74,7 @@ func newReader(path string, log *slog.Logger) *reader {
 	return &reader{path: path, lockPath: path + "/" + lockName, log: log, holdsOff: func() holdOff { return "" }}
 }
 
-// look updates the state and reports whether it differs from what was shown.
+// look updates the state and reports whether it differs from the one shown.
 func (r *reader) look() bool {
 	leader, known, err := r.leader()
 	next := r.state
@@ -83,7 +82,7 @@ func (r *reader) look() bool {
 	case err != nil:
 		next.Stale, next.Cause = true, err
 	case known:
-		return !r.shown // as it was, and not stale
+		return !r.shown // unchanged, and not stale
 	default:
 		next = driver.State{Leader: leader}
 		if pid := r.holder(leader != nil); pid != 0 {
@@ -105,17 +104,16 @@ func same(a, b driver.State) bool {
 	return a.Leader.Token == b.Leader.Token && a.Leader.ID == b.Leader.ID && maps.Equal(a.Leader.Metadata, b.Leader.Metadata)
 }
 
-// leader returns who leads, or nil if nobody does. It reports known instead if
-// that is still the leader who was shown last.
+// leader returns the leader, or nil if there is none. It returns known instead if that is still the leader shown
+// last.
 func (r *reader) leader() (_ *driver.Leader, known bool, err error) {
 	for range 10 {
 		led, ledErr := r.led()
 		if ledErr != nil || !led {
 			return nil, false, ledErr
 		}
-		// Somebody leads. The record is put in place before the lock says so,
-		// so the record that is in place now is that of the leader, or of one
-		// who is about to follow.
+		// There is a leader. The record is in place before the lock says so. So the present record is that of the leader,
+		// or of the next one.
 		if r.shown && !r.state.Stale && r.state.Leader != nil && r.recordInPlace() {
 			return nil, true, nil
 		}
@@ -124,8 +122,7 @@ func (r *reader) leader() (_ *driver.Leader, known bool, err error) {
 		if rec, r.record, err = readRecord(r.dir); r.record != nil {
 			r.recordID, err = fileIdentity(r.record, err)
 		}
-		// The one who is about to follow is ruled out by asking again: it has
-		// not said yet that it leads, or else it is the leader by now.
+		// A second check excludes the next one: either it has not yet announced that it leads, or it is the leader by now.
 		if led, ledErr = r.led(); ledErr != nil || !led {
 			continue
 		}
@@ -143,12 +140,11 @@ func (r *reader) leader() (_ *driver.Leader, known bool, err error) {
 	return nil, false, err
 }
 
-// led reports whether the lock that is in place says that its holder leads.
+// led reports whether the lock in place says that its holder leads.
 func (r *reader) led() (bool, error) {
 	var st unix.Stat_t
 	if r.lock != nil {
-		// One look at the lock file is enough: the directory that it lies in
-		// is the one that is open, or the path leads to another file.
+		// One check of the lock file is enough: either its directory is the open one, or the path leads to another file.
 		if err := unix.Lstat(r.lockPath, &st); err != nil || identityOf(&st) != r.lockID {
 			r.close()
 		}
@@ -165,7 +161,7 @@ func (r *reader) led() (bool, error) {
 	return led, nil
 }
 
-// open opens what is in place. Nothing is: that is no error.
+// open opens the files in place. It is no error if there are none.
 func (r *reader) open() error {
 	dir, err := openToRead(r.path)
 	if err == nil {
@@ -184,8 +180,7 @@ func (r *reader) open() error {
 	return explainPlace(err)
 }
 
-// openToRead opens the election's directory to look into it, which harms nobody
-// wherever it is.
+// openToRead opens the election's directory for reading, which is safe in any place.
 func openToRead(path string) (*dirs.Dir, error) {
 	where := directory(path)
 	where.Shared = true
@@ -200,8 +195,8 @@ func (r *reader) recordInPlace() bool {
 		unix.Fstatat(r.dirfd(), recordName, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && identityOf(&st) == r.recordID
 }
 
-// holder returns the process that has the lock although nobody leads, as far as
-// the kernel tells. It asks at the first look, and then each second.
+// holder returns the process that has the lock although there is no leader, as far as the kernel tells. It asks at
+// the first check, and then each second.
 func (r *reader) holder(led bool) int {
 	if led {
 		r.idle, r.foreign = 0, 0
@@ -219,9 +214,8 @@ func (r *reader) holder(led bool) int {
 	return r.foreign
 }
 
-// held is why nobody leads although a process has the lock, nil if it is this process,
-// which is about to lead. While nobody has ever led with the lock another process may be
-// a candidate that holds off.
+// held is why there is no leader although a process has the lock. It is nil if that is this process, which is about
+// to lead. While nothing has ever been led with the lock, the process may be a candidate that waits for HoldOff.
 func (r *reader) held(pid int) error {
 	if pid == os.Getpid() {
 		if h := r.holdsOff(); h != "" {
@@ -231,7 +225,7 @@ func (r *reader) held(pid int) error {
 	}
 	err := fmt.Errorf("process %d holds %s and does not lead", pid, r.lockPath)
 	p := place{path: r.path, lockPath: r.lockPath, dir: r.dir.File(), lock: r.lock, lockID: r.lockID}
-	if h, failed := p.history(); failed != nil || h.used || r.idle > foreignAfter { // or it has the lock for longer
+	if h, failed := p.history(); failed != nil || h.used || r.idle > foreignAfter { // or it has had the lock for longer
 		return err
 	}
 	return fmt.Errorf("%w; process %d is next, or has the lock for another reason", newElection, pid)
@@ -255,7 +249,7 @@ func (r *reader) close() {
 	r.lock, r.dir = nil, nil
 }
 
-// fileIdentity returns that of f. It passes err on, or returns its own.
+// fileIdentity returns the identity of f. It passes err on, or returns its own error.
 func fileIdentity(f *os.File, err error) (identity, error) {
 	var st unix.Stat_t
 	if statErr := unix.Fstat(int(f.Fd()), &st); statErr != nil {

@@ -20,28 +20,26 @@ import (
 	dirs "github.com/electd/elect/internal/place"
 )
 
-// identity tells one inode from all others that exist. As long as one has it
-// open it cannot be given to another.
+// identity distinguishes an inode from all others. While a process has the inode open the system cannot reuse it.
 type identity struct{ dev, ino uint64 }
 
 func identityOf(st *unix.Stat_t) identity { return identity{uint64(st.Dev), uint64(st.Ino)} }
 
-// place is an election's directory and its lock file as one candidate has them
-// open. It may hold an flock on each: the one on lock first, which is where
-// candidates queue, then the one on dir, so that a lock file that was replaced
-// in the same directory does not let in a second holder.
+// place is an election's directory and its lock file as one candidate has them open. It may hold an flock on each:
+// first the one on lock, on which candidates queue, then the one on dir, so that a lock file that was replaced in the
+// same directory does not let in a second holder.
 type place struct {
 	at        *dirs.Dir
 	path      string // of the directory, absolute
 	lockPath  string
-	dir, lock *os.File // dir is at's
+	dir, lock *os.File // dir is that of at
 	dirID     identity
 	lockID    identity
 	access    access
 	log       *slog.Logger
 }
 
-// directory is where an election's own directory is.
+// directory returns the place of an election's own directory.
 func directory(path string) dirs.At {
 	return dirs.At{Path: filepath.Dir(path), Below: []string{filepath.Base(path)}, Group: true}
 }
@@ -71,9 +69,8 @@ func openPlace(path string, shared bool, log *slog.Logger) (_ *place, err error)
 	}
 	p.dirID = identityOf(&st)
 	p.access = accessOf(&st)
-	// A process that can open the directory can lock it, and so keep all candidates
-	// out; one that can write to it can replace the lock file. The mode is its
-	// owner's choice all the same.
+	// A process that can open the directory can lock it, and so exclude all candidates. One that can write to it can
+	// replace the lock file. The mode is its owner's choice all the same.
 	if st.Mode&0o007 != 0 {
 		log.Warn("every user can block this election, or replace its lock; want mode 0700, or 0770 for a group",
 			"dir", path, "mode", modeString(uint32(st.Mode)), "owner", st.Uid)
@@ -95,7 +92,7 @@ func (p *place) openLock() (err error) {
 		return explain("stat", p.lockPath, err)
 	}
 	p.lockID = identityOf(&st)
-	// A process that can read the file can lock it, and so keep all candidates out.
+	// A process that can read the file can lock it, and so exclude all candidates.
 	if st.Mode&0o007 != 0 {
 		p.log.Warn("every user can block this election by locking its file; want mode 0600, or 0660 for a group",
 			"file", p.lockPath, "mode", modeString(uint32(st.Mode)), "owner", st.Uid)
@@ -106,8 +103,7 @@ func (p *place) openLock() (err error) {
 func (p *place) dirfd() int  { return int(p.dir.Fd()) }
 func (p *place) lockfd() int { return int(p.lock.Fd()) }
 
-// take waits for both locks. It returns errInterrupted if ctx ended, or if it
-// was found that other files are in place by now.
+// take waits for both locks. It returns errInterrupted if ctx ended, or if other files are in place by now.
 func (p *place) take(ctx context.Context) error {
 	moved := func() bool { return p.verify() != nil }
 	for _, f := range []*os.File{p.lock, p.dir} {
@@ -122,12 +118,11 @@ func (p *place) take(ctx context.Context) error {
 	return nil
 }
 
-// errMoved: the files that are in place are not those that are open.
+// errMoved means that the files in place are not the open ones.
 var errMoved = fmt.Errorf("%w: its lock is no longer in place", driver.ErrSuperseded)
 
-// verify returns nil while the paths lead to what is open. An error matches
-// driver.ErrSuperseded when they lead elsewhere or nowhere, and
-// driver.ErrUnreachable when that cannot be told. It takes 4 µs.
+// verify returns nil while the paths lead to the open files. The error matches driver.ErrSuperseded if they lead
+// elsewhere or nowhere, and driver.ErrUnreachable if that is not known. It takes 4 µs.
 func (p *place) verify() error {
 	var st unix.Stat_t
 	for _, is := range [...]struct {
@@ -150,12 +145,11 @@ func (p *place) verify() error {
 	return nil
 }
 
-// sealPrefix is how a lock file starts that has been led with.
+// sealPrefix is the beginning of a lock file with which a candidate has led.
 const sealPrefix = "elect lock 1 era="
 
-// seal is what the lock file contains while nothing was done to it or to the
-// directory since a leader was elected: a copy has other inodes, and creating,
-// deleting or renaming anything in the directory, or the directory itself,
+// seal is the content of the lock file if nothing was done to it or to the directory since a leader was elected. A
+// copy has other inodes. Creating, deleting or renaming a file in the directory, or renaming the directory itself,
 // changes its change time.
 func (p *place) seal(era uint64) (string, error) {
 	var st unix.Stat_t
@@ -166,12 +160,12 @@ func (p *place) seal(era uint64) (string, error) {
 		p.lockID.dev, p.lockID.ino, p.dirID.dev, p.dirID.ino, st.Ctim.Nano()), nil
 }
 
-// history is what a lock file tells about the elections before.
+// history is what a lock file tells about earlier leaders.
 type history struct {
-	used   bool   // somebody has led with this lock, so there must be a counter
+	used   bool   // a candidate has led with this lock, so there must be a counter
 	era    uint64 // the one of the last leader, if used
 	torn   bool   // the era is not known: the power failed while the seal was written
-	intact bool   // nothing was touched since
+	intact bool   // nothing was changed since
 }
 
 // history reads the seal.
@@ -183,7 +177,7 @@ func (p *place) history() (history, error) {
 		return history{}, explain("read", name, err)
 	}
 	got := strings.TrimRight(string(b[:n]), "\x00")
-	if got == "" { // made by flock(1), or never written back before a crash
+	if got == "" { // made by flock(1), or never written to the disk before a crash
 		return history{}, nil
 	}
 	h := history{used: true}
@@ -199,8 +193,8 @@ func (p *place) history() (history, error) {
 	return h, err
 }
 
-// writeSeal is done last by a new leader, when it changes nothing in the
-// directory any more. It is not synced: one that is lost, or torn, costs one HoldOff.
+// writeSeal is a new leader's last step, after its last change in the directory. The seal is not synced: a lost or
+// torn one costs one HoldOff.
 func (p *place) writeSeal(era uint64) error {
 	text, err := p.seal(era)
 	if err != nil {
@@ -216,7 +210,7 @@ func (p *place) writeSeal(era uint64) error {
 	return nil
 }
 
-// settle waits out what a leader needs that had its lock taken away.
+// settle waits as long as a leader needs whose lock was taken away.
 func (p *place) settle(ctx context.Context) (history, error) {
 	h, err := p.history()
 	if err != nil || h.intact {
@@ -232,11 +226,10 @@ func (p *place) settle(ctx context.Context) (history, error) {
 	}
 }
 
-// letGo unlocks and closes. The locks are undone by name and not left to close:
-// a child that was forked by another thread and has not yet called exec has the
-// descriptors too. Undoing a lock that another process undid before is nothing,
-// also if a third holds it by now. The directory comes first, because whoever is
-// next waits for the lock file and would at once have to wait for it again.
+// letGo unlocks and closes. It unlocks explicitly instead of leaving that to close: a child that another thread has
+// forked and that has not yet called exec has the descriptors too. Undoing a lock that another process has undone
+// does nothing, even if a third process holds the lock by now. It undoes the directory's lock first: the next holder
+// of the lock file would otherwise wait again at once.
 func (p *place) letGo() error {
 	return cmp.Or( // each of them is carried out
 		unannounce(p.lockfd()),

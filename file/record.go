@@ -18,13 +18,13 @@ const (
 	recordNewName = "record.new"
 	recordVersion = 1
 
-	// maxRecord bounds what a reader takes from the file. Metadata of the
-	// greatest size takes six times that when every byte of it is escaped.
+	// maxRecord bounds what a reader reads from the file. Metadata of the greatest size takes six times that if every
+	// byte of it is escaped.
 	maxRecord = 64 << 10
 )
 
-// record says who leads. It is written by each new leader and never deleted: it
-// counts only while the lock says that somebody leads.
+// record identifies the leader. Each new leader writes it and none deletes it: it counts only while the lock says
+// that there is a leader.
 type record struct {
 	Version  int               `json:"version"`
 	ID       string            `json:"id"`
@@ -41,8 +41,7 @@ func (r *record) encode() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// decodeRecord reads what encode wrote. Fields that it does not know are passed
-// over, so that a later version may add some.
+// decodeRecord reads what encode wrote. It ignores unknown fields, so that a later version may add some.
 func decodeRecord(b []byte) (*record, error) {
 	if len(b) > maxRecord {
 		return nil, fmt.Errorf("record has more than %d bytes", maxRecord)

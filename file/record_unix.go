@@ -10,8 +10,8 @@ import (
 	dirs "github.com/electd/elect/internal/place"
 )
 
-// writeRecord puts r in place. Nothing is synced: after a crash of the machine
-// nobody leads, and the record is believed only while somebody does.
+// writeRecord puts r in place. It syncs nothing: after a crash of the machine there is no leader, and the record
+// counts only while there is one.
 func (p *place) writeRecord(r *record) error {
 	name := p.path + "/" + recordName
 	b, err := r.encode()
@@ -36,10 +36,9 @@ func (p *place) writeRecord(r *record) error {
 	return nil
 }
 
-// readRecord reads the record in an open directory, and returns the file that
-// it was in, open: as long as it is, no later record can have the same inode. An
-// error is that of the file system, unexplained, or says that the content is
-// wrong; the file may be open also then.
+// readRecord reads the record in an open directory. It also returns the record's open file: while that is open, no
+// later record can have the same inode. An error is that of the file system, unexplained, or says that the content is
+// wrong; the file may be open even then.
 func readRecord(dir *dirs.Dir) (*record, *os.File, error) {
 	f, err := dir.Open(recordName, os.O_RDONLY)
 	if err != nil {
@@ -53,8 +52,8 @@ func readRecord(dir *dirs.Dir) (*record, *os.File, error) {
 	return r, f, err
 }
 
-// lastToken returns the token of the record, or 0 if there is none that can be
-// read: a crash of the machine may have left anything.
+// lastToken returns the token of the record, or 0 if there is no readable one: a crash of the machine may have left
+// anything.
 func (p *place) lastToken() fence.Token {
 	r, f, err := readRecord(p.at)
 	if f != nil {

@@ -16,8 +16,7 @@ import (
 // socketPath returns the path to a socket. It may have 103 bytes at most.
 func socketPath(_ *os.File, path, name string) string { return path + "/" + name }
 
-// shareSocket gives a socket in the election's directory its owner and mode, and
-// follows no link.
+// shareSocket gives a socket in the election's directory its owner and mode. It follows no link.
 func (p *place) shareSocket(name string) error {
 	if p.access.uid >= 0 || p.access.gid >= 0 {
 		if err := unix.Fchownat(p.dirfd(), name, p.access.uid, p.access.gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -27,9 +26,8 @@ func (p *place) shareSocket(name string) error {
 	return unix.Fchmodat(p.dirfd(), name, p.access.mode, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// dial connects with the control socket in an open directory, unless it is a link.
-// These systems connect by the path only, so a link that is put there meanwhile is
-// followed.
+// dial connects with the control socket in an open directory, unless it is a link. These systems connect by the path
+// only, so dial follows a link that is put there meanwhile.
 func dial(ctx context.Context, dir *dirs.Dir) (net.Conn, error) {
 	info, err := dir.Lstat(controlName)
 	if err != nil {
@@ -42,6 +40,5 @@ func dial(ctx context.Context, dir *dirs.Dir) (net.Conn, error) {
 	return d.DialContext(ctx, "unix", dir.Path()+"/"+controlName)
 }
 
-// allowed returns nil: the mode of the socket and of its directory has already
-// decided.
+// allowed returns nil: the modes of the socket and of its directory have already decided.
 func allowed(*net.UnixConn, bool) error { return nil }

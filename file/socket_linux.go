@@ -11,9 +11,8 @@ import (
 	dirs "github.com/electd/elect/internal/place"
 )
 
-// socketPath returns a path to a socket in an open directory. The address of a
-// socket has room for 107 bytes only, so it goes through the descriptor, unless
-// there is no /proc.
+// socketPath returns a path to a socket in an open directory. The address of a socket has room for 107 bytes only, so
+// the path goes through the descriptor, unless there is no /proc.
 func socketPath(dir *os.File, path, name string) string {
 	short := fmt.Sprintf("/proc/self/fd/%d", dir.Fd())
 	if unix.Access(short, unix.F_OK) != nil {
@@ -22,9 +21,8 @@ func socketPath(dir *os.File, path, name string) string {
 	return short + "/" + name
 }
 
-// shareSocket gives a socket in the election's directory its owner and mode. It
-// goes by a descriptor: in a directory that others may write, the name could be
-// a link to something else by now.
+// shareSocket gives a socket in the election's directory its owner and mode. It uses a descriptor: in a directory
+// that other users may write, the name could be a link to something else by now.
 func (p *place) shareSocket(name string) error {
 	fd, st, err := openSocket(p.at, name)
 	if err != nil {
@@ -42,7 +40,7 @@ func (p *place) shareSocket(name string) error {
 	return unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), p.access.mode) // fchmod refuses O_PATH
 }
 
-// openSocket opens a socket to look at it, or to connect with it.
+// openSocket opens a socket to inspect it, or to connect with it.
 func openSocket(dir *dirs.Dir, name string) (fd int, st unix.Stat_t, err error) {
 	fd, err = unix.Openat(int(dir.File().Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -57,7 +55,7 @@ func openSocket(dir *dirs.Dir, name string) (fd int, st unix.Stat_t, err error) 
 	return fd, st, err
 }
 
-// dial connects with the control socket in an open directory, and follows no link.
+// dial connects with the control socket in an open directory. It follows no link.
 func dial(ctx context.Context, dir *dirs.Dir) (net.Conn, error) {
 	fd, _, err := openSocket(dir, controlName)
 	if err != nil {
@@ -72,8 +70,8 @@ func dial(ctx context.Context, dir *dirs.Dir) (net.Conn, error) {
 	return d.DialContext(ctx, "unix", path)
 }
 
-// allowed returns nil if the caller may command the leader: root, the leader's own
-// user, and, if the socket is shared with a group, every user that its mode lets in.
+// allowed returns nil if the caller may command the leader: root, the leader's own user, and, if the socket is shared
+// with a group, every user whom its mode admits.
 func allowed(conn *net.UnixConn, shared bool) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {

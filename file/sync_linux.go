@@ -9,7 +9,7 @@ import (
 // syncedFile is an open counter.
 type syncedFile struct{ *os.File }
 
-// Sync leaves out the times of the file, which nobody needs after a crash.
+// Sync does not write the times of the file, which are not needed after a crash.
 func (f syncedFile) Sync() error {
 	for {
 		if err := unix.Fdatasync(int(f.Fd())); err != unix.EINTR {

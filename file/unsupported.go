@@ -13,7 +13,7 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// Elector is one participant in one election. On this system there is none.
+// Elector is one participant in one election. On this system there are none.
 type Elector struct{}
 
 // New returns an error that matches driver.ErrUnsupported: this back end needs

@@ -10,15 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errInterrupted: a wait for a lock ended without it.
+// errInterrupted means that a wait ended without the lock.
 var errInterrupted = errors.New("wait interrupted")
 
 // requeueAfter is how long a candidate may wait in the queue of a lock file that
 // is no longer in place.
 const requeueAfter = time.Second
 
-// waitStop waits until a wait for a lock is to be given up, and reports true, or
-// until done is closed.
+// waitStop waits until a wait for a lock must end, and then returns true, or until done is closed.
 func waitStop(ctx context.Context, done <-chan struct{}, moved func() bool) bool {
 	tick := time.NewTicker(requeueAfter)
 	defer tick.Stop()

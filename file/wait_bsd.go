@@ -10,10 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waitFlock takes an exclusive flock on fd. These systems have no way to end one
-// thread's wait from Go, so the lock is polled, every 5 to 25 ms so that
-// candidates do not fall into step. It returns errInterrupted when ctx ended or
-// moved reported true, and then holds nothing.
+// waitFlock takes an exclusive flock on fd. On these systems Go cannot end one thread's wait, so it polls the lock,
+// at random intervals of 5 to 25 ms so that candidates do not poll in step. It returns errInterrupted when ctx ended
+// or moved reported true, and then holds nothing.
 func waitFlock(ctx context.Context, fd int, moved func() bool) error {
 	done := make(chan struct{})
 	defer close(done)

@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nudge makes a thread start its system call anew. The Go runtime handles it in
-// every program and sends it to itself to preempt goroutines, so that one more of
-// them means nothing to anybody.
+// nudge makes a thread restart its system call. The Go runtime handles this signal in every program and sends it to
+// itself to preempt goroutines, so one more of them has no effect.
 const nudge = unix.SIGURG
 
 // waitFlock takes an exclusive flock on fd. It waits asleep in the kernel, which
@@ -34,13 +33,12 @@ func waitFlock(ctx context.Context, fd int, moved func() bool) error {
 	return <-result
 }
 
-// waiter blocks one thread in flock(2), and ends that wait early without a change
-// to what any signal does. The kernel restarts a system call that was interrupted
-// by a handler of Go's, and reads the descriptor again when it does. So the waiter
-// waits on a descriptor of its own, puts a file in its place that has no locks, and
-// then interrupts the thread: flock starts anew, and fails at once.
+// waiter blocks one thread in flock(2), and can end that wait early without a change to any signal's disposition. The
+// kernel restarts a system call that was interrupted by a handler of Go's, and reads the descriptor again when it
+// does. So the waiter waits on a descriptor of its own, replaces it with a file that has no locks, and then
+// interrupts the thread: flock restarts, and fails at once.
 type waiter struct {
-	fd       int // a duplicate: the lock is that of the open file
+	fd       int // a duplicate: the lock belongs to the open file
 	lockless int // flock on it fails with EBADF
 }
 
@@ -62,9 +60,8 @@ func (w *waiter) close() {
 	_ = unix.Close(w.lockless)
 }
 
-// wait is called by a goroutine that ends with it, and with its thread, which may be
-// one of a thousand. The number of that thread stays its own until no more signals
-// can be sent to it, because the sender is joined.
+// wait must run in a goroutine that ends with it, together with its thread, which may be one of a thousand. The
+// thread's number stays its own until no more signals can be sent to it, because the sender is joined.
 func (w *waiter) wait(ctx context.Context, moved func() bool) error {
 	runtime.LockOSThread()
 	thread := unix.Gettid()
@@ -85,8 +82,8 @@ func (w *waiter) wait(ctx context.Context, moved func() bool) error {
 			return
 		}
 		stop.Store(true)
-		// A signal that arrives before the thread is in flock, or while the
-		// program ignores it, is lost. It is repeated until the thread is out.
+		// A signal that arrives before the thread is in flock, or while the program ignores it, is lost. So it is repeated
+		// until the thread is out.
 		for pause := time.Millisecond; ; pause = min(2*pause, Poll) {
 			heed()
 			if unix.Dup3(w.lockless, w.fd, unix.O_CLOEXEC) == nil {
@@ -112,8 +109,8 @@ func (w *waiter) wait(ctx context.Context, moved func() bool) error {
 	return err
 }
 
-// heed ends signal.Ignore of the signal, which may be one of all. To ignore it and
-// to handle it as the runtime does are the same to the program and its children.
+// heed ends signal.Ignore of the signal, if there was one. To the program and its children, ignoring it and handling
+// it as the runtime does are the same.
 func heed() {
 	if signal.Ignored(nudge) {
 		c := make(chan os.Signal, 1)

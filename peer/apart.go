@@ -11,47 +11,43 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// An election that has grown has voters that its founders' URL does not list. A
-// founder whose disk was lost, started as ever, may need nobody but itself to found
-// it anew: that would be a second election beside the one that there is, with the
-// same name and with tokens of its own. Such a node is apart. It hears so of those
-// who are in the first one, because they call it by its id and refuse its directory.
+// An election that has grown has voters that its founders' URL does not list. A founder that lost its disk and starts
+// with its old URL may need nobody but itself to found the election again. That would be a second election with the
+// same name and with tokens of its own. Such a node is apart. It learns so from the nodes of the first election: they
+// call it by its id and refuse its directory.
 //
-// What they say is taken for true only where it cannot be otherwise:
+// A node believes them only if all of these hold:
 //
-//   - Who says so has told, in a Hello that his connection vouches for, that he has a
-//     membership of a version above 1: one that a leader made, with a majority.
-//   - He knows this node by another directory. A membership is never changed from
-//     one directory of an id to another, but by way of one without that id which
-//     was settled. From then on version 1 has no majority, and elects nobody.
-//   - This node has version 1, or none. With a later one it is a voter because a
-//     leader asked its directory, and it may as well be the other one who is wrong.
-//   - There are as many who say so as it needs itself to be elected: one where it is
-//     alone. So a single one who comes from elsewhere ends no leader that others
-//     follow. Where the first election can have a leader there are always as many: of
-//     its voters more than half, and those of this node's own are fewer than half.
+//   - The caller has told, in a Hello that its connection vouches for, that it has a membership of a version above 1:
+//     one that a leader made, with a majority.
+//   - The caller knows this node by another directory. A membership never changes directly from one directory of an
+//     id to another. A membership without that id is settled in between. From then on version 1 has no majority, and
+//     cannot elect.
+//   - This node has version 1, or none. With a later version it is a voter because a leader asked its directory, and
+//     then the caller may be the one that is wrong.
+//   - At least as many callers say so as this node needs to be elected: one if it is alone. So a single caller from
+//     elsewhere ends no leader that others follow. Where the first election can have a leader there are always as
+//     many: more than half of its voters, and this node's own are fewer than half.
 //
-// A node that is apart ends its term at once, hears and says nothing any more, and
-// writes into its directory that it is void, so that it has no later life.
+// A node that is apart ends its term at once, and neither sends nor receives any more. It marks its directory as
+// void, so that it has no later life.
 
-// loneFounder is how long a voter that founds an election by itself, with an empty
-// directory, waits for somebody who knows it: nodes dial each other once a second.
+// loneFounder is how long a voter that founds an election by itself, with an empty directory, waits for a node that
+// knows it. Nodes dial each other once a second.
 const loneFounder = 1500 * time.Millisecond // and at least a promise
 
-// maxRivals bounds how many are remembered who have called with a membership that
-// was changed.
+// maxRivals bounds how many callers with a changed membership are remembered.
 const maxRivals = 64
 
-// called takes notice that somebody has said Hello with that membership.
+// called records that a node has said Hello with that membership.
 func (n *Node) called(by protocol.NodeID, held protocol.ConfigID) {
 	if _, known := n.rivals[by]; known || held.Version > 1 && len(n.rivals) < maxRivals {
 		n.rivals[by] = held
 	}
 }
 
-// compareNotes looks at the membership of somebody who has let this node in: as an
-// observer it is known by its id alone. In an election of one founding a voter with a
-// later term of version 1 cannot have become an observer since.
+// compareNotes compares this node's membership with that of a node that has let it in. An observer is known by its id
+// alone. In an election of one founding, a voter with a later term of version 1 cannot have become an observer since.
 func (n *Node) compareNotes(by protocol.NodeID, other *protocol.Membership) {
 	own := n.membership.Load()
 	if other == nil || other.Version <= 1 || own.Version > 1 || !own.Has(n.self) || other.Compare(own) > 0 || !slices.Contains(other.Observers, n.self.ID) {
@@ -90,8 +86,8 @@ func (n *Node) parted() bool {
 	return true
 }
 
-// part ends this node's part in the election that it has founded, ms, or was about
-// to found. The work is told first.
+// part ends this node's part in the election that it has founded, ms, or was about to found. The work is stopped
+// first.
 func (n *Node) part(ms *protocol.Membership, said string) {
 	says := fmt.Sprintf("the election that %s would found by its configuration is another one than that which the others are in: %s. %s", n.cfg.ID, said, n.dialect.remedy())
 	if ms != nil {
@@ -103,7 +99,7 @@ func (n *Node) part(ms *protocol.Membership, said string) {
 	n.run.Command(protocol.Command{Verb: protocol.Withdraw})
 	n.refuse(n.cfg.ID, &wire.Refusal{Code: wire.CodeDirectory, Says: says, Final: true})
 	if ms == nil {
-		return // the directory has nothing in it that could be void
+		return // the directory has nothing in it to mark as void
 	}
 	if n.link != nil {
 		n.link.SetPeers(ms.ID(), link.Peers{}, func(protocol.NodeID) *wire.Refusal { return n.noPart() })
@@ -115,13 +111,13 @@ func (n *Node) part(ms *protocol.Membership, said string) {
 	})
 }
 
-// noPart is what others are told by a node that is apart. It is theirs to go on.
+// noPart is the answer of a node that is apart. The other nodes go on without it.
 func (n *Node) noPart() *wire.Refusal {
 	return &wire.Refusal{Code: wire.CodeUnfounded, Says: fmt.Sprintf("%s has found out that it is in another election than the others, and takes no part", n.cfg.ID)}
 }
 
-// early reports whether it is too early to found an election by oneself, and sees to
-// it that found is called when it is not any more.
+// early reports whether it is too early to found an election alone. If so, it arranges that found is called when the
+// time has come.
 func (n *Node) early() bool {
 	if len(n.cfg.Voters) > 1 {
 		return false

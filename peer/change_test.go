@@ -305,7 +305,7 @@ func TestLonelyVoter(t *testing.T) {
 		says  string
 	}{
 		{hears("n1", "n2", "n3"), ""},
-		{hears("n1"), "n4 was not connected with n2, n3 when it became a voter: without n1 it could elect nobody"},
+		{hears("n1"), "n4 was not connected with n2, n3 when it became a voter: without n1 it could elect no leader"},
 		{hears("n1", "n3"), "n4 was not connected with n2 when"},
 		{nil, ""}, // it was not asked
 	} {

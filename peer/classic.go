@@ -11,54 +11,50 @@ import (
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
-// classic is a protocol without a lease, by which an election among peers can be
-// held, too: the dialect of its machines, and how its times are configured.
+// classic is the dialect of a protocol without a lease. It makes the machines and configures their times.
 //
-// What is different from quorum:
+// Differences from quorum:
 //
-//   - A leader is elected and never proven. So no campaign may ask for a lease,
-//     Check of a term is [driver.ErrNotExclusive], and the token alone keeps two
-//     leaders apart, as far as the protocol's number rises.
-//   - Who takes part is settled by the founding. The founding is kept although
-//     only raft and blazingmq vote: a voter that has lost its disk has forgotten its
-//     votes, or the epoch that it must go beyond, and is refused as with quorum.
+//   - A leader is elected and never proven. So no campaign may ask for a lease, and Check of a term is
+//     [driver.ErrNotExclusive]. Only the token tells two leaders apart, as far as the protocol's number rises.
+//   - The founding settles the participants for good. All protocols keep the founding, although only raft and
+//     blazingmq vote. A voter that has lost its disk has forgotten its votes, or the epoch that it must exceed, and
+//     is refused as with quorum.
 //   - The machine's ballot knows neither protocol nor membership; the directory
 //     keeps them beside it, see envelope.
-//   - A machine speaks for itself, and its messages do not tell since when its
-//     sender leads, nor with which metadata. So the node adds that to what a
-//     leader says.
+//   - The machine's messages carry neither the start of the term nor the leader's metadata. So the node adds both to
+//     what a leader sends.
 type classic struct {
 	name string
-	// rises says of the token what holds, for people.
+	// rises says how far tokens rise, for people.
 	rises string
 	// quorate: it takes a majority of the voters to elect.
 	quorate bool
-	// build makes a machine, and says what cannot hold.
+	// build makes a machine. Its error says what cannot hold.
 	build func(s *spec) (built, error)
-	// boots says why Data of a Save is no ballot of this protocol.
+	// boots returns an error if the data of a save is no ballot of this protocol.
 	boots func(data []byte) error
 }
 
-// spec is what a classic machine is to be like.
+// spec is the input for building a classic machine.
 type spec struct {
 	self    protocol.NodeID
 	members []protocol.NodeID
-	// heartbeat and detection are how often a leader speaks, and how long one that
-	// is silent is waited for. 0 is the protocol's own default, or what follows
-	// from the other one.
+	// heartbeat is how often a leader sends; detection is how long voters wait for a silent leader. 0 is the protocol's
+	// default, or what follows from the other one.
 	heartbeat, detection time.Duration
 }
 
-// built is what came of a spec.
+// built is the result of building a spec.
 type built struct {
 	machine              protocol.Machine
 	from                 any // the machine's configuration
 	heartbeat, detection time.Duration
-	most                 time.Duration // how long a silent leader is waited for at the longest, with what is drawn at random
+	most                 time.Duration // how long voters wait for a silent leader at most, with the random part
 	worst                time.Duration // see WorstTakeover of the machine's configuration
 }
 
-// plan works out what the configuration comes to.
+// plan computes the plan of a configuration.
 func (k *classic) plan(c *setup) (Plan, error) {
 	ms := c.founding()
 	b, err := k.make(c, ms.Voters[0].ID, ms)
@@ -87,7 +83,7 @@ func (k *classic) count(p *Plan, b *built, voters int) {
 	p.Warnings = append(p.Warnings, fmt.Sprintf("protocol=%s proves no lease: two may lead at the same time; %s", k.name, k.rises))
 }
 
-// make makes a machine of the configuration's times.
+// make makes a machine with the configured times.
 func (k *classic) make(c *setup, self protocol.NodeID, ms *protocol.Membership) (built, error) {
 	profile, err := profileOf(c.Profile)
 	if err != nil {
@@ -115,7 +111,8 @@ func (k *classic) machine(c *setup, self protocol.Voter, ms *protocol.Membership
 	return b.machine, b.from, err
 }
 
-// pausing: a machine that knows no operator is told that its owner is unwell.
+// pausing returns the command that pauses or resumes a machine. A classic machine knows no operator, so it is told
+// that its owner is unwell.
 func (k *classic) pausing(on bool) protocol.Verb {
 	if on {
 		return protocol.Sicken
@@ -144,7 +141,7 @@ func (k *classic) lacks(what feature) error {
 	case priorities:
 		return driver.Permanent(unsupported("knows no priorities", "want 0"))
 	case transfers:
-		return unsupported("cannot hand over to somebody", "elect resign has the leader step down, and another one is elected")
+		return unsupported("cannot hand over to a named candidate", "elect resign has the leader step down, and another one is elected")
 	case memberships:
 		return unsupported("has no memberships that change: who takes part is settled by the founding", "to change it, stop all voters, empty their directories, and start them with the new list and a higher era")
 	}

@@ -11,14 +11,13 @@ import (
 	"github.com/electd/elect/internal/protocol/ring"
 )
 
-// What the token of each is worth, for people.
+// What a token of each protocol is worth, for people.
 const (
 	risesByVote  = "its token rises from leader to leader, and the one with the greater one counts"
 	risesByEpoch = "two sides of a partition may have a leader each, even with equal tokens"
 )
 
-// classics are the classic protocols, by the names that they have in the
-// simulator, too.
+// classics returns the classic protocols, by the names that they have in the simulator too.
 func classics() []*classic {
 	return []*classic{
 		{name: "bully", rises: risesByEpoch, boots: bullyBoots, build: (*spec).bully},
@@ -49,8 +48,8 @@ func classics() []*classic {
 	}
 }
 
-// bully: a silent coordinator is waited for 1 s by default, with ten heartbeats in
-// it, and answers for a quarter of it.
+// bully waits 1 s for a silent coordinator by default. Ten heartbeats fit into it, and a quarter of it is left for
+// answers.
 func (s *spec) bully() (built, error) {
 	silence := cmp.Or(s.detection, bully.DefaultSilence)
 	c := bully.Config{Self: s.self, Members: s.members, Silence: silence, Heartbeat: cmp.Or(s.heartbeat, silence/10), Answer: silence / 4}
@@ -63,9 +62,8 @@ func bullyBoots(data []byte) error {
 	return err
 }
 
-// ring: a silent successor is waited for 1 s by default, with ten heartbeats in it,
-// and answers for a quarter of it. The voters stand around the ring in the order of
-// their ids.
+// ring waits 1 s for a silent successor by default. Ten heartbeats fit into it, and a quarter of it is left for
+// answers. The order of the ring is that of the voters' ids.
 func (s *spec) ring(changRoberts bool) (built, error) {
 	silence := cmp.Or(s.detection, ring.DefaultSilence)
 	c := ring.Config{
@@ -81,8 +79,8 @@ func ringBoots(data []byte) error {
 	return err
 }
 
-// raft: a silent leader is waited for one to two election timeouts, the paper's
-// 150 ms by default with a heartbeat in each third of it.
+// raft waits one to two election timeouts for a silent leader. The default is the paper's 150 ms, with three
+// heartbeats in it.
 func (s *spec) raft(c raft.Config) (built, error) {
 	c.Self, c.Members = s.self, s.members
 	c.ElectionTimeout = cmp.Or(s.detection, 150*time.Millisecond)
@@ -96,9 +94,8 @@ func raftBoots(data []byte) error {
 	return err
 }
 
-// blazingmq: a silent leader is waited for a whole number of heartbeats, three of
-// 2 s by default. Terms are saved before anything is said in them, which
-// BlazingMQ's own code does not do: they are what tokens are made of.
+// blazingmq waits a whole number of heartbeats for a silent leader, by default three of 2 s. The machine saves a term
+// before it sends anything in it, which BlazingMQ's own code does not do: tokens are made of terms.
 func (s *spec) blazingmq(mode blazingmq.Mode) (built, error) {
 	const missed = 3
 	c := blazingmq.Config{Self: s.self, Members: s.members, Mode: mode, Missed: missed, Durable: true}

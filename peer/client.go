@@ -24,7 +24,7 @@ import (
 // How long a client waits for one node.
 const (
 	dialLimit    = 2 * time.Second // until a connection is admitted
-	statusLimit  = 3 * time.Second // for all of a status
+	statusLimit  = 3 * time.Second // for a whole status
 	historyLimit = 10 * time.Second
 )
 
@@ -42,17 +42,17 @@ const (
 type Client struct {
 	cfg    setup
 	limits driver.Limits
-	voters int    // how many of nodes, the first ones
-	nodes  []Peer // voters, then observers, but those who do not listen
+	voters int    // the first so many of nodes
+	nodes  []Peer // voters, then the observers that listen
 	dial   func(ctx context.Context, to Peer) (conn, error)
 	tls    *certs.Identity // nil without certificates
 	life   context.Context
 	end    context.CancelCauseFunc
 }
 
-// conn is a connection with a node, of *link.Client but in tests.
+// conn is a connection with a node. It is a *link.Client, except in tests.
 type conn interface {
-	// Call asks; each is handed the body of every response, in order.
+	// Call sends a request. It calls each with the body of every response, in order.
 	Call(ctx context.Context, verb string, token uint64, body any, each func(json.RawMessage) error) error
 	Close() error
 }
@@ -98,8 +98,8 @@ func newClient(cfg setup) (*Client, error) {
 	return c, nil
 }
 
-// clientIdentity loads a certificate to ask with: the one that is named, or of
-// the directory the strongest operator's, or that of a listed node.
+// clientIdentity loads the client's certificate: the one that is named, or the strongest operator's in the directory,
+// or that of a listed node.
 func (c *setup) clientIdentity() (*certs.Identity, error) {
 	id, err := c.identity()
 	if c.Certs == "" || !errors.Is(err, fs.ErrNotExist) {
@@ -116,7 +116,7 @@ func (c *setup) clientIdentity() (*certs.Identity, error) {
 	return nil, fmt.Errorf("no certificate to ask with in %s: %w; want those of an operator (elect certs --role observe), or of a node", c.Certs, err)
 }
 
-// dialer returns the way to other nodes for somebody who asks, and shows identity.
+// dialer returns the function that dials other nodes for a client and shows identity.
 func dialer(cfg *setup, identity func() (*certs.Identity, error)) func(ctx context.Context, to Peer) (conn, error) {
 	hello := wire.Hello{
 		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.ClientOf, Cluster: cfg.Cluster, Program: cfg.Program,
@@ -136,16 +136,16 @@ func dialer(cfg *setup, identity func() (*certs.Identity, error)) func(ctx conte
 		c, err := link.Dial(ctx, link.ClientConfig{Addr: to.Addr, Hello: hello, About: name, TLS: id, Expect: protocol.NodeID(to.ID), Dial: connect})
 		if err != nil {
 			if inner := errors.Unwrap(err); inner != nil {
-				err = inner // who and where is said by whoever shows it
+				err = inner // the caller says which node and where
 			}
 			return nil, because(ctx, err)
 		}
-		return c, nil // and above no nil *link.Client in a conn
+		return c, nil // so that a conn never holds a nil *link.Client
 	}
 }
 
-// listens says why nobody is reached at an address, for one who has nothing to show
-// there: it says nothing, as if to look whether the port is open.
+// listens returns an error if the address cannot be reached, for a client that has no certificate to show there. It
+// sends nothing, as a check for an open port does.
 func listens(ctx context.Context, dial func(context.Context, string) (net.Conn, error), addr string) error {
 	if dial == nil {
 		dial = func(ctx context.Context, addr string) (net.Conn, error) {
@@ -162,7 +162,7 @@ func listens(ctx context.Context, dial func(context.Context, string) (net.Conn, 
 
 func ignore(json.RawMessage) error { return nil }
 
-// Campaign implements driver.Elector: a client is refused, for good.
+// Campaign implements driver.Elector. A client is refused, for good.
 func (c *Client) Campaign(context.Context, driver.Candidacy) (driver.Mandate, error) {
 	if c.life.Err() != nil {
 		return nil, driver.ErrClosed
@@ -170,11 +170,11 @@ func (c *Client) Campaign(context.Context, driver.Candidacy) (driver.Mandate, er
 	return nil, driver.Permanent(fmt.Errorf("to stand in the election %s takes the id of one of its voters; want elect.Config.ID to be one of: %s", c.cfg.Name, list(ids(c.cfg.Voters))))
 }
 
-// Limits implements driver.Elector. They are those of the configuration that
-// the client was given: the nodes' own may differ, see NodeStatus.Plan.
+// Limits implements driver.Elector. It follows from the configuration of the client. The nodes' own may differ, see
+// NodeStatus.Plan.
 func (c *Client) Limits() driver.Limits { return c.limits }
 
-// Certificate is the client's own; nil without certificates.
+// Certificate is the client's own certificate; nil without certificates.
 func (c *Client) Certificate() *CertificateStatus { return certificateStatus(c.tls) }
 
 // Close implements driver.Elector.
@@ -183,7 +183,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// while returns a context that ends with the client too.
+// while returns a context that also ends with the client.
 func (c *Client) while(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })
@@ -193,7 +193,7 @@ func (c *Client) while(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// ask asks one node one thing.
+// ask sends one request to one node.
 func (c *Client) ask(ctx context.Context, to Peer, limit time.Duration, verb string, each func(json.RawMessage) error) error {
 	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer stop()
@@ -205,7 +205,7 @@ func (c *Client) ask(ctx context.Context, to Peer, limit time.Duration, verb str
 	return understood(because(ctx, conn.Call(ctx, verb, 0, nil, each)))
 }
 
-// because replaces the error of a context by its cause.
+// because replaces the error of a context with its cause.
 func because(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return context.Cause(ctx)
@@ -213,7 +213,7 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// all asks every node at the same time and returns how that went, by node.
+// all asks every node at the same time and returns the outcome of each.
 func (c *Client) all(ctx context.Context, nodes []Peer, limit time.Duration, verb string, each func(node int, body json.RawMessage) error) []error {
 	ctx, stop := c.while(ctx)
 	defer stop()
@@ -228,9 +228,9 @@ func (c *Client) all(ctx context.Context, nodes []Peer, limit time.Duration, ver
 	return errs
 }
 
-// Statuses asks every node at the same time what it says of itself: one result
-// for each, voters first, in the order of the configuration. A node that does
-// not answer takes 3 s at most. Observers without an address have an error.
+// Statuses asks every node at the same time for its status. It returns one result for each, voters first, in the
+// order of the configuration. A node that does not answer takes 3 s at most. Observers without an address have an
+// error.
 func (c *Client) Statuses(ctx context.Context) []NodeResult {
 	results := c.statuses(ctx, c.nodes)
 	for _, p := range c.cfg.Observers {
@@ -265,14 +265,14 @@ func (c *Client) statuses(ctx context.Context, nodes []Peer) []NodeResult {
 	return results
 }
 
-// nodeError is what went wrong with one node.
+// nodeError is an error of one node.
 type nodeError struct {
 	peer Peer
 	err  error
 }
 
-// trouble is what went wrong with several. It does not unwrap: what is true of
-// one node, such as that it is shutting down, is not true of the election.
+// trouble is the errors of several nodes. It does not unwrap: what is true of one node, such as that it is shutting
+// down, is not true of the election.
 type trouble []nodeError
 
 func (t trouble) Error() string {
@@ -280,7 +280,7 @@ func (t trouble) Error() string {
 	for i, e := range t {
 		b.WriteString(e.peer.String())
 		if i+1 < len(t) && t[i+1].err.Error() == e.err.Error() {
-			b.WriteString(", ") // what is wrong with both is said once
+			b.WriteString(", ") // several nodes with the same error are listed with one text
 			continue
 		}
 		fmt.Fprintf(&b, ": %v", e.err)

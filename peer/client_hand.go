@@ -57,16 +57,15 @@ func (c *Client) setPaused(ctx context.Context, id, verb string) error {
 	return err
 }
 
-// pauseLimit bounds how long a client waits for a node that is to be paused: it
-// writes that down.
+// pauseLimit bounds how long a client waits for a node that it pauses: the node writes to its disk.
 const pauseLimit = 5 * time.Second
 
-// atLeader asks the leader with that token, or whoever leads if it is 0.
+// atLeader asks the leader with that token, or any leader if token is 0.
 func (c *Client) atLeader(ctx context.Context, token fence.Token, verb string, body any) error {
 	ctx, stop := c.while(ctx)
 	defer stop()
 	var err error
-	for range 3 { // somebody else may be elected in between
+	for range 3 { // another node may be elected in between
 		if c.life.Err() != nil {
 			return driver.ErrClosed
 		}
@@ -76,7 +75,7 @@ func (c *Client) atLeader(ctx context.Context, token fence.Token, verb string, b
 		}
 		switch l := s.Leader; {
 		case s.Stale:
-			return fmt.Errorf("who leads cannot be told: %w", s.Cause)
+			return fmt.Errorf("cannot tell who leads: %w", s.Cause)
 		case l == nil && s.Cause != nil:
 			return fmt.Errorf("%w: %w", driver.ErrNoLeader, s.Cause)
 		case l == nil:
@@ -100,14 +99,15 @@ func (c *Client) look(ctx context.Context) (driver.State, error) {
 	return driver.State{}, context.Cause(ctx)
 }
 
-// byAnyWay asks the leader, or else the other nodes, who pass it on.
+// byAnyWay asks the leader, or else another node, which passes the request on.
 func (c *Client) byAnyWay(ctx context.Context, l *driver.Leader, verb string, body any) error {
 	ways := slices.Clone(c.nodes)
 	slices.SortStableFunc(ways, func(a, b Peer) int { return rank(l, a) - rank(l, b) })
 	var trouble trouble
-	asked := false // it may have done so, though nobody said it
+	asked := false // it may have done so without an answer
 	for _, to := range ways {
-		done, err := c.request(ctx, to, resignLimit+time.Second, verb, l.Token, body) // so that the node's own answer comes first
+		// longer than the node's own limit, so that its answer comes first
+		done, err := c.request(ctx, to, resignLimit+time.Second, verb, l.Token, body)
 		switch {
 		case err == nil:
 			return nil
@@ -133,7 +133,7 @@ func rank(l *driver.Leader, p Peer) int {
 	return 1
 }
 
-// request asks one node; asked says that it may have heard it.
+// request asks one node. asked reports that the node may have received the request.
 func (c *Client) request(ctx context.Context, to Peer, limit time.Duration, verb string, token fence.Token, body any) (asked bool, err error) {
 	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer stop()

@@ -11,13 +11,12 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// History asks every node at the same time what it remembers, those that have
-// joined since the configuration was written too, and makes one history of it, ordered by token and then by time. Of an event that several
-// nodes noted the earliest stays; that others followed a leader is left out
-// where the leader's own account is there.
+// History asks every node at the same time for its events, including those that have joined since the configuration
+// was written. It merges them into one history, ordered by token and then by time. If several nodes noted an event,
+// the earliest note stays. The notes of followers about a leader are left out if the leader's own are there.
 //
-// When some nodes do not answer, what the others remember is returned with an
-// error that names those: it matches driver.ErrUnreachable.
+// If some nodes do not answer, History returns the events of the others, and an error that names the silent nodes and
+// matches driver.ErrUnreachable.
 func (c *Client) History(ctx context.Context) ([]Event, error) {
 	var nodes []Peer
 	for _, r := range c.Members(ctx) {
@@ -56,12 +55,12 @@ const (
 	eventActive  = "active"
 	eventLost    = "lost"
 	eventFollows = "follows"
-	eventPaused  = "paused" // of the node itself, with the token of whoever led
+	eventPaused  = "paused" // of the node itself, with the token of the leader of that time
 	eventResumed = "resumed"
 )
 
-// ofItself reports whether an event is one that a node tells of itself only, and
-// that may come again with the same token.
+// ofItself reports whether an event is one that a node notes about itself only, and that may occur several times with
+// the same token.
 func ofItself(e *Event) bool { return e.Event == eventPaused || e.Event == eventResumed }
 
 func mergeHistories(pieces [][]Event) []Event {
@@ -78,7 +77,7 @@ func mergeHistories(pieces [][]Event) []Event {
 	for _, e := range all {
 		last = max(last, e.Token)
 		if ofItself(&e) {
-			e.Token = cmp.Or(e.Token, last) // the node had just started, and knew no leader
+			e.Token = cmp.Or(e.Token, last) // the node had just started and knew no leader
 			merged = append(merged, e)
 			continue
 		}
@@ -100,7 +99,7 @@ func mergeHistories(pieces [][]Event) []Event {
 	return merged
 }
 
-// order is that of events of one token at one time.
+// order ranks the events of one token at one time.
 func order(event string) int {
 	return slices.Index([]string{eventElected, eventFollows, eventActive, eventLost, eventPaused, eventResumed}, event)
 }

@@ -11,40 +11,36 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// AddMember makes p a voter of the election, or an observer. Its node must run,
-// with Config.Join, and be found at p.Addr by the leader's node, which adds it: as
-// an observer first, so that it is connected and has the membership on its disk,
-// and then as a voter. An observer is made a voter by adding it again. AddMember
-// returns when a majority of the new membership has written it down.
+// AddMember makes p a voter of the election, or an observer. Its node must run with Config.Join, and the leader's
+// node must reach it at p.Addr. The leader adds it as an observer first, so that it is connected and has the
+// membership on its disk, and then as a voter. An observer is made a voter by adding it again. AddMember returns when
+// the new membership is durable at a majority of its voters.
 //
-// A change that is not safe now is refused, with the reason: [ErrRefused]. With
-// [ErrUnknown] the change may have been made. In both cases, and after a change
-// that ended half-way, the error says what holds, and the same call goes on from
-// there; who is there already is no error. One change is made at a time. step, if it
-// is not nil, is told what was done, as it is done. It takes 45 s at most.
+// A change that is not safe now is refused, with the reason: [ErrRefused]. With [ErrUnknown] the change may have been
+// made. In both cases, and after a change that ended half-way, the error says what holds, and the same call goes on
+// from there. Adding an existing member succeeds. One change is made at a time. step, if not nil, is called after
+// each step with a description of it. AddMember takes 45 s at most.
 func (c *Client) AddMember(ctx context.Context, p Peer, observer bool, step func(string)) (*MemberChange, error) {
 	return c.change(ctx, memberRequest{Op: opAdd, ID: protocol.NodeID(p.ID), Addr: p.Addr, Observer: observer}, step)
 }
 
-// RemoveMember takes the voter or the observer with that id out of the election.
-// Its node need not run; if it does, it is told, and a Campaign of it ends for good.
-// The leader cannot be removed: let it hand over first. Who is not there is no
-// error. See [Client.AddMember] for the rest.
+// RemoveMember removes the voter or the observer with that id from the election. Its node need not run. If it does,
+// it is told, and its Campaign ends for good. The leader cannot be removed: let it hand over first. Removing an
+// absent member succeeds. See [Client.AddMember] for the rest.
 func (c *Client) RemoveMember(ctx context.Context, id string, step func(string)) (*MemberChange, error) {
 	return c.change(ctx, memberRequest{Op: opRemove, ID: protocol.NodeID(id)}, step)
 }
 
-// ReplaceMember has the node at p.Addr, or where it was if that is empty, take the
-// place of the voter p.ID: with a data directory of its own, because the disk of the
-// old one was lost, or with the same one, because it has moved. A lost one is
-// removed, and then added as by [Client.AddMember], which says the rest. Repeated after
-// an interruption it goes on from what it finds: nobody of that id, or an observer, is
-// made the voter. Who is an observer by its own configuration is refused.
+// ReplaceMember puts the node at p.Addr in the place of the voter p.ID. If p.Addr is empty it is the voter's present
+// address. The node has a data directory of its own, because the disk of the old one was lost, or the same one,
+// because it has moved. A lost voter is removed and then added as by [Client.AddMember], which describes the rest.
+// After an interruption a repeated call goes on from what it finds: if there is no member with that id, or an
+// observer, the node is made the voter. A node that is an observer by its own configuration is refused.
 func (c *Client) ReplaceMember(ctx context.Context, p Peer, step func(string)) (*MemberChange, error) {
 	return c.change(ctx, memberRequest{Op: opReplace, ID: protocol.NodeID(p.ID), Addr: p.Addr}, step)
 }
 
-// change asks the leader for a change, or another node to ask it.
+// change sends a change to the leader, directly or through another node.
 func (c *Client) change(ctx context.Context, q memberRequest, step func(string)) (*MemberChange, error) {
 	if err := q.check(); err != nil {
 		return nil, driver.Permanent(err)
@@ -54,7 +50,7 @@ func (c *Client) change(ctx context.Context, q memberRequest, step func(string))
 	ctx, end := context.WithTimeoutCause(ctx, changeLimit+5*time.Second, fmt.Errorf("no answer within %v", changeLimit+5*time.Second))
 	defer end()
 	var err error
-	for range 3 { // somebody else may be elected in between
+	for range 3 { // another node may be elected in between
 		if c.life.Err() != nil {
 			return nil, driver.ErrClosed
 		}
@@ -63,7 +59,7 @@ func (c *Client) change(ctx context.Context, q memberRequest, step func(string))
 		case looked != nil:
 			return nil, looked
 		case s.Stale:
-			return nil, fmt.Errorf("who leads cannot be told: %w", s.Cause)
+			return nil, fmt.Errorf("cannot tell who leads: %w", s.Cause)
 		case s.Leader == nil && s.Cause != nil:
 			return nil, fmt.Errorf("%w: %w", driver.ErrNoLeader, s.Cause)
 		case s.Leader == nil:
@@ -81,9 +77,9 @@ func (c *Client) change(ctx context.Context, q memberRequest, step func(string))
 	return nil, err
 }
 
-// few says that the configuration lists too few of the voters that there are now to
-// be that of a voter, whom an empty directory lets found the election anew with those
-// of its list; nil if it lists enough.
+// few returns the members that this configuration does not list, if it lists too few of the present voters to be safe
+// as that of a voter: with an empty directory, such a voter could found the election again with the voters of its
+// list. It returns nil if the configuration lists enough.
 func (c *Client) few(m *MembershipStatus) []string {
 	listed := 0
 	for _, v := range m.Voters {
@@ -98,15 +94,14 @@ func (c *Client) few(m *MembershipStatus) []string {
 		listed, len(m.Voters))}
 }
 
-// changeBy asks the leader, or else another node. Whoever may have heard it is the
-// last one that is asked.
+// changeBy asks the leader, or else another node. It stops at the first node that may have received the request.
 func (c *Client) changeBy(ctx context.Context, l *driver.Leader, q memberRequest, step func(string)) (*MemberChange, error) {
 	ways := slices.Clone(c.nodes)
 	slices.SortStableFunc(ways, func(a, b Peer) int { return rank(l, a) - rank(l, b) })
 	var trouble trouble
 	for _, to := range ways {
 		if to.ID == string(q.ID) && to.ID != l.ID {
-			continue // it takes no part yet, or not for long any more
+			continue // it takes no part yet, or will not for long
 		}
 		conn, err := c.dial(ctx, to)
 		if err != nil {
@@ -116,7 +111,7 @@ func (c *Client) changeBy(ctx context.Context, l *driver.Leader, q memberRequest
 		done, err := callChange(ctx, conn, q, step)
 		_ = conn.Close()
 		if errors.Is(err, driver.ErrUnreachable) {
-			trouble = append(trouble, nodeError{to, err}) // it could not pass it on
+			trouble = append(trouble, nodeError{to, err}) // it could not pass the request on
 			continue
 		}
 		return done, err
@@ -124,8 +119,8 @@ func (c *Client) changeBy(ctx context.Context, l *driver.Leader, q memberRequest
 	return nil, fmt.Errorf("%w: %s leads with token %v and could not be asked: %w", driver.ErrUnreachable, l.ID, l.Token, trouble)
 }
 
-// Newest is the newest membership that nodes tell of, as the leader tells it if it is
-// among them; nil if none does.
+// Newest returns the newest membership in the results, as the leader has it if the leader is among them; nil if there
+// is none.
 func Newest(results []NodeResult) *MembershipStatus {
 	var m *MembershipStatus
 	for _, r := range results {
@@ -134,7 +129,7 @@ func Newest(results []NodeResult) *MembershipStatus {
 		}
 		other := r.Status.Membership
 		if m != nil {
-			// Of those who have the same one the leader knows most.
+			// Of those that have the same membership the leader knows most.
 			if c := other.id().Compare(m.id()); c < 0 || c == 0 && !r.Status.Active {
 				continue
 			}
@@ -144,9 +139,8 @@ func Newest(results []NodeResult) *MembershipStatus {
 	return m
 }
 
-// Members is Statuses, and then asks those of the newest membership that the nodes
-// tell of, see [Newest], whom the configuration does not list, or lists at another
-// address where nobody answered. So it takes twice as long at most.
+// Members is Statuses with a second step: it also asks the members of the newest membership (see [Newest]) that the
+// configuration does not list, or lists at an address that did not answer. So it takes up to twice as long.
 func (c *Client) Members(ctx context.Context) []NodeResult {
 	results := c.Statuses(ctx)
 	var more []Peer
@@ -167,8 +161,8 @@ func (c *Client) Members(ctx context.Context) []NodeResult {
 	return results
 }
 
-// unlisted are the participants of the newest membership whom the configuration
-// does not list, or lists at another address where nobody answered.
+// unlisted returns the members of the newest membership that the configuration does not list, or lists at an address
+// that did not answer.
 func (c *Client) unlisted(results []NodeResult) (all []Peer) {
 	m := Newest(results)
 	if m == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/electd/elect/driver"
 )
 
-// merger makes one state of what the nodes see. It remembers the greatest token
-// that it was told of: whoever shows a smaller one is behind.
+// merger makes one state of the views of the nodes. It remembers the greatest token that it was told. A node that
+// reports a smaller one is behind.
 type merger struct {
 	seen *driver.Leader
 	said map[string]*driver.Leader // by whom, last
@@ -18,9 +18,9 @@ type merger struct {
 
 // tally counts reports.
 type tally struct {
-	told    int // there is one, good or bad
-	fresh   int // the node is not cut off, nor behind
-	knowing int // voters among those
+	told    int // a report exists, good or bad
+	fresh   int // the node is neither cut off nor behind
+	knowing int // voters among the fresh
 	refused int // for good
 }
 
@@ -35,7 +35,7 @@ func (m *merger) merge(nodes []Peer, voters int, reports []report) (driver.State
 	var s driver.State
 	var trouble trouble
 	var paused, silent []string // voters
-	idle := 0                   // of those who know, paused
+	idle := 0                   // paused voters among the knowing
 	for i, r := range reports {
 		if i < voters && r.Paused && r.heard {
 			paused = append(paused, string(nodes[i].ID))
@@ -68,7 +68,7 @@ func (m *merger) merge(nodes []Peer, voters int, reports []report) (driver.State
 			}
 			if r.Leader != nil {
 				s.Leader = m.seen
-			} else if r.Paused { // which is no reason while another may stand
+			} else if r.Paused { // no reason while another may stand
 			} else if s.Cause == nil && r.Cause != "" {
 				s.Cause = errors.New(r.Cause)
 			}
@@ -93,8 +93,8 @@ func (m *merger) merge(nodes []Peer, voters int, reports []report) (driver.State
 	return s, n
 }
 
-// renew takes over metadata that was changed within the term: the leader's own word, or
-// that of a node whose word has changed. The others say the same a heartbeat later.
+// renew takes over metadata that was changed within the term: from the leader, or from a node whose report has
+// changed. The other nodes report it a heartbeat later.
 func (m *merger) renew(nodes []Peer, reports []report) {
 	if m.said == nil {
 		m.said = make(map[string]*driver.Leader)
@@ -128,8 +128,8 @@ func better(a, b *driver.Leader) bool {
 	return b == nil || a.Token > b.Token || a.Token == b.Token && b.Since.IsZero() && !a.Since.IsZero()
 }
 
-// sameState reports whether there is nothing new to show. What exactly keeps the
-// nodes out of reach changes all the time and is not shown again.
+// sameState reports whether there is nothing new to show. The reason why nodes are out of reach changes all the time
+// and is not shown again.
 func sameState(a, b driver.State) bool {
 	switch {
 	case a.Stale != b.Stale || (a.Leader == nil) != (b.Leader == nil):

@@ -18,10 +18,9 @@ const (
 	// settleTime is how long an observer waits for further nodes before its first
 	// state, once one that knows has answered.
 	settleTime = 300 * time.Millisecond
-	// firstLimit is how long it waits when none does. It is above dialLimit, so
-	// that the first state can say why.
+	// firstLimit is how long it waits if none does. It is above dialLimit, so that the first state can say why.
 	firstLimit = 2500 * time.Millisecond
-	// silence is how long a node may say nothing before it counts as frozen.
+	// silence is how long a node may send nothing before it counts as frozen.
 	silence = 3 * beat
 
 	retryFirst = 100 * time.Millisecond
@@ -59,7 +58,7 @@ func (c *Client) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	}
 }
 
-// follow tells what one node sees until ctx ends.
+// follow reports the view of one node until ctx ends.
 func (c *Client) follow(ctx context.Context, to Peer, tell func(report)) {
 	retry := retryFirst
 	for ctx.Err() == nil {
@@ -89,7 +88,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// stream watches one node until that ends, and returns why: never nil.
+// stream watches one node until the connection ends, and returns the reason. It is never nil.
 func (c *Client) stream(ctx context.Context, to Peer, each func(sighting)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -115,11 +114,11 @@ func (c *Client) stream(ctx context.Context, to Peer, each func(sighting)) error
 	return understood(because(ctx, err))
 }
 
-// report is the latest of one node.
+// report is the latest view of one node.
 type report struct {
-	heard bool // sighting is what it sees now
+	heard bool // sighting is its present view
 	sighting
-	err     error // why it is not heard
+	err     error // why the node cannot be heard
 	refused bool  // for good
 }
 
@@ -147,7 +146,7 @@ func (b *board) put(i int, r report) {
 	}
 }
 
-// states yields what the reports come to, and each change.
+// states yields the merged state, and each change.
 func (b *board) states(ctx context.Context) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
 		var m merger

@@ -36,7 +36,7 @@ func TestResign(t *testing.T) {
 		{name: "by its token", token: 5, asked: 5},
 		{name: "by another token", token: 4, want: driver.ErrSuperseded, says: "superseded: n1 leads with token 5, and not with 4"},
 		{name: "nobody leads", set: func(w *town) { w.sees(driver.State{Cause: errors.New("not founded")}, "n1", "n2", "n3") }, want: driver.ErrNoLeader, says: "no leader: not founded"},
-		{name: "nobody answers", set: func(w *town) { w.is(down, "n1", "n2", "n3") }, want: driver.ErrUnreachable, says: "who leads cannot be told: store or peers unreachable: n1@"},
+		{name: "nobody answers", set: func(w *town) { w.is(down, "n1", "n2", "n3") }, want: driver.ErrUnreachable, says: "cannot tell who leads: store or peers unreachable: n1@"},
 		{name: "the way to the leader is cut", set: func(w *town) { w.is(down, "n1") }, asked: 5},
 		{name: "packets to the leader are lost", set: func(w *town) { w.is(lost, "n1") }, asked: 5, took: dialLimit},
 		{name: "behind", set: func(w *town) { w.sees(ledBy("n1", 6), "n1") }, token: 5, want: driver.ErrSuperseded, says: "token 6"},

@@ -6,21 +6,22 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// clocks records what was logged of clocks that do not run alike. The loop owns it.
+// clocks remembers what was logged about clocks that run at different rates. The loop owns it.
 type clocks struct {
 	voters uint16 // as View.Apart
 	apart  []protocol.NodeID
 	aside  bool
 }
 
-// compare logs what the latest view has changed.
+// compare logs the changes of the latest view.
 func (c *clocks) compare(n *Node) {
 	voters, aside := n.run.View().Apart, n.run.View().Aside
 	if aside != c.aside {
 		if c.aside = aside; aside {
 			n.log.Warn("the clock of this node does not run like those of the others; the node does not stand for election")
 		} else {
-			n.log.Warn("this node may stand for election again; it did not because of its clock") // as loud as the trouble was
+			// at the level of the line about the trouble
+			n.log.Warn("this node may stand for election again; it did not because of its clock")
 		}
 	}
 	if voters == c.voters {

@@ -249,7 +249,7 @@ func list[T fmt.Stringer](all []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// check says what is wrong with who takes part and where, whoever asks.
+// check returns what is wrong with the participants and their addresses, for nodes and clients alike.
 func (c *setup) check() error {
 	const want = "want each as in n1@10.0.0.1:7400"
 	seen, at := map[string]bool{}, map[string]string{}
@@ -335,8 +335,7 @@ func checkAddr(addr string) error {
 // secured reports whether there are certificates.
 func (c *setup) secured() bool { return c.Certs != "" || c.CA != "" }
 
-// identity loads the own certificate, nil if there is to be none, and settles
-// which cluster this is.
+// identity loads the own certificate, nil if there is to be none, and determines the cluster.
 func (c *setup) identity() (*certs.Identity, error) {
 	if c.private() {
 		return c.privateIdentity()
@@ -380,7 +379,7 @@ func (c *setup) identity() (*certs.Identity, error) {
 	return id, nil
 }
 
-// guarded refuses a network without certificates that was not asked for.
+// guarded refuses a network without certificates unless Insecure is set.
 func (c *setup) guarded() error {
 	if c.secured() || c.Insecure {
 		return nil
@@ -440,7 +439,7 @@ func (c *setup) directory() (at place.At, err error) {
 	return place.At{Path: data, Below: []string{string(c.ID), disk.Elections, c.Name}, Shared: c.SharedPlace}, nil
 }
 
-// formerDirectory is where older versions had what is at.
+// formerDirectory is the place in which older versions kept at.
 func (c *setup) formerDirectory(at place.At) place.At {
 	at.Below = []string{c.Name, string(c.ID)}
 	return at

@@ -13,33 +13,33 @@ import (
 	"github.com/electd/elect/peer/internal/disk"
 )
 
-// dialect is what a node knows of the protocol that its machine follows: a row of
-// the table of protocols. All else is the same for every protocol.
+// dialect is what a node knows of the protocol that its machine follows: a row of the table of protocols. Everything
+// else is the same for every protocol.
 type dialect interface {
-	// protocol is the name. It is empty in the Hello of the first of the table.
+	// protocol is the name. In a Hello that of the first row is empty.
 	protocol() string
-	// plan works out what a configuration that was checked comes to.
+	// plan computes the plan of a checked configuration.
 	plan(c *setup) (Plan, error)
-	// limits are those of an election by p.
+	// limits returns the limits of an election with p.
 	limits(p Plan, voter bool) driver.Limits
-	// lacks is why the protocol has no such thing, nil if it has it.
+	// lacks returns an error if the protocol does not have the feature.
 	lacks(what feature) error
-	// majority reports whether it takes a majority of the voters to elect. Else one is enough.
+	// majority reports whether it takes a majority of the voters to elect. If not, one is enough.
 	majority() bool
-	// machine makes one for self, and says what it was made from, for the flight
-	// recorder: what makes an equal machine again.
+	// machine makes a machine for self. It also returns what the machine was made from, for the flight recorder: an
+	// equal machine can be made from it.
 	machine(c *setup, self protocol.Voter, ms *protocol.Membership) (m protocol.Machine, from any, err error)
-	// read and write translate what the data directory keeps: the newest membership,
-	// and the Data of the machine's last Save. write appends to dst, or returns data.
+	// read and write translate what the data directory keeps: the newest membership, and the data of the machine's last
+	// save. write appends to dst, or returns data.
 	read(kept []byte) (ms *protocol.Membership, data []byte, err error)
 	write(dst []byte, ms *protocol.Membership, data []byte) []byte
-	// pausing is the command that has a machine stand no more, or again.
+	// pausing is the command that pauses or resumes the machine.
 	pausing(on bool) protocol.Verb
-	// remedy is what there is to do where a voter's memory is lost, for people.
+	// remedy says what to do if a voter's memory is lost, for people.
 	remedy() string
 }
 
-// feature is what not every protocol has.
+// feature is an ability that only some protocols have.
 type feature int
 
 const (
@@ -68,7 +68,7 @@ func Protocols() (all []string) {
 	return all
 }
 
-// protocols is the table that a configuration chooses from.
+// protocols is the table from which a configuration chooses.
 func (c *setup) protocols() []dialect {
 	if c.dialects != nil {
 		return c.dialects
@@ -76,7 +76,7 @@ func (c *setup) protocols() []dialect {
 	return dialects()
 }
 
-// dialect is that of the configuration's protocol, nil if there is none of that name.
+// dialect returns the row of the configured protocol, nil if there is none with that name.
 func (c *setup) dialect() dialect {
 	table := c.protocols()
 	name := cmp.Or(c.Protocol, table[0].protocol())
@@ -86,7 +86,7 @@ func (c *setup) dialect() dialect {
 	return nil
 }
 
-// checkProtocol refuses a protocol that there is not, and what it would not heed.
+// checkProtocol refuses an unknown protocol, and settings that the protocol would ignore.
 func (c *setup) checkProtocol() error {
 	d := c.dialect()
 	if d == nil {
@@ -116,7 +116,7 @@ func (c *setup) checkProtocol() error {
 	return nil
 }
 
-// spoken is the protocol as a Hello has it: empty is the default.
+// spoken is the protocol as in a Hello: empty is the default.
 func (c *setup) spoken() string {
 	if name := c.dialect().protocol(); name != c.protocols()[0].protocol() {
 		return name
@@ -124,7 +124,7 @@ func (c *setup) spoken() string {
 	return ""
 }
 
-// quorumDialect is package quorum's: the ballot of its machine is what is kept.
+// quorumDialect is that of package quorum. The data directory keeps the ballot of its machine as it is.
 type quorumDialect struct{}
 
 func (quorumDialect) protocol() string    { return quorum.Name }
@@ -149,9 +149,8 @@ func (quorumDialect) plan(c *setup) (Plan, error) {
 
 func (quorumDialect) limits(p Plan, voter bool) driver.Limits {
 	drift := protocol.DefaultDrift()
-	// Takeover is bounded while the back end answers, which needs a majority. So
-	// it is with one and two voters, where the plan promises none because nobody
-	// is left to take over; 0 would say that a hung leader stays for ever.
+	// Takeover is bounded while the back end answers, which needs a majority. This holds with one and two voters too,
+	// where the plan promises no takeover because no other voter is left; 0 would say that a hung leader stays for ever.
 	l := driver.Limits{
 		Lease: p.Lease, MinLease: 2 * time.Millisecond, MaxLease: drift.Claim(quorum.LongestPromise),
 		Takeover: p.takeover, Exclusive: true, Abilities: []driver.Ability{driver.AbilityResign, driver.AbilityTransfer},
@@ -176,7 +175,7 @@ func (quorumDialect) machine(c *setup, self protocol.Voter, ms *protocol.Members
 	}
 	m, err := quorum.New(qc)
 	if err != nil {
-		return nil, nil, err // and no nil machine in an interface
+		return nil, nil, err // so that an interface never holds a nil machine
 	}
 	return m, &qc, nil
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Campaign implements [driver.Elector]. An observer's is refused for good, and
-// so is that of a node whom so many voters refuse for good that the rest is no
-// majority, such as one with a wiped data directory.
+// Campaign implements [driver.Elector]. An observer is refused for good. So is a node that so many voters refuse for
+// good that the rest is no majority, such as one with a wiped data directory.
 func (n *Node) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -66,15 +65,15 @@ func (n *Node) atLeader(ctx context.Context, err error, verb string, token fence
 	case !ok:
 		return errClosed
 	case s.Stale:
-		return fmt.Errorf("%w: who leads cannot be told: %w", driver.ErrUnreachable, s.Cause)
+		return fmt.Errorf("%w: cannot tell who leads: %w", driver.ErrUnreachable, s.Cause)
 	case s.Leader == nil || s.Leader.ID == string(n.cfg.ID):
 		return driver.ErrNoLeader
 	}
 	return n.forward(ctx, protocol.NodeID(s.Leader.ID), verb, token, body)
 }
 
-// led waits until somebody is known to lead: for a heartbeat, because one that was
-// elected a moment ago is known to itself only. ok is as of states.wait.
+// led waits until a leader is known. It waits for a heartbeat, because at first only the new leader itself knows that
+// it was elected. ok is as in states.wait.
 func (n *Node) led(ctx context.Context) (s driver.State, ok bool) {
 	if s, ok = n.run.States().Wait(ctx); !ok {
 		return s, false
@@ -103,7 +102,7 @@ func (n *Node) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return n.run.States().All(ctx)
 }
 
-// history is what the node remembers of changes of leadership.
+// history returns the changes of leadership that the node remembers.
 func (n *Node) history() ([]Event, error) {
 	kept, err := n.dir.History()
 	events := make([]Event, len(kept))

@@ -9,18 +9,17 @@ import (
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
-// envelope is what a data directory keeps of a classic protocol, whose ballots
-// know no membership: which protocol's ballot it is, and who was founded. It
-// binds the directory to the protocol, as the identity binds it to the election:
-// to one protocol the ballot of another means nothing.
+// envelope is what a data directory keeps of a classic protocol, whose ballots hold no membership: the protocol of
+// the ballot, and the founding. It binds the directory to the protocol, as the identity binds it to the election,
+// because the ballot of one protocol means nothing to another.
 type envelope struct {
 	protocol   string
 	membership *protocol.Membership // never nil
 	ballot     []byte               // of the machine
 }
 
-// envelopeMark is how it begins: no ballot of package quorum does, whose first
-// byte is the number of its format.
+// envelopeMark is how an envelope begins. No ballot of package quorum begins so: its first byte is the number of its
+// format.
 const envelopeMark = "classic\x01"
 
 func (e *envelope) append(dst []byte) []byte {
@@ -28,8 +27,7 @@ func (e *envelope) append(dst []byte) []byte {
 	return protocol.AppendString(protocol.AppendMembership(dst, e.membership), e.ballot)
 }
 
-// openEnvelope reads what append wrote, and nothing else: what it accepts
-// encodes to the same bytes.
+// openEnvelope reads exactly what append writes: everything that it accepts encodes to the same bytes.
 func openEnvelope(kept []byte) (envelope, error) {
 	body, found := bytes.CutPrefix(kept, []byte(envelopeMark))
 	if !found {

@@ -15,32 +15,26 @@ import (
 // and its directory: one with an empty disk has forgotten its votes and its
 // promises, and must not be taken for the one that made them.
 //
-// Two voters that meet each pin the other's directory durably, and say so by a
-// Welcome. A voter whom all others have welcomed is founded: its machine boots,
-// and from then on it votes. So before a voter can vote for the first time,
-// every other one knows its directory for good and refuses any other under its
-// id. A voter that crashes before it is founded begins anew, with the pins that
-// there are.
+// Two voters that meet each pin the other's directory durably, and send a Welcome. A voter that all others have
+// welcomed is founded: its machine boots, and from then on it votes. So before a voter can vote for the first time,
+// every other one knows its directory for good and refuses any other under its id. A voter that crashes before it is
+// founded begins again, with the existing pins.
 //
-// Only the welcomes of all make a voter founded, even if one of them comes with
-// the membership of a founded voter: that one knows that all have pinned itself,
-// and not that all have pinned this one.
+// A voter needs the welcomes of all, even if one of them comes with the membership of a founded voter. That voter
+// knows that all have pinned it, but not that all have pinned this one.
 //
-// After that the membership binds, and pins count no more. Whoever has a vote in a
-// membership of a version above 1 has it by what a leader did, who asked that very
-// directory's process for its id and had a majority write it down (R15): such a
-// node boots with that membership, however it was configured, be it that it waited
-// to join or that it had met the founders and was gone when they were founded. It
-// does not matter whether that membership is the newest: with an older one the
-// node is what a voter is that was cut off since then, and its votes are those of
-// an older membership, which elect nobody where a newer one has been settled.
+// After the founding the membership binds, and pins count no more. A node has a vote in a membership of a version
+// above 1 only because a leader gave it: the leader asked the process of that very directory for its id, and a
+// majority saved the membership (R15). Such a node boots with that membership, however it was configured: it may have
+// waited to join, or have met the founders and been gone when they were founded. That membership need not be the
+// newest. With an older one the node is like a voter that was cut off since then. Its votes are those of an older
+// membership, and elect no leader once a newer one is settled.
 //
-// One who waits to join founds nothing, pins nothing, and is pinned by nobody: two
-// that are not founded do not talk if one of them waits to join, so that its
-// Welcome is never taken for a pin.
+// A node that waits to join founds nothing, pins nothing, and is never pinned. Two nodes that are not founded do not
+// talk if one of them waits to join, so that its Welcome is never taken for a pin.
 
-// admit decides whether a node, or a witness on its behalf, may enter the election. It
-// is called by the links' goroutines and may wait for the disk.
+// admit decides whether a node, or a witness on its behalf, may enter the election. The links' goroutines call it,
+// and it may wait for the disk.
 func (n *Node) admit(from protocol.NodeID, e *wire.Enter, caller wire.Caller) (*wire.Welcome, *wire.Refusal) {
 	final := func(code wire.Code, format string, args ...any) (*wire.Welcome, *wire.Refusal) {
 		return nil, &wire.Refusal{Code: code, Final: true, Says: fmt.Sprintf(format, args...)}
@@ -59,9 +53,8 @@ func (n *Node) admit(from protocol.NodeID, e *wire.Enter, caller wire.Caller) (*
 		return final(wire.CodeIdentity, "%s called itself: two participants have one id, or an address in the list is that of another", from)
 	}
 	if caller == wire.Node && e.Era != n.cfg.Era {
-		// For a while, when it is raised at one node after the other: those of one
-		// era do not elect with those of another, or a leader of the smaller one
-		// could follow one of the greater.
+		// The era is raised at one node after the other. Meanwhile nodes of one era do not elect with those of another: a
+		// leader of the smaller era could follow one of the greater.
 		return nil, &wire.Refusal{Code: wire.CodeEra, Says: fmt.Sprintf("%s is in era %d of tokens, and %s in era %d; want era=%d at every participant", n.cfg.ID, n.cfg.Era, from, e.Era, max(e.Era, n.cfg.Era))}
 	}
 	if caller == wire.Node {
@@ -91,22 +84,21 @@ func (n *Node) admit(from protocol.NodeID, e *wire.Enter, caller wire.Caller) (*
 
 // admitTo is admit of a founded node: its membership decides, and not its URL.
 //
-// Somebody who has a newer one is let in although this one does not have him: it
-// is this node that is behind, and it learns from his messages. He has put this
-// node to the same question, so that it is in that newer membership, with this
-// directory, if the connection becomes complete. That he does not lie follows from
-// his certificate, or from the trust that there is without.
+// A caller with a newer membership is let in although this node's membership does not have it: this node is behind,
+// and learns from the caller's messages. The caller has put this node to the same question, so this node is in that
+// newer membership, with this directory, if the connection becomes complete. That the caller does not lie follows
+// from its certificate, or from the trust that holds without one.
 func (n *Node) admitTo(ms *protocol.Membership, from protocol.NodeID, e *wire.Enter, caller wire.Caller) (voter bool, _ *wire.Refusal) {
 	newer := caller == wire.Node && e.Held.Compare(ms.ID()) > 0
-	// A version 1 comes before all others, whatever its term, if it is of the same
-	// founding; see apart.go for what it means if it is not.
+	// A version 1 comes before all others, whatever its term, if it is of the same founding. apart.go says what it means
+	// if it is not.
 	founders, later := ms.Version <= 1 && e.Held.Version > 1, ms.Version > 1 && e.Held.Version <= 1
 	i := ms.Index(from)
 	switch {
 	case i >= 0 && ms.Voters[i].Dir == e.Dir, newer && (i < 0 || !later):
 		return i >= 0, nil
 	case i < 0 && founders && caller == wire.Node:
-		return false, nil // what he makes of this node says who is right
+		return false, nil // its answer to this node tells which one is right
 	case i >= 0:
 		return true, n.another(from, e, ms.Voters[i].Dir)
 	case slices.Contains(ms.Observers, from):
@@ -124,7 +116,7 @@ func (n *Node) admitTo(ms *protocol.Membership, from protocol.NodeID, e *wire.En
 	return false, r
 }
 
-// admitUnfounded is admit of a node that is not founded yet.
+// admitUnfounded is admit of a node that is not yet founded.
 func (n *Node) admitUnfounded(from protocol.NodeID, e *wire.Enter, caller wire.Caller) (voter bool, _ *wire.Refusal) {
 	founded := e.Held != protocol.ConfigID{}
 	voter = has(n.cfg.Voters, from)
@@ -137,8 +129,8 @@ func (n *Node) admitUnfounded(from protocol.NodeID, e *wire.Enter, caller wire.C
 		return voter, &wire.Refusal{Code: wire.CodeUnfounded, Says: fmt.Sprintf(
 			"%s waits to join an election (join=true), and %s is in none yet; if it is to found one with the others, want it started without that", waits, other)}
 	case n.cfg.Join && caller == wire.Node:
-		// Whoever adds this node calls it, wherever he is. It holds nothing yet that
-		// anybody could misuse, and boots only with a membership that has it.
+		// The leader that adds this node calls it, from any address. The node holds nothing yet that a caller could misuse,
+		// and boots only with a membership that has it.
 		return voter, nil
 	case !voter && !has(n.cfg.Observers, from) && !founded:
 		return false, &wire.Refusal{Code: wire.CodeUnknown, Final: true, Says: fmt.Sprintf(
@@ -147,18 +139,16 @@ func (n *Node) admitUnfounded(from protocol.NodeID, e *wire.Enter, caller wire.C
 		return voter, &wire.Refusal{Code: wire.CodeVoters, Final: true, Says: fmt.Sprintf(
 			"%s has the voters %s, and %s has %s; want the same ones at every participant", n.cfg.ID, list(ids(n.cfg.Voters)), from, list(e.Voters))}
 	case voter && e.Held.Version > 1:
-		return true, nil // it is he who knows which directories count
+		return true, nil // the caller knows which directories count
 	case voter:
 		return true, n.bind(from, e, caller)
 	}
 	return false, nil
 }
 
-// compare tells people, once, when another voter asks for another promise: that
-// is safe, as when a profile is changed at one node after the other, but then the
-// longest one says how long a takeover may take. Without a lease nobody promises
-// anything: it is how long a silent leader is waited for, and the shortest one is
-// what matters.
+// compare logs once that another voter asks for another promise. That is safe, as when a profile is changed at one
+// node after the other, but the longest promise then bounds a takeover. Without a lease there is no promise: the time
+// is how long voters wait for a silent leader, and the shortest one counts.
 func (n *Node) compare(id protocol.NodeID, promise time.Duration) {
 	if promise == n.plan.Promise {
 		delete(n.promises, id)
@@ -167,7 +157,7 @@ func (n *Node) compare(id protocol.NodeID, promise time.Duration) {
 	if n.promises[id] != promise {
 		n.promises[id] = promise
 		if n.dialect.lacks(leases) != nil {
-			n.log.Warn("another voter has other times; whoever waits less than a leader's heartbeats are apart takes every leader for dead, and may depose it",
+			n.log.Warn("another voter has other times; a voter that waits for less than a leader's heartbeat interval takes every leader for dead, and may depose it",
 				"peer", string(id), "promise", promise, "own", n.plan.Promise)
 			return
 		}
@@ -193,8 +183,8 @@ func (n *Node) bind(from protocol.NodeID, e *wire.Enter, caller wire.Caller) *wi
 	return nil
 }
 
-// another refuses another directory than the one that a voter is known by. What to
-// do about it the refused one says itself, once.
+// another refuses a directory other than the one by which a voter is known. The refused node itself logs the remedy,
+// once.
 func (n *Node) another(from protocol.NodeID, e *wire.Enter, known protocol.DirID) *wire.Refusal {
 	return &wire.Refusal{Code: wire.CodeDirectory, Final: !e.Join, Says: fmt.Sprintf(
 		"%s knows %s by the data directory %s, and this one is %s: its disk was wiped, or data= is another place",
@@ -208,8 +198,7 @@ func orNone(all []protocol.NodeID) string {
 	return list(all)
 }
 
-// welcomed takes notice that somebody has admitted this node, and, before the
-// founding, has pinned its directory.
+// welcomed records that a node has admitted this one and, before the founding, has pinned its directory.
 func (n *Node) welcomed(from protocol.NodeID, w *wire.Welcome) {
 	n.admitted(from)
 	if n.run.Machine() != nil {
@@ -222,7 +211,7 @@ func (n *Node) welcomed(from protocol.NodeID, w *wire.Welcome) {
 	n.found()
 }
 
-// found founds this node, if the time has come.
+// found founds this node if all conditions are met.
 func (n *Node) found() {
 	if n.run.Machine() != nil || n.apart.Load() {
 		return
@@ -238,10 +227,10 @@ func (n *Node) found() {
 	}
 }
 
-// met is the membership that this node can boot with, nil if it cannot yet.
+// met returns the membership with which this node can boot, nil if it cannot yet.
 func (n *Node) met() *protocol.Membership {
-	newest := (*protocol.Membership)(nil) // of all
-	given := (*protocol.Membership)(nil)  // of those in which this node has a place that it need not found
+	newest := (*protocol.Membership)(nil) // of all nodes
+	given := (*protocol.Membership)(nil)  // of those in which this node has a place without founding it
 	for _, ms := range n.welcomes {
 		if ms == nil {
 			continue

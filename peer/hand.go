@@ -11,17 +11,17 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// appointment is the body of a transfer.
+// appointment is the body of a transfer request.
 type appointment struct {
-	// To is the candidate that is to lead; empty is the best.
+	// To is the candidate to become leader; empty means the best one.
 	To string `json:"to,omitempty"`
-	// Forwarded is as that of a resignation.
+	// Forwarded is as in a resignation.
 	Forwarded bool `json:"forwarded,omitempty"`
-	// By is as that of a resignation.
+	// By is as in a resignation.
 	By string `json:"by,omitempty"`
 }
 
-// transfer answers a client that asks for a transfer.
+// transfer answers a client's request for a transfer.
 func (a *answerer) transfer(ctx context.Context) error {
 	var body appointment
 	if err := a.read(&body); err != nil {
@@ -29,7 +29,7 @@ func (a *answerer) transfer(ctx context.Context) error {
 	}
 	token := fence.Token(a.question.Token)
 	if token != 0 && !token.Valid() {
-		return &question{codeBody, fmt.Sprintf("%d is no token; want 0 for whoever leads, or that of the leader", a.question.Token)}
+		return &question{codeBody, fmt.Sprintf("%d is no token; want 0 for any leader, or the token of the leader", a.question.Token)}
 	}
 	if body.To != "" {
 		if _, err := protocol.ParseNodeID(body.To); err != nil {
@@ -99,13 +99,13 @@ func (m *mandate) Transfer(ctx context.Context, to string) error {
 	return m.Release(ctx)
 }
 
-// handTo begins to hand over.
+// handTo begins a hand-over.
 func (n *Node) handTo(to protocol.NodeID) {
-	n.heir = to
+	n.successor = to
 	n.run.Command(protocol.Command{Verb: protocol.Transfer, Target: to})
 }
 
-// members is what the machine of a leader knows of the other voters.
+// members returns what a leader's machine knows of the other voters.
 func (n *Node) members() []protocol.Member {
 	if r, ok := n.run.Machine().(protocol.Reconfigurable); ok {
 		return r.Members(nil)
@@ -113,8 +113,7 @@ func (n *Node) members() []protocol.Member {
 	return nil
 }
 
-// eligible says why a voter could not take over from this node, which leads; to
-// is empty for any.
+// eligible returns an error if a voter could not take over from this node, which leads. An empty to means any voter.
 func (n *Node) eligible(to protocol.NodeID) error {
 	if to == n.cfg.ID {
 		return fmt.Errorf("%w: %s leads already", driver.ErrIneligible, to)
@@ -136,7 +135,7 @@ func (n *Node) eligible(to protocol.NodeID) error {
 		unfit = append(unfit, fmt.Sprintf("%s %s", v.ID, why))
 	}
 	switch {
-	case len(known) == 0 && len(n.voters()) > 1: // its term is over for good, and its work has yet to return
+	case len(known) == 0 && len(n.voters()) > 1: // the term is over for good, and the work has not returned yet
 		return fmt.Errorf("%w: %s does not lead any more", driver.ErrNoLeader, n.cfg.ID)
 	case to != "" && len(known) == 0:
 		return fmt.Errorf("%w: %s is the only voter", driver.ErrIneligible, n.cfg.ID)
@@ -148,8 +147,7 @@ func (n *Node) eligible(to protocol.NodeID) error {
 	return fmt.Errorf("%w: nobody could: %s", driver.ErrIneligible, strings.Join(unfit, "; "))
 }
 
-// unfit says why a voter would not take over; "" if it would, as far as its last
-// answers tell.
+// unfit says why a voter would not take over; "" if it would, by its last answers.
 func (n *Node) unfit(v *protocol.Member) string {
 	silent := n.run.Latest().Boot.Sub(v.Answered)
 	switch {

@@ -10,8 +10,7 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// newRunner makes what drives the machine. What a node does beside it in a turn is in
-// the hooks.
+// newRunner makes the runner of the machine. What a node does besides in each turn is in the hooks.
 func (n *Node) newRunner() *runtime.Runner {
 	save := n.keep
 	if n.cfg.disk != nil {
@@ -39,7 +38,7 @@ func (n *Node) newRunner() *runtime.Runner {
 	})
 }
 
-// keep makes the Data of a machine's save durable. It is called by one goroutine at a time.
+// keep makes the data of a machine's save durable. One goroutine at a time calls it.
 func (n *Node) keep(data []byte) error {
 	n.kept = n.dialect.write(n.kept[:0], n.membership.Load(), data)
 	return n.dir.Save(n.kept)
@@ -61,19 +60,19 @@ type outbox struct{ n *Node }
 func (o outbox) Send(s *protocol.Send) {
 	n := o.n
 	if n.link == nil || n.apart.Load() {
-		return // booted before the links: nobody is there yet
+		return // booted before the links exist: no node is connected yet
 	}
 	l := wire.Letter{Message: s.Message}
 	if s.Leads {
 		l.Since, l.Token = n.own.since, n.own.token
 		if l.Message.Metadata == "" {
-			l.Message.Metadata = n.own.raw // a classic machine has no place for it
+			l.Message.Metadata = n.own.raw // a classic machine has no field for it
 		}
 	}
 	n.link.Send(s.To, &l)
 }
 
-// published follows each step of the machine.
+// published runs after each step of the machine.
 func (n *Node) published(in *protocol.Input, before *protocol.View) {
 	if before != nil {
 		n.clocks.compare(n)
@@ -85,7 +84,7 @@ func (n *Node) published(in *protocol.Input, before *protocol.View) {
 
 func (n *Node) elected(m *runtime.Mandate, c *runtime.Candidacy) {
 	count := m.Token().Count()
-	n.leaseEnd, n.heir, n.lastCount = 0, "", count
+	n.leaseEnd, n.successor, n.lastCount = 0, "", count
 	n.own = leadership{incarnation: n.run.Incarnation(), term: count, token: count, since: time.Now().UnixNano()}
 	if c != nil {
 		n.own.metadata = c.Metadata
@@ -113,8 +112,8 @@ func (n *Node) stand(c *runtime.Candidacy) error {
 	return nil
 }
 
-// booted comes when the incarnation of a newly founded node is durable. One that
-// was founded before says it in its first hello.
+// booted runs when the incarnation of a newly founded node is durable. A node that was founded before sends it in its
+// first Hello.
 func (n *Node) booted() {
 	ms := n.membership.Load()
 	n.link.SetIncarnation(n.run.Incarnation())
@@ -127,9 +126,8 @@ func (n *Node) booted() {
 	}
 }
 
-// ended is when the leadership ended that ends now. One whose process was stopped
-// may notice long after its lease has run out, when another leads; by the wall
-// clock that was as long ago as it is by the Boot clock.
+// ended is when the leadership that ends in this step ended. A process that was stopped may notice long after its
+// lease has run out, when another leads. The wall-clock time is as long ago as the Boot clock says.
 func (n *Node) ended() time.Time {
 	late := time.Duration(0)
 	if n.leaseEnd != 0 {
@@ -138,13 +136,12 @@ func (n *Node) ended() time.Time {
 	return time.Now().Add(-late)
 }
 
-// note remembers an event of the own leadership.
+// note records an event of this node's own leadership.
 func (n *Node) note(event string, token fence.Token, reason string, at time.Time) {
-	n.scribe.put(disk.History{At: at, Event: event, Leader: n.cfg.ID, Token: token, Reason: reason})
+	n.notes.put(disk.History{At: at, Event: event, Leader: n.cfg.ID, Token: token, Reason: reason})
 }
 
-// end stops everything, in the order in which one thing needs the other, once there is
-// no turn any more.
+// end stops everything after the last turn, in the order of dependency.
 func (n *Node) end() {
 	if n.lone != nil {
 		n.lone.Stop()
@@ -153,9 +150,9 @@ func (n *Node) end() {
 	n.locator.close()
 	_ = n.link.Close()
 	n.run.Close()
-	n.scribe.close()
+	n.notes.close()
 	if r := n.recorder.Load(); r != nil {
-		_ = r.Close() // it writes what waits; the record is worth nothing to the election
+		_ = r.Close() // it writes what is queued; the election does not depend on the record
 	}
 	if err := n.dir.Close(); err != nil {
 		n.log.Warn("closing the data directory", "error", err)

@@ -20,43 +20,42 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// A host is what the elections of one process have in common that are opened with one
-// id, one listening address and one directory: its connections, of which there is one
-// with each other host, and how it is known there. The first election makes it, and
-// the last one that is closed ends it.
+// A host is what the elections of one process share if they have the same id, listening address and directory: its
+// connections, one with each other host, and its identity. The first election makes it, and it ends when the last one
+// is closed.
 //
-// What a node needs of a host is a links, so that tests can have others.
+// A node uses its host through links, so that tests can replace it.
 
-// sharedHost is one of them.
+// sharedHost is one host of this process.
 type sharedHost struct {
 	id      protocol.NodeID
 	cluster string
-	addr    string // where it listens; "" if it does not
+	addr    string // the listening address; "" if it does not listen
 	path    string // its directory
-	shown   string // which certificate it shows, or none
+	shown   string // the certificate that it shows, in words
 	given   net.Listener
 	link    *link.Link
 	lines   *lines // nil: nothing is logged
 
-	// Beneath the lock of hosts:
+	// Guarded by the lock of hosts:
 	users int           // elections
-	busy  chan struct{} // it is being opened or closed, until this is closed; else nil
+	busy  chan struct{} // not nil while it is being opened or closed, which ends when this is closed
 }
 
-// hosts are those of this process. A second election is opened by the same call as the
-// first one, with nothing in it that they share: hence a variable of the package.
+// hosts are those of this process. It is a variable of the package because the elections that share a host are opened
+// by independent calls, with no common argument.
 var hosts struct {
 	sync.Mutex
 	all []*sharedHost
 }
 
-// hostPlace is where a host's directory is, for a participant whose data directory is at.
+// hostPlace returns the directory of the host of a participant whose data directory is at.
 func hostPlace(at place.At) place.At {
 	at.Below = at.Below[:1]
 	return at
 }
 
-// shown is which certificate a participant shows, in words.
+// shown says in words which certificate a participant shows.
 func (c *setup) shown() string {
 	switch {
 	case c.own != "":
@@ -69,8 +68,8 @@ func (c *setup) shown() string {
 	return "no certificate"
 }
 
-// knowHost says why the election cannot have the host that its configuration belongs
-// to, before anything is made for it, or how that host is known, if it is to be opened.
+// knowHost returns an error if the election cannot use the host of its configuration, before anything is made for it.
+// Otherwise it returns the identity of that host, for opening it.
 func (n *Node) knowHost(ctx context.Context) (disk.Host, error) {
 	if h, err := n.findHost(ctx, disk.Host{}, false); h != nil || err != nil {
 		return disk.Host{}, err
@@ -79,8 +78,8 @@ func (n *Node) knowHost(ctx context.Context) (disk.Host, error) {
 	return known, permanentOfDisk(err)
 }
 
-// shareHost takes part in the host that the configuration belongs to, and opens it if
-// there is none. leave is to be called once, when the election has left.
+// shareHost joins the host of the configuration, and opens it if there is none. The caller must call leave once, when
+// the election has left.
 func (n *Node) shareHost(ctx context.Context, known disk.Host) (*sharedHost, error) {
 	return n.findHost(ctx, known, true)
 }
@@ -128,7 +127,7 @@ func (n *Node) findHost(ctx context.Context, known disk.Host, listens bool) (*sh
 	}
 }
 
-// meets reports whether two hosts of one process would be at one place.
+// meets reports whether two hosts of one process would use the same place.
 func (h *sharedHost) meets(o *sharedHost) bool {
 	return h.addr == o.addr && (h.addr != "" || h.id == o.id && h.path == o.path)
 }
@@ -140,7 +139,7 @@ func (h *sharedHost) where() string {
 	return "at " + h.addr
 }
 
-// differs says in what another one, which would be at the same place, is not the same.
+// differs names the setting in which another host at the same place differs.
 func (h *sharedHost) differs(o *sharedHost) string {
 	for _, f := range []struct{ what, has, wants string }{
 		{"id", string(h.id), string(o.id)},
@@ -158,10 +157,10 @@ func (h *sharedHost) differs(o *sharedHost) string {
 	return ""
 }
 
-// open listens.
+// open starts to listen.
 func (h *sharedHost) open(ctx context.Context, n *Node, known disk.Host) (err error) {
 	c := &n.cfg
-	if known.Starts == 0 { // there was a host a moment ago
+	if known.Starts == 0 { // the host existed a moment ago
 		if known, err = disk.OpenHost(ctx, hostPlace(n.at), c.Cluster, c.ID); err != nil {
 			return permanentOfDisk(err)
 		}
@@ -180,7 +179,7 @@ func (h *sharedHost) open(ctx context.Context, n *Node, known disk.Host) (err er
 	return nil
 }
 
-// settle ends the opening or the closing of a host, which is over if it is gone.
+// settle ends the opening or the closing of a host. gone means that the host is no more.
 func (h *sharedHost) settle(gone bool) {
 	hosts.Lock()
 	defer hosts.Unlock()
@@ -191,7 +190,7 @@ func (h *sharedHost) settle(gone bool) {
 	h.busy = nil
 }
 
-// leave closes the host if no other election uses it. What is queued is written first.
+// leave closes the host if no other election uses it. It writes what is queued first.
 func (h *sharedHost) leave() {
 	hosts.Lock()
 	h.users--
@@ -210,8 +209,7 @@ func (h *sharedHost) leave() {
 	h.settle(true)
 }
 
-// permanentOfDisk marks the errors of package disk that nothing but another
-// configuration or directory mends.
+// permanentOfDisk marks the errors of package disk that only another configuration or directory mends.
 func permanentOfDisk(err error) error {
 	_, lost := errors.AsType[*disk.Refused](err)
 	if _, ok := errors.AsType[*place.Refused](err); ok || lost {
@@ -220,7 +218,7 @@ func permanentOfDisk(err error) error {
 	return err
 }
 
-// helloOf is what a host says first to whom it meets.
+// helloOf is the first message of a host on each connection.
 func helloOf(c *setup, known disk.Host) wire.Hello {
 	return wire.Hello{
 		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.Node, Cluster: c.Cluster,
@@ -228,14 +226,14 @@ func helloOf(c *setup, known disk.Host) wire.Hello {
 	}
 }
 
-// newLife is the random number of a process.
+// newLife returns the random number of a process.
 func newLife() uint64 {
 	var life [8]byte
 	_, _ = crand.Read(life[:]) // it never fails
 	return binary.LittleEndian.Uint64(life[:])
 }
 
-// hosted are the links of one election at a host.
+// hosted is the links of one election at a host.
 type hosted struct {
 	*link.Election
 	host *sharedHost

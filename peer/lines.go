@@ -7,12 +7,11 @@ import (
 	"sync/atomic"
 )
 
-// maxLines bounds the lines that wait for a slow log.
+// maxLines bounds the lines that are queued for a slow log.
 const maxLines = 256
 
-// lines hands what turns and links log to a goroutine of its own: a log
-// may block (a terminal that somebody has stopped, a pipe that nobody reads), and
-// a leader must go on. When too many wait, the newest is left out and counted.
+// lines passes what turns and links log to a goroutine of its own. A log may block (a stopped terminal, a pipe
+// without a reader), and a leader must go on. When the queue is full, the newest line is dropped and counted.
 type lines struct {
 	queue  chan line
 	lost   atomic.Uint64
@@ -27,13 +26,13 @@ type line struct {
 	record slog.Record
 }
 
-// startLines returns a logger that never blocks, which writes to log.
+// startLines returns a logger that writes to log and never blocks.
 func startLines(log *slog.Logger) (*lines, *slog.Logger) {
 	l := &lines{queue: make(chan line, maxLines)}
 	l.joined.Go(func() {
 		told := uint64(0)
 		for w := range l.queue {
-			// An error of a log has nowhere to be told.
+			// An error of a log cannot be reported anywhere.
 			_ = w.to.Handle(context.Background(), w.record)
 			if lost := l.lost.Load(); lost > told && len(l.queue) == 0 {
 				log.Warn("lines were left out: the log takes them slower than they come", "lines", lost-told)
@@ -44,7 +43,7 @@ func startLines(log *slog.Logger) (*lines, *slog.Logger) {
 	return l, slog.New(&lineHandler{l, log.Handler()})
 }
 
-// close writes what waits. What is logged afterwards is dropped.
+// close writes what is queued. Later lines are dropped.
 func (l *lines) close() {
 	l.mu.Lock()
 	if !l.closed {
@@ -56,7 +55,7 @@ func (l *lines) close() {
 }
 
 func (l *lines) put(w line) {
-	l.mu.RLock() // nothing blocks beneath it
+	l.mu.RLock() // nothing blocks while it is held
 	defer l.mu.RUnlock()
 	if l.closed {
 		return

@@ -75,15 +75,14 @@ func (c *setup) privateIdentity() (*certs.Identity, error) {
 		}
 		_, refused = errors.AsType[*privateError](err)
 	}
-	if !refused { // which says what would be right
+	if !refused { // the refusal says what would be right
 		err = fmt.Errorf("%w; %s", err, wantOther)
 	}
 	return nil, fmt.Errorf("certificates for the loopback: %w", err)
 }
 
-// privateBase is the directory above these directories. It is that of the effective
-// user: in the HOME of another user, which sudo may keep, that user could read the
-// keys, and the nodes' own user would not find them.
+// privateBase is the directory above these directories. It belongs to the effective user. sudo may keep the HOME of
+// another user: that user could read the keys, and the nodes' own user would not find them.
 func privateBase() (string, error) {
 	if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
 		return filepath.Join(state, privateDir), nil
@@ -105,12 +104,12 @@ func privateBase() (string, error) {
 	return filepath.Join(home, ".local", "state", privateDir), nil
 }
 
-// privateError says why another user could read or replace what is in a directory.
+// privateError says why another user could read or replace the contents of a directory.
 type privateError struct{ path, says string }
 
 func (e *privateError) Error() string { return e.path + " " + e.says }
 
-// openPrivate opens a directory that nobody else can read or write.
+// openPrivate opens a directory that no other user can read or write.
 func openPrivate(path string) (*os.Root, error) {
 	const remedy = "want it removed while no node runs, and it is made anew; or XDG_STATE_HOME with another directory"
 	switch info, err := os.Lstat(path); {
@@ -123,7 +122,7 @@ func openPrivate(path string) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := root.Stat(".") // of the open directory: another may have the name by now
+	info, err := root.Stat(".") // of the open directory: the name may belong to another one by now
 	if err == nil {
 		switch owner, uid := ownerOf(info), os.Geteuid(); {
 		case owner != uid:

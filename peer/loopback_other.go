@@ -4,5 +4,5 @@ package peer
 
 import "io/fs"
 
-// ownerOf is unknown on this system, where no node runs either: see package disk.
+// ownerOf is unknown on this system. No node runs here either, see package disk.
 func ownerOf(fs.FileInfo) int { return -2 }

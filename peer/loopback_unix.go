@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// ownerOf is the uid that owns a file; -1 if the system does not say.
+// ownerOf is the uid of a file's owner; -1 if the system does not say.
 func ownerOf(info fs.FileInfo) int {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(s.Uid)

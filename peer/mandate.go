@@ -11,7 +11,7 @@ import (
 
 var errClosed = runtime.ErrClosed
 
-// mandate is one victory of a node: what a Runner gives, and what peers can do besides.
+// mandate is one victory of a node: the mandate of its Runner, with the further abilities of peers.
 type mandate struct {
 	*runtime.Mandate
 	n *Node
@@ -24,8 +24,7 @@ var _ interface {
 	driver.Attestable
 } = (*mandate)(nil)
 
-// unproven is a victory without a lease: what it can do is no more than
-// [driver.Mandate] asks for.
+// unproven is a victory without a lease. It has only the methods of [driver.Mandate].
 type unproven struct{ m *mandate }
 
 func (u unproven) Token() fence.Token                { return u.m.Token() }
@@ -34,8 +33,8 @@ func (u unproven) Check() error                      { return u.m.Check() }
 func (u unproven) Remaining() (time.Duration, bool)  { return 0, true }
 func (u unproven) Release(ctx context.Context) error { return u.m.Release(ctx) }
 
-// Release implements [driver.Mandate]. Nothing in it waits for a disk; with
-// positions it waits until the successor has caught up, see [Node.align].
+// Release implements [driver.Mandate]. It waits for no disk. With positions it waits until the successor has caught
+// up, see [Node.align].
 func (m *mandate) Release(ctx context.Context) error {
 	m.n.align(ctx, m)
 	return m.Mandate.Release(ctx)

@@ -13,26 +13,25 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// The leader's node changes who takes part, one voter at a time, each time by a
-// membership of its own that a majority has to have written down before the next
-// one (R15). A voter is added in two steps: as an observer, so that it is connected
-// and has the membership on its disk, and then as a voter. One with another
-// directory takes the place of a voter in three: that one is removed first.
+// The leader's node changes the membership one voter at a time. Each step is a membership of its own, which a
+// majority must save before the next step (R15). A voter is added in two steps: as an observer, so that it is
+// connected and has the membership on its disk, and then as a voter. A voter with another directory takes three: the
+// old one is removed first.
 //
-// Each step is what is missing between the membership that there is and what is
-// wanted. So a change that came to an end half-way is one that is repeated.
+// Each step is computed from what is missing between the present membership and the wanted one. So a change that
+// ended half-way is completed by repeating it.
 
-// Errors of a change of membership, to be looked for with errors.Is.
+// Errors of a change of membership, for errors.Is.
 var (
-	// ErrRefused: the change, or the next step of it, would not have been safe or
-	// is not possible, and was not begun. The text says what holds.
+	// ErrRefused means that the change, or its next step, would not have been safe or is not possible, and was not
+	// begun. The text says what holds.
 	ErrRefused = errors.New("refused")
-	// ErrUnknown: the next membership was made, and whether it holds is not known.
-	// The change may be repeated.
+	// ErrUnknown means that the next membership was made, and that it is not known whether it holds. The change may be
+	// repeated.
 	ErrUnknown = errors.New("outcome unknown")
 )
 
-// memberOp is what is to be done with a participant.
+// memberOp is a kind of change.
 type memberOp string
 
 const (
@@ -41,32 +40,32 @@ const (
 	opReplace memberOp = "replace"
 )
 
-// memberRequest is the body of a member.
+// memberRequest is the body of a member request.
 type memberRequest struct {
 	Op   memberOp        `json:"op"`
 	ID   protocol.NodeID `json:"id"`
-	Addr string          `json:"addr,omitempty"` // not of a remove; of a replace empty is where it was
+	Addr string          `json:"addr,omitempty"` // not used by remove; for replace, empty is the present address
 	// Observer adds it as an observer, and not as a voter.
 	Observer bool `json:"observer,omitempty"`
-	// Forwarded is as that of a resignation.
+	// Forwarded is as in a resignation.
 	Forwarded bool `json:"forwarded,omitempty"`
-	// By is as that of a resignation.
+	// By is as in a resignation.
 	By string `json:"by,omitempty"`
 }
 
-// memberReply is a piece of the answer: a step that was done, or the end.
+// memberReply is one part of the answer: a step that was done, or the end.
 type memberReply struct {
 	Step string        `json:"step,omitempty"`
 	Done *MemberChange `json:"done,omitempty"`
 }
 
-// MemberChange is what a change of membership has come to.
+// MemberChange is the result of a change of membership.
 type MemberChange struct {
-	// Changed is false when all was already as it should be.
+	// Changed is false if nothing had to be changed.
 	Changed bool `json:"changed"`
-	// Steps are what was done, for people.
+	// Steps describe what was done, for people.
 	Steps []string `json:"steps"`
-	// Membership is the one that holds now, and is settled.
+	// Membership is the present one, which is settled.
 	Membership MembershipStatus `json:"membership"`
 	// Warnings are those of a Plan, such as that four voters are no better than
 	// three.
@@ -74,10 +73,9 @@ type MemberChange struct {
 }
 
 const (
-	// changeLimit bounds all of a change, on the leader's node.
+	// changeLimit bounds a whole change, on the leader's node.
 	changeLimit = 45 * time.Second
-	// readyLimit bounds how long a new participant may take to be connected and to
-	// have the membership.
+	// readyLimit bounds how long a new participant may take to connect and to save the membership.
 	readyLimit = 15 * time.Second
 )
 
@@ -92,7 +90,7 @@ func (q *memberRequest) String() string {
 	return text
 }
 
-// check says what is wrong with a request, before anybody is asked.
+// check returns what is wrong with a request, before it is sent.
 func (q *memberRequest) check() error {
 	if _, err := protocol.ParseNodeID(string(q.ID)); err != nil {
 		return err
@@ -122,7 +120,7 @@ func (q *memberRequest) check() error {
 	return nil
 }
 
-// member answers a client that asks for a change of membership.
+// member answers a client's request for a change of membership.
 func (a *answerer) member(ctx context.Context) error {
 	var q memberRequest
 	if err := a.read(&q); err != nil {
@@ -141,8 +139,7 @@ func (a *answerer) member(ctx context.Context) error {
 	return a.say(memberReply{Done: done}, false)
 }
 
-// reconfigure changes the membership if this node leads; another one asks the leader,
-// once.
+// reconfigure changes the membership if this node leads. Another node asks the leader, once.
 func (n *Node) reconfigure(ctx context.Context, q memberRequest, step func(string)) (*MemberChange, error) {
 	if err := n.dialect.lacks(memberships); err != nil {
 		return nil, err
@@ -153,7 +150,7 @@ func (n *Node) reconfigure(ctx context.Context, q memberRequest, step func(strin
 	case !errors.Is(err, driver.ErrNoLeader):
 		return done, err
 	case len(c.steps) > 0:
-		// Whoever leads now knows nothing of what was done, and would say nothing of it.
+		// The present leader does not know what was done, and could not report it.
 		return nil, fmt.Errorf("%w: %v", ErrUnknown, err)
 	case q.Forwarded:
 		return nil, err
@@ -181,8 +178,7 @@ func (n *Node) reconfigure(ctx context.Context, q memberRequest, step func(strin
 	return callChange(ctx, conn, q, step)
 }
 
-// callChange asks a node for a change. When the connection breaks before the end
-// nobody knows what it has come to.
+// callChange asks a node for a change. If the connection breaks before the end the outcome is unknown.
 func callChange(ctx context.Context, conn conn, q memberRequest, step func(string)) (done *MemberChange, err error) {
 	err = understood(because(ctx, conn.Call(ctx, verbMember, 0, q, func(body json.RawMessage) error {
 		var r memberReply

@@ -14,8 +14,8 @@ import (
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
-// change is one change on the leader's node. Its methods are called by the
-// goroutine that serves the request, but for what they have a turn do.
+// change is one change on the leader's node. The goroutine that serves the request calls its methods, except for the
+// parts that run in a turn.
 type change struct {
 	n    *Node
 	want memberRequest
@@ -69,8 +69,8 @@ func (c *change) run(ctx context.Context) (*MemberChange, error) {
 	}
 }
 
-// alone waits for the end of the same change, whose operator was interrupted and has
-// said it again, and refuses to begin while another one goes on.
+// alone refuses to begin while another change is under way. It waits for the end of an equal change: its operator was
+// interrupted and has repeated it.
 func (c *change) alone(ctx context.Context, what *string) error {
 	for !c.n.changing.CompareAndSwap(nil, what) {
 		if now := c.n.changing.Load(); now != nil && *now != *what {
@@ -79,18 +79,17 @@ func (c *change) alone(ctx context.Context, what *string) error {
 		select {
 		case <-time.After(c.look()):
 		case <-ctx.Done():
-			return refusedf("the same change (%s), which somebody has asked for before, is still under way", *what)
+			return refusedf("the same change (%s), of an earlier request, is still under way", *what)
 		}
 	}
 	return nil
 }
 
-// errMoved says that a step was made from a membership that is not the newest one
-// any more: there was another leader in between. What is missing now is looked at
-// anew, so that nothing is undone that he has changed.
+// errMoved means that a step was based on a membership that is no longer the newest: another leader was in between.
+// The next step is computed anew, so that nothing is undone that this leader has changed.
 var errMoved = errors.New("the membership has changed")
 
-// halfway says what holds when a change ends before it is complete.
+// halfway wraps the error of an incomplete change with what holds now.
 func (c *change) halfway(err error) error {
 	if len(c.steps) == 0 {
 		return err
@@ -98,7 +97,7 @@ func (c *change) halfway(err error) error {
 	ms, _ := c.membership()
 	again := "repeat the command to go on from there"
 	if c.want.Op == opReplace && ms.Index(c.want.ID) < 0 && !slices.Contains(ms.Observers, c.want.ID) {
-		// Who has no place in the membership has no address there.
+		// A participant outside the membership has no address there.
 		again = fmt.Sprintf("elect member replace %s@%s goes on from there", c.want.ID, c.want.Addr)
 	}
 	return fmt.Errorf("%w. Until then: %s; membership %v has %s: %s", err, strings.Join(c.steps, ", "), ms.ID(), who(ms), again)
@@ -112,11 +111,11 @@ func (c *change) done() *MemberChange {
 	}
 }
 
-// hearLimit is how long a new voter may take to be connected with the others before
-// that is worth a warning: they dial each other once a second.
+// hearLimit is how long a new voter may take to connect with the others before that is worth a warning. They dial
+// each other once a second.
 const hearLimit = 2 * time.Second
 
-// hears is lonely, once the new voter has had its time.
+// hears is lonely, after the new voter has had its time.
 func (c *change) hears(ctx context.Context, ms *protocol.Membership) []string {
 	late := time.NewTimer(hearLimit)
 	defer late.Stop()
@@ -138,8 +137,8 @@ func (c *change) hears(ctx context.Context, ms *protocol.Membership) []string {
 	}
 }
 
-// lonely says that the new voter hears too few of the others to help when the leader
-// is gone; nil if it hears enough.
+// lonely warns that the new voter hears too few of the others to help when the leader is gone; nil if it hears
+// enough.
 func (c *change) lonely(ms *protocol.Membership) []string {
 	if c.found.Peers == nil || ms.Index(c.want.ID) < 0 || len(ms.Voters) <= 2 {
 		return nil
@@ -158,11 +157,11 @@ func (c *change) lonely(ms *protocol.Membership) []string {
 	if hears > len(ms.Voters)/2 || len(deaf) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s was not connected with %s when it became a voter: without %s it could elect nobody; look whether they can reach each other (elect status)",
+	return []string{fmt.Sprintf("%s was not connected with %s when it became a voter: without %s it could elect no leader; check that they can reach each other (elect status)",
 		c.want.ID, list(deaf), c.n.cfg.ID)}
 }
 
-// leads is ErrNoLeader unless this node has a proven term.
+// leads returns ErrNoLeader unless this node has a proven term.
 func (c *change) leads() error {
 	err := driver.ErrNoLeader
 	if !c.n.run.Call(func() {
@@ -179,7 +178,7 @@ func (c *change) leads() error {
 	return err
 }
 
-// membership is the newest one. Only a founded node gets here.
+// membership returns the newest one. Only a founded node gets here.
 func (c *change) membership() (ms *protocol.Membership, settled bool) {
 	ms = c.n.membership.Load()
 	c.n.run.Call(func() {
@@ -190,8 +189,8 @@ func (c *change) membership() (ms *protocol.Membership, settled bool) {
 	return ms, settled
 }
 
-// meet finds out who is at the address of the new participant, and refuses what
-// could not come to its end.
+// meet finds out which node is at the address of the new participant, and refuses a change that could not be
+// completed.
 func (c *change) meet(ctx context.Context) error {
 	n, q := c.n, &c.want
 	ms, _ := c.membership()
@@ -206,7 +205,7 @@ func (c *change) meet(ctx context.Context) error {
 		}
 	}
 	if i := ms.Index(q.ID); q.ID == n.cfg.ID && i >= 0 && !q.Observer && (bare || q.Addr == ms.Address(q.ID)) {
-		q.Addr = ms.Address(q.ID) // it is so: whoever leads is there
+		q.Addr = ms.Address(q.ID) // it is so: the leader itself is there
 		c.dir = ms.Voters[i].Dir
 		return nil
 	}
@@ -242,7 +241,7 @@ func (c *change) meet(ctx context.Context) error {
 	case id.Compare(ms.ID()) > 0:
 		return refusedf("%s has membership %v, and the newest here is %v: its data directory is of another founding; want it empty", q.ID, id, ms.ID())
 	case q.Op == opReplace && i < 0 && found.Observes:
-		// One whose replacement was interrupted is in the list of voters.
+		// A voter whose replacement was interrupted is in its own list of voters.
 		return refusedf("%s is an observer by its own URL, and has no vote to be replaced; elect member add %s@%s makes a voter of it", q.ID, q.ID, q.Addr)
 	case q.ID == n.cfg.ID && !same:
 		return refusedf("%s leads with the data directory %s, and the one at %s has %s; want elect transfer first, then elect member replace %s@%s",
@@ -254,7 +253,7 @@ func (c *change) meet(ctx context.Context) error {
 	if q.Observer || same {
 		return nil
 	}
-	// What the last step would be refused for is a reason not to take the first.
+	// A reason to refuse the last step is a reason not to take the first.
 	without := c.without(ms)
 	for _, way := range []*protocol.Membership{without, c.voter(without)} {
 		if err := n.holds(way); err != nil {
@@ -269,7 +268,7 @@ func (c *change) meet(ctx context.Context) error {
 	return nil
 }
 
-// start is a command that starts the new participant, for people.
+// start returns a command that starts the new participant, for people.
 func (c *change) start(ms *protocol.Membership) string {
 	var all []string
 	for _, v := range ms.Voters {
@@ -281,7 +280,7 @@ func (c *change) start(ms *protocol.Membership) string {
 	return fmt.Sprintf("elect run --election 'peer://%s?join=true' --id %s --name %s -- COMMAND", strings.Join(all, ","), c.want.ID, c.n.cfg.Name)
 }
 
-// ask asks the new participant what it is.
+// ask asks the new participant for its status.
 func (c *change) ask(ctx context.Context) (s *NodeStatus, dir protocol.DirID, err error) {
 	ctx, stop := context.WithTimeoutCause(ctx, statusLimit, fmt.Errorf("no answer within %v", statusLimit))
 	defer stop()
@@ -302,8 +301,8 @@ func (c *change) ask(ctx context.Context) (s *NodeStatus, dir protocol.DirID, er
 	return s, dir, understood(because(ctx, err))
 }
 
-// next is the next step from ms towards what is wanted, nil when nothing is missing, and
-// what is so once it is done.
+// next returns the next step from ms towards the wanted membership, nil if nothing is missing, and a description of
+// what the step does.
 func (c *change) next(ms *protocol.Membership) (next *protocol.Membership, did string, err error) {
 	q := &c.want
 	i, observer := ms.Index(q.ID), slices.Contains(ms.Observers, q.ID)
@@ -331,7 +330,7 @@ func (c *change) next(ms *protocol.Membership) (next *protocol.Membership, did s
 	return next, fmt.Sprintf("%s is an observer", q.ID), nil
 }
 
-// without is ms without the participant in question.
+// without is ms without the participant.
 func (c *change) without(ms *protocol.Membership) *protocol.Membership {
 	id := c.want.ID
 	return &protocol.Membership{
@@ -341,7 +340,7 @@ func (c *change) without(ms *protocol.Membership) *protocol.Membership {
 	}
 }
 
-// moved is ms with the participant in question at the address that it is to have.
+// moved is ms with the participant at its new address.
 func (c *change) moved(ms *protocol.Membership) *protocol.Membership {
 	next := &protocol.Membership{Voters: ms.Voters, Observers: slices.Clone(ms.Observers), Addresses: slices.Clone(ms.Addresses)}
 	next.Addresses = slices.DeleteFunc(next.Addresses, func(a protocol.Address) bool { return a.ID == c.want.ID })
@@ -349,7 +348,7 @@ func (c *change) moved(ms *protocol.Membership) *protocol.Membership {
 	return next
 }
 
-// voter is ms, which does not have it, with the participant in question as a voter.
+// voter is ms, which does not have the participant, with it as a voter.
 func (c *change) voter(ms *protocol.Membership) *protocol.Membership {
 	next := c.moved(ms)
 	next.Voters = append(slices.Clone(ms.Voters), protocol.Voter{ID: c.want.ID, Dir: c.dir})
@@ -357,7 +356,7 @@ func (c *change) voter(ms *protocol.Membership) *protocol.Membership {
 	return next
 }
 
-// holds says why a membership cannot hold with this configuration.
+// holds returns an error if a membership cannot hold with this configuration.
 func (n *Node) holds(next *protocol.Membership) error {
 	if err := next.Validate(); err != nil {
 		return err
@@ -376,7 +375,7 @@ func (n *Node) holds(next *protocol.Membership) error {
 	return nil
 }
 
-// make takes one step from base, and returns when a majority has written it down.
+// make takes one step from base, and returns when it is durable at a majority.
 func (c *change) make(ctx context.Context, base, next *protocol.Membership) error {
 	if err := c.n.holds(next); err != nil {
 		return refusedf("%w", err)
@@ -392,10 +391,9 @@ func (c *change) make(ctx context.Context, base, next *protocol.Membership) erro
 	return c.settle(ctx, base, next)
 }
 
-// clear waits until the machine has nothing against a membership, and has it made
-// if there is one that it comes after, base: what was won or changed a moment ago
-// needs a round trip. What lasts longer than a silent voter may be silent is a
-// refusal. If base is not the newest one it is errMoved.
+// clear waits until the machine accepts a change of the membership, and makes next, if not nil, as the one after
+// base. A victory or a change of a moment ago needs a round trip first. If the machine objects for longer than a
+// voter may be silent, clear refuses. If base is not the newest membership it returns errMoved.
 func (c *change) clear(ctx context.Context, base, next *protocol.Membership) error {
 	n := c.n
 	late := time.NewTimer(2*n.plan.Promise + 5*n.plan.Heartbeat)
@@ -450,12 +448,12 @@ func (n *Node) silent(all []protocol.Member) (silent []string) {
 	return silent
 }
 
-// look is how long to wait before something is looked at again that nothing tells
-// of: a step takes a sync of the disk and a round trip.
+// look is the interval at which a step polls for what is not notified. A step takes a sync of the disk and a round
+// trip.
 func (c *change) look() time.Duration { return max(c.n.plan.Heartbeat/20, time.Millisecond) }
 
-// settle waits until next, which was made after before, is settled. If there is
-// another one in its place it is errMoved.
+// settle waits until next, which follows before, is settled. It returns errMoved if another membership takes its
+// place.
 func (c *change) settle(ctx context.Context, before, next *protocol.Membership) error {
 	n := c.n
 	for {
@@ -505,14 +503,13 @@ func same(a, b *protocol.Membership) bool {
 	return slices.Equal(a.Voters, b.Voters) && sameSet(a.Observers, b.Observers) && sameSet(a.Addresses, b.Addresses)
 }
 
-// sameSet is slices.Equal in any order; nothing is there twice.
+// sameSet is slices.Equal in any order. Neither slice has duplicates.
 func sameSet[T comparable](a, b []T) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(v T) bool { return !slices.Contains(b, v) })
 }
 
-// ready waits until the new participant, an observer, has the membership on its
-// disk: only then its vote counts for something, and so it must not be what a
-// majority needs before.
+// ready waits until the new participant, an observer, has the membership on its disk. Before that its vote counts for
+// nothing, so no majority may depend on it.
 func (c *change) ready(ctx context.Context, ms *protocol.Membership) error {
 	ctx, stop := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("%v have passed", readyLimit))
 	defer stop()

@@ -7,15 +7,13 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// MembershipStatus is the newest membership that a node knows of. Its form in JSON
-// is as stable as that of NodeStatus.
+// MembershipStatus is the newest membership that a node knows. Its form in JSON is as stable as that of NodeStatus.
 type MembershipStatus struct {
-	// Term and Count order memberships, Term first: that of the leader who made or
-	// confirmed it, and how many there were.
+	// Term and Count order memberships, Term first. Term is that of the leader that made or confirmed it. Count numbers
+	// the memberships.
 	Term  uint64 `json:"term"`
 	Count uint64 `json:"count"`
-	// Settled is said by a node that leads: a majority of the voters has it on their
-	// disks, so that it can be changed again.
+	// Settled is set by a node that leads: a majority of the voters has it on disk, so that it can be changed again.
 	Settled   bool             `json:"settled"`
 	Voters    []VoterStatus    `json:"voters"`
 	Observers []ObserverStatus `json:"observers"`
@@ -28,27 +26,26 @@ func (m *MembershipStatus) id() protocol.ConfigID {
 	return protocol.ConfigID{Term: m.Term, Version: m.Count}
 }
 
-// VoterStatus is a voter. What is below Addr is what the leader knows of another
-// one by its answers, and is said by a node that leads only.
+// VoterStatus is a voter. The fields below Addr are what the leader knows of another voter from its answers. Only a
+// node that leads sets them.
 type VoterStatus struct {
 	ID   string `json:"id"`
 	Dir  string `json:"dir"`
 	Addr string `json:"addr,omitempty"`
-	// Lag is how long ago the leader has sent what the voter answered last;
-	// negative: it has not answered, or this is not said.
+	// Lag is how long ago the leader sent the message that the voter answered last. It is negative if the voter has not
+	// answered, or the node does not lead.
 	Lag time.Duration `json:"lag_ns"`
-	// Idle: it would not stand, because it is paused, unwell or no candidate.
+	// Idle means that the voter would not stand, because it is paused, unwell or no candidate.
 	Idle bool `json:"idle,omitempty"`
-	// Priority is how gladly it leads; negative: never; 0: not known.
+	// Priority is the voter's priority; negative means never, 0 not known.
 	Priority int    `json:"priority,omitempty"`
 	Position string `json:"position,omitempty"`
-	// Behind: its position is behind the leader's.
+	// Behind means that its position is behind the leader's.
 	Behind bool `json:"behind,omitempty"`
-	// Held is the newest membership that it has on its disk, such as 7.3.
+	// Held is the newest membership on its disk, such as 7.3.
 	Held string `json:"held,omitempty"`
-	// Rate is how fast its clock runs by the leader's, between two bounds in
-	// parts per million. Apart: by more or less than the assumption about clocks
-	// allows, so that the leader's lease does not count on it.
+	// Rate bounds the speed of its clock relative to the leader's, in parts per million. Apart means that it differs by
+	// more than the assumption about clocks allows, so that the leader's lease does not count on this voter.
 	Rate  Rate `json:"rate,omitzero"`
 	Apart bool `json:"apart,omitempty"`
 }
@@ -71,7 +68,7 @@ type ObserverStatus struct {
 	Addr string `json:"addr,omitempty"`
 }
 
-// membershipStatus shows a membership, with what its leader knows of the others.
+// membershipStatus describes a membership, with what its leader knows of the others.
 func membershipStatus(ms *protocol.Membership, settled bool, known []protocol.Member, now protocol.Instant) *MembershipStatus {
 	s := &MembershipStatus{
 		Term: ms.ConfigTerm, Count: ms.Version, Settled: settled,
@@ -98,11 +95,10 @@ func membershipStatus(ms *protocol.Membership, settled bool, known []protocol.Me
 	return s
 }
 
-// turnLimit is how long a status waits for a turn. None takes so long unless the process
-// hangs.
+// turnLimit is how long a status waits for a turn. A turn takes so long only if the process hangs.
 const turnLimit = 200 * time.Millisecond
 
-// membershipNow is what this node shows of its membership, nil before it is founded.
+// membershipNow describes this node's membership; nil before it is founded.
 func (n *Node) membershipNow() *MembershipStatus {
 	ms := n.membership.Load()
 	if ms == nil {
@@ -128,7 +124,7 @@ func (n *Node) membershipNow() *MembershipStatus {
 	return membershipStatus(ms, false, nil, 0)
 }
 
-// config is what a node's status says of the membership that it has.
+// config returns the membership's id in a node's status.
 func (s *NodeStatus) config() protocol.ConfigID {
 	if s.Membership == nil {
 		return protocol.ConfigID{}
@@ -136,7 +132,7 @@ func (s *NodeStatus) config() protocol.ConfigID {
 	return s.Membership.id()
 }
 
-// where is a participant of a membership that a node has told of.
+// where returns the participants of a membership that a node has reported, with their addresses.
 func (m *MembershipStatus) where() (voters, observers []Peer) {
 	for _, v := range m.Voters {
 		voters = append(voters, Peer{v.ID, v.Addr})

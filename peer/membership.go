@@ -14,13 +14,11 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// Once an election is founded, who takes part is what the machine says: the
-// newest membership that this node knows of, which is in its ballot and travels in
-// every message. The list of the URL founds the election, and afterwards only says
-// where to call first; so a URL that has grown old admits nobody and keeps nobody
-// out.
+// Once an election is founded the machine decides who takes part: by the newest membership that this node knows,
+// which is in its ballot and travels in every message. The list of the URL founds the election. Afterwards it only
+// says where to call first, so an outdated URL neither admits nor excludes any node.
 
-// voters and observers are who takes part and where, as far as this node knows.
+// voters returns the voters and their addresses, as far as this node knows.
 func (n *Node) voters() []Peer {
 	ms := n.membership.Load()
 	if ms == nil {
@@ -53,9 +51,8 @@ func (n *Node) peerOf(ms *protocol.Membership, id protocol.NodeID) Peer {
 	return p
 }
 
-// dialLeader connects with the node that leads, to ask it something. Where the
-// membership and the configuration have different addresses of it each is tried,
-// first the one at which the links have found it.
+// dialLeader connects with the leader's node, to send it a request. If the membership and the configuration have
+// different addresses it tries each, first the one at which the links have found the leader.
 func (n *Node) dialLeader(ctx context.Context, id protocol.NodeID) (conn, error) {
 	places := n.places(id)
 	if len(places) == 0 {
@@ -72,8 +69,7 @@ func (n *Node) dialLeader(ctx context.Context, id protocol.NodeID) (conn, error)
 	return nil, fmt.Errorf("%w: %w", driver.ErrUnreachable, failed)
 }
 
-// places are the addresses of a voter, the one at which the links are connected with
-// it first.
+// places returns the addresses of a voter, first the one at which the links are connected.
 func (n *Node) places(id protocol.NodeID) []string {
 	var all []string
 	if ms := n.membership.Load(); ms == nil {
@@ -94,8 +90,7 @@ func (n *Node) places(id protocol.NodeID) []string {
 	return all
 }
 
-// votes reports whether this node is a voter, as far as it knows: with this very
-// directory.
+// votes reports whether this node is a voter, with this very directory, as far as it knows.
 func (n *Node) votes() bool {
 	ms := n.membership.Load()
 	if ms == nil {
@@ -104,16 +99,13 @@ func (n *Node) votes() bool {
 	return ms.Has(n.self)
 }
 
-// listed reports whether this node takes part in ms. An observer is known by its
-// id alone: it never counts.
+// listed reports whether this node is in ms. An observer is known by its id alone, because it never counts.
 func (n *Node) listed(ms *protocol.Membership) bool {
 	return ms.Has(n.self) || slices.Contains(ms.Observers, n.self.ID)
 }
 
-// addresses are those at which a participant may be found, in the order in which
-// they are tried. Until the membership is changed for the first time those of the
-// founding are each node's own, as its URL has them: they may be different ones
-// from place to place.
+// addresses returns the addresses of a participant, in the order in which they are tried. Until the first change of
+// the membership each node uses those of its own URL, which may differ from node to node.
 func (n *Node) addresses(ms *protocol.Membership, id protocol.NodeID) []string {
 	var own string
 	if p := find(slices.Concat(n.cfg.Voters, n.cfg.Observers), id); p != nil {
@@ -127,8 +119,8 @@ func (n *Node) addresses(ms *protocol.Membership, id protocol.NodeID) []string {
 	return slices.Compact(all)
 }
 
-// routes are with whom this node keeps connections, and where it dials them.
-// Observers do not talk to each other.
+// routes returns the nodes with which this one keeps connections, and where it dials them. Observers do not talk to
+// each other.
 func (n *Node) routes(ms *protocol.Membership) link.Peers {
 	routes := make(link.Peers)
 	if ms == nil {
@@ -150,8 +142,7 @@ func (n *Node) routes(ms *protocol.Membership) link.Peers {
 	return routes
 }
 
-// founding is the membership of an election that is founded by this node's
-// configuration: all but the directories.
+// founding is the membership that this node's configuration founds, without the directories.
 func (c *setup) founding() *protocol.Membership {
 	ms := &protocol.Membership{Version: 1, Observers: ids(c.Observers)}
 	for _, id := range ids(c.Voters) {
@@ -166,8 +157,7 @@ func (c *setup) founding() *protocol.Membership {
 	return ms
 }
 
-// fits says why a membership could not be written down: a ballot has its place on
-// the disk from the beginning.
+// fits returns an error if a membership is too large to save: a ballot has a fixed place on the disk.
 func fits(ms *protocol.Membership) error {
 	b := quorum.Ballot{
 		Term: quorum.MaxTerm, VotedFor: ms.Voters[0], Membership: ms, MaxPromise: quorum.LongestPromise, Incarnation: 1<<64 - 1,
@@ -179,7 +169,7 @@ func fits(ms *protocol.Membership) error {
 	return nil
 }
 
-// follow takes over a membership that the machine has come to, after a step.
+// follow applies the machine's new membership after a step.
 func (n *Node) follow() {
 	r, ok := n.run.Machine().(protocol.Reconfigurable)
 	if !ok {
@@ -190,14 +180,14 @@ func (n *Node) follow() {
 	if ms == before || ms == nil {
 		return
 	}
-	n.membership.Store(ms) // before the links are told: Admit goes by it
+	n.membership.Store(ms) // before the links are told: Admit uses it
 	if before != nil && before.Version == ms.Version && before.ConfigTerm == ms.ConfigTerm {
-		return // the same one, in another place of the memory
+		return // the same membership at another address in memory
 	}
 	n.replan(ms)
 	n.rewire(ms)
 	if before != nil && before.Version == ms.Version && slices.Equal(before.Voters, ms.Voters) {
-		return // it has only got the term of a new leader
+		return // only the term of a new leader is new
 	}
 	n.log.Info("the membership", "version", ms.ID(), "voters", list(ms.Voters), "observers", orNone(ms.Observers))
 	if n.link != nil {
@@ -214,7 +204,7 @@ func (n *Node) follow() {
 	}
 }
 
-// rewire has the links keep connections with those of ms, and with nobody else.
+// rewire has the links keep connections with the members of ms and no others.
 func (n *Node) rewire(ms *protocol.Membership) {
 	if n.link == nil {
 		return // run makes them
@@ -222,9 +212,8 @@ func (n *Node) rewire(ms *protocol.Membership) {
 	n.link.SetPeers(ms.ID(), n.routes(ms), func(id protocol.NodeID) *wire.Refusal { return n.outside(ms, id, false) })
 }
 
-// outside is what somebody is told who is not in ms. That ms is newer than what he
-// knows himself, and so the last word, only his Hello tells; and
-// whether he waits to join.
+// outside is the refusal for a node that is not in ms. Its Hello tells whether ms is newer than what the node knows,
+// and so final, and whether the node waits to join.
 func (n *Node) outside(ms *protocol.Membership, id protocol.NodeID, join bool) *wire.Refusal {
 	first := "start it with join=true and "
 	if join {
@@ -235,7 +224,7 @@ func (n *Node) outside(ms *protocol.Membership, id protocol.NodeID, join bool) *
 		id, ms.ID(), who(ms), first, id)}
 }
 
-// who is the participants of a membership, for people.
+// who lists the participants of a membership, for people.
 func who(ms *protocol.Membership) string {
 	text := "the voters "
 	if len(ms.Voters) == 1 {
@@ -252,22 +241,22 @@ func who(ms *protocol.Membership) string {
 	return text
 }
 
-// replan counts the voters anew.
+// replan updates the plan with the number of voters.
 func (n *Node) replan(ms *protocol.Membership) {
 	if n.dialect.lacks(memberships) != nil {
-		return // nobody comes, and nobody goes
+		return // the participants are the same
 	}
 	p := n.plan
 	qc, _, err := n.cfg.times()
 	if err != nil {
-		return // New has looked
+		return // New has checked
 	}
 	qc.Membership, qc.Self = ms, ms.Voters[0]
 	p.count(&qc)
 	n.counting.Store(&p)
 }
 
-// Plan is what the configuration comes to, with the voters that there are.
+// Plan returns the plan of the configuration with the present voters.
 func (n *Node) Plan() Plan {
 	if p := n.counting.Load(); p != nil {
 		return *p

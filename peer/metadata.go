@@ -11,9 +11,8 @@ import (
 
 var _ driver.MetadataSetter = (*mandate)(nil)
 
-// SetMetadata implements [driver.MetadataSetter]. The machine takes new metadata with the
-// command to campaign, which changes nothing else of a leader, and the heartbeats from then
-// on carry it.
+// SetMetadata implements [driver.MetadataSetter]. The machine takes new metadata with the command to campaign, which
+// changes nothing else in a leader. Later heartbeats carry it.
 func (m *mandate) SetMetadata(ctx context.Context, metadata map[string]string) error {
 	if err := driver.CheckMetadata(metadata); err != nil {
 		return err
@@ -23,11 +22,11 @@ func (m *mandate) SetMetadata(ctx context.Context, metadata map[string]string) e
 	}
 	raw, err := json.Marshal(metadata)
 	if err != nil {
-		return fmt.Errorf("metadata: %w", err) // of strings it never fails
+		return fmt.Errorf("metadata: %w", err) // it never fails for strings
 	}
 	if !m.n.run.Call(func() {
 		if m.n.run.Held() != m.Mandate || m.Over() != nil {
-			err = driver.ErrNoLeader // Over says better why
+			err = driver.ErrNoLeader // Over gives a better reason
 			return
 		}
 		m.n.own.metadata, m.n.own.raw = metadata, string(raw)

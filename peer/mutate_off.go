@@ -6,6 +6,6 @@ import (
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
-// There are no mutants in this build, and these do nothing.
+// This build has no mutants, and these functions do nothing.
 
 func mutate(*quorum.Config) {}

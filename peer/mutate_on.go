@@ -7,8 +7,7 @@ import (
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
-// mutate switches on the mutant of the machine that the environment chooses, if
-// it chooses one of the machine's.
+// mutate switches on the machine's mutant that the environment chooses, if any.
 func mutate(c *quorum.Config) {
 	switch {
 	case mutation.Is(mutation.LeaseFromAck):

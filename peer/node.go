@@ -29,49 +29,50 @@ import (
 // [driver.MandateTransferrer] and [driver.Attestable].
 type Node struct {
 	cfg     setup
-	plan    Plan // as configured; see Plan for the voters that there are
+	plan    Plan // as configured; Plan has the present voters
 	log     *slog.Logger
 	started time.Time
 	at      place.At // the data directory
-	path    string   // the same
+	path    string   // the path of at
 	dir     *disk.Dir
 	tls     *certs.Identity
-	dial    func(ctx context.Context, to Peer) (conn, error) // another node, to ask it
+	dial    func(ctx context.Context, to Peer) (conn, error) // connects with another node, for a request
 	link    links
 	self    protocol.Voter
 	dialect dialect
 
 	run    *runtime.Runner
-	scribe *scribe
+	notes  *noteWriter
 	lines  *lines        // nil: nothing is logged
 	linked chan struct{} // closed when link is set
 	joined chan struct{} // closed when everything has ended
 
-	// What others read at any time.
+	// Read by any goroutine at any time.
 	membership atomic.Pointer[protocol.Membership] // nil before the election is founded
-	changing   atomic.Pointer[string]              // the change of membership that this node makes
-	counting   atomic.Pointer[Plan]                // with the voters of membership
+	changing   atomic.Pointer[string]              // the change of membership that this node is making
+	counting   atomic.Pointer[Plan]                // the plan with the voters of membership
 	recorder   atomic.Pointer[flight.Recorder]     // nil: there is none
 	pausing    pausing
 	locator    locator
 	priority   atomic.Int64 // as in a Candidacy
-	apart      atomic.Bool  // it takes no part any more, see apart.go
+	apart      atomic.Bool  // this node takes no part any more, see apart.go
 	voids      sync.WaitGroup
 
 	// Owned by turns, see package runtime.
-	clocks    clocks
-	began     protocol.Instant // when it was made
-	kept      []byte           // what was written last; of the one that saves
-	leaders   map[protocol.NodeID]leadership
-	own       leadership
-	welcomes  map[protocol.NodeID]*protocol.Membership
-	refusals  map[protocol.NodeID]refusal
-	promises  map[protocol.NodeID]time.Duration     // that others ask for when they lead; where it is not ours
-	rivals    map[protocol.NodeID]protocol.ConfigID // who has called with a membership that was changed, see apart.go
-	lone      *time.Timer                           // nil: not too early to found by oneself, or not looked yet
-	heir      protocol.NodeID                       // to whom the tenure was to be handed over; may be empty
-	lastCount uint64                                // of the token of whoever leads or led last
-	leaseEnd  protocol.Instant                      // of the tenure, when it was proven last; 0: never
+	clocks   clocks
+	began    protocol.Instant // when it was made
+	kept     []byte           // the last data written; owned by the goroutine that saves
+	leaders  map[protocol.NodeID]leadership
+	own      leadership
+	welcomes map[protocol.NodeID]*protocol.Membership
+	refusals map[protocol.NodeID]refusal
+	// the promises of other nodes when they lead, if different from this node's
+	promises  map[protocol.NodeID]time.Duration
+	rivals    map[protocol.NodeID]protocol.ConfigID // callers with a changed membership, see apart.go
+	lone      *time.Timer                           // nil: not too early to found alone, or not checked yet
+	successor protocol.NodeID                       // the chosen successor; may be empty
+	lastCount uint64                                // of the token of the present or last leader
+	leaseEnd  protocol.Instant                      // the end of the tenure's lease when it was last proven; 0: never
 	watch     watch
 }
 
@@ -93,7 +94,7 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	if !s.takesPart() {
 		c, err := newClient(s)
 		if err != nil {
-			return nil, err // and not a nil *Client in a driver.Elector
+			return nil, err // so that a driver.Elector never holds a nil *Client
 		}
 		return c, nil
 	}
@@ -139,7 +140,7 @@ func open(ctx context.Context, cfg setup) (_ *Node, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	if err := mutation.Check(); err != nil { // in tests' builds only
+	if err := mutation.Check(); err != nil { // in builds for tests only
 		return nil, driver.Permanent(err)
 	}
 	n := &Node{cfg: cfg, log: cfg.Logger, started: time.Now()}
@@ -187,7 +188,7 @@ func open(ctx context.Context, cfg setup) (_ *Node, err error) {
 	if !slow.Stop() {
 		n.log.Warn("the data directory is free now", "path", path)
 	}
-	undo = append(undo, func() { _ = n.dir.Close() }) // nothing was written that would matter
+	undo = append(undo, func() { _ = n.dir.Close() }) // nothing that matters was written
 	for _, w := range n.dir.Warnings() {
 		n.log.Warn("data directory: "+w, "path", path)
 	}
@@ -208,12 +209,12 @@ func open(ctx context.Context, cfg setup) (_ *Node, err error) {
 	if err := n.resume(path); err != nil {
 		return nil, err
 	}
-	if n.run.Machine() != nil || !cfg.Join { // else it is not known yet how many voters there are
+	if n.run.Machine() != nil || !cfg.Join { // else the number of voters is not known yet
 		for _, w := range n.Plan().Warnings {
 			n.log.Warn(w)
 		}
 	}
-	// Last, because it cannot be taken back, and before any token of this era.
+	// Last, because it cannot be undone, and before any token of this era.
 	if err := n.dir.Raise(cfg.Era); err != nil {
 		return nil, err
 	}
@@ -228,7 +229,7 @@ func notListed(c *setup) error {
 	return fmt.Errorf("id %q takes no part here; want one of %s", string(c.ID), list(all))
 }
 
-// listen opens the port, if there is one to open.
+// listen opens the port, if one is configured.
 func (n *Node) listen(ctx context.Context) (net.Listener, error) {
 	addr := n.cfg.listen()
 	if n.cfg.Listener != nil {
@@ -245,7 +246,7 @@ func (n *Node) listen(ctx context.Context) (net.Listener, error) {
 	return l, nil
 }
 
-// prepare makes what turns work with.
+// prepare makes the state of the turns.
 func (n *Node) prepare() {
 	n.self = protocol.Voter{ID: n.cfg.ID, Dir: n.dir.Identity().Dir}
 	n.joined, n.linked = make(chan struct{}), make(chan struct{})
@@ -261,11 +262,11 @@ func (n *Node) prepare() {
 	if n.dial = n.cfg.dialer; n.dial == nil {
 		n.dial = dialer(&n.cfg, func() (*certs.Identity, error) { return n.tls, nil })
 	}
-	n.scribe = &scribe{note: n.dir.Note, log: n.log}
+	n.notes = &noteWriter{note: n.dir.Note, log: n.log}
 }
 
-// resume boots the machine of a node that had been founded, and makes its new
-// incarnation durable, so that the first word it says carries it.
+// resume boots the machine of a node that was founded before, and makes its new incarnation durable, so that its
+// first message carries it.
 func (n *Node) resume(path string) error {
 	data := n.dir.Ballot()
 	if data == nil {
@@ -288,7 +289,7 @@ func (n *Node) resume(path string) error {
 	return nil
 }
 
-// start starts everything.
+// start starts the links and all goroutines.
 func (n *Node) start(connect func(link.Config) (links, error)) error {
 	if n.cfg.Logger != nil {
 		n.lines, n.log = startLines(n.log)
@@ -300,7 +301,7 @@ func (n *Node) start(connect func(link.Config) (links, error)) error {
 		Admit: n.admit,
 		Serve: func(ctx context.Context, from link.Caller, q *wire.Request, reply func(*wire.Response) error) {
 			select {
-			case <-n.linked: // links accept before it is known here which they are
+			case <-n.linked: // links accept before n.link is set
 				n.serve(ctx, from, q, reply)
 			case <-ctx.Done():
 			}
@@ -319,11 +320,11 @@ func (n *Node) start(connect func(link.Config) (links, error)) error {
 		}
 		return driver.Permanent(err)
 	}
-	n.scribe.start()
+	n.notes.start()
 	n.run.Start()
 	n.locator.start(n)
 	close(n.linked)
-	n.run.Do(n.found) // a single voter waits for nobody
+	n.run.Do(n.found) // a single voter waits for no other
 	go func() {
 		defer close(n.joined)
 		n.run.Run()
@@ -332,7 +333,7 @@ func (n *Node) start(connect func(link.Config) (links, error)) error {
 	return nil
 }
 
-// enter is what this node says of its part in the election.
+// enter is this node's request to enter the election at another node.
 func (n *Node) enter() wire.Enter {
 	var held protocol.ConfigID
 	if ms := n.membership.Load(); ms != nil {
@@ -344,17 +345,17 @@ func (n *Node) enter() wire.Enter {
 	}
 }
 
-// idle is after how long without a sign of life somebody counts as not heard.
+// idle is the time without a sign of life after which a node counts as not heard.
 func (n *Node) idle() time.Duration {
 	if n.dialect.lacks(leases) == nil {
 		return n.plan.Promise
 	}
-	// Who does not lead is heard by signs of life only, and a handshake with
-	// certificates is to fit in, where an election timeout may be very short.
+	// Nodes that do not lead send only signs of life. A handshake with certificates must fit in too, and an election
+	// timeout may be very short.
 	return max(n.plan.Promise, time.Second)
 }
 
-// boot begins the machine's life.
+// boot starts the machine.
 func (n *Node) boot(ms *protocol.Membership, durable []byte) error {
 	machine, from, err := n.dialect.machine(&n.cfg, n.self, ms)
 	if err != nil {
@@ -372,11 +373,11 @@ func (n *Node) boot(ms *protocol.Membership, durable []byte) error {
 
 func (n *Node) closeRecorder() {
 	if r := n.recorder.Swap(nil); r != nil {
-		_ = r.Close() // what was recorded is written already
+		_ = r.Close() // what was recorded is already written
 	}
 }
 
-// openRecorder returns nil if there is none.
+// openRecorder opens the flight recorder; nil if there is none.
 func (n *Node) openRecorder(from any) runtime.Recorder {
 	config, err := json.Marshal(from)
 	var r *flight.Recorder
@@ -396,11 +397,10 @@ func (n *Node) openRecorder(from any) runtime.Recorder {
 // Limits implements [driver.Elector].
 func (n *Node) Limits() driver.Limits { return n.dialect.limits(n.Plan(), n.cfg.voter()) }
 
-// Close implements [driver.Elector]. A mandate that was not released ends and
-// lapses by itself: its work may still run. Close waits for writes that are under
-// way (a save, a pin, the history, the flight recorder), for a quarter of a
-// second at most until what was sent is written, and for the log. So on a disk or
-// a log that hangs it hangs too; nothing that anybody proves depends on its end.
+// Close implements [driver.Elector]. A mandate that was not released ends and lapses by itself, because its work may
+// still run. Close waits for writes that are under way (a save, a pin, the history, the flight recorder), for a
+// quarter of a second at most until what was sent is written, and for the log. So it hangs if a disk or a log hangs;
+// no proof depends on its end.
 func (n *Node) Close() error {
 	n.run.Stop()
 	<-n.joined

@@ -16,7 +16,7 @@ const NoLeaderKnown = "no leader is known"
 // overdue records since when no leader is known, and whether that was logged.
 type overdue struct {
 	since   protocol.Instant // 0: a leader is known
-	founded bool             // the election was founded at since; before that the node waits for its founding
+	founded bool             // the election was founded at since; before, the node waited for its founding
 	told    bool
 }
 
@@ -49,8 +49,7 @@ func (n *Node) tellOverdue(led bool) {
 	n.log.Warn(NoLeaderKnown, "for", now.Sub(o.since), "cause", cause)
 }
 
-// undecided says, as far as this node can tell, why nobody leads although it may stand
-// and hears a majority.
+// undecided says, as far as this node can tell, why there is no leader although it may stand and hears a majority.
 func (n *Node) undecided(now protocol.Instant) error {
 	text := "a majority of the voters is heard, and has elected nobody"
 	if n.votes() && !n.run.Waits() {

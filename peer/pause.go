@@ -12,15 +12,14 @@ import (
 	"github.com/electd/elect/peer/internal/disk"
 )
 
-// pausing is whether an operator has paused this node. It is written down before
-// anybody is told.
+// pausing is whether an operator has paused this node. It is durable before it is reported.
 type pausing struct {
 	turn   chan struct{} // held while it is written
-	unsure bool          // the latest write failed: what is on the disk is not known; of whoever has the turn
+	unsure bool          // the last write failed, so the disk's content is unknown; owned by the holder of turn
 	last   atomic.Pointer[disk.Pause]
 }
 
-// open reads what was said in an earlier life.
+// open reads the setting of an earlier life.
 func (p *pausing) open(n *Node) {
 	p.turn = make(chan struct{}, 1)
 	was, err := n.dir.Pause()
@@ -81,7 +80,7 @@ func (n *Node) setPaused(ctx context.Context, on bool, by string) error {
 	return nil
 }
 
-// reason is why a term ended. A machine that knows no pauses takes one for bad health.
+// reason is why a term ended. A machine that knows no pauses takes a pause for bad health.
 func (n *Node) reason(r protocol.Reason) protocol.Reason {
 	if n.isPaused() && r == protocol.Unhealthy {
 		return protocol.Paused
@@ -96,8 +95,7 @@ func pauseEvent(on bool) string {
 	return eventResumed
 }
 
-// known is the token of whoever leads or led last, as far as this node has seen;
-// 0 if it has seen nobody.
+// known is the token of the present or last leader that this node has seen; 0 if it has seen none.
 func (n *Node) known() fence.Token { return n.run.Token(n.lastCount) }
 
 // pause answers a client that pauses or resumes this very node.
@@ -111,7 +109,7 @@ func (a *answerer) pause(ctx context.Context, on bool) error {
 	return a.say(struct{}{}, false)
 }
 
-// standsNot is why this node does not stand, for people, where nobody leads.
+// standsNot is why this node does not stand, for people, when there is no leader.
 func (n *Node) standsNot() error {
 	if n.isPaused() {
 		return errPaused{n.cfg.ID}

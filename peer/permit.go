@@ -15,7 +15,7 @@ import (
 // the one that is needed.
 var ErrNotPermitted = errors.New("not permitted")
 
-// needs is the role that a verb needs; "" for an unknown verb.
+// needs returns the role that a verb needs; "" for an unknown verb.
 func needs(verb string) certs.Role {
 	switch verb {
 	case verbStatus, verbWatch, verbHistory, verbPing:
@@ -28,13 +28,12 @@ func needs(verb string) certs.Role {
 	return ""
 }
 
-// permitted says why the client may not make its request; nil if it may. Without
-// certificates every client may make every request.
+// permitted returns an error if the client may not make its request. Without certificates every client may make every
+// request.
 //
-// An operator has the role of its certificate. A node of the membership counts as
-// operate, with one exception: a voter may forward a change of the membership that it
-// has permitted itself. Voters are believed, so this gives them no new power. A node
-// that is not in the membership counts as observe.
+// An operator has the role of its certificate. A node of the membership counts as operate, with one exception: a
+// voter may forward a change of the membership that it has permitted itself. Voters are believed, so this gives them
+// no new power. A node that is not in the membership counts as observe.
 func (a *answerer) permitted() error {
 	need, from := needs(a.question.Verb), &a.from
 	if need == "" || from.ID == "" && from.Role == "" {
@@ -58,10 +57,10 @@ func (a *answerer) permitted() error {
 	return fmt.Errorf("%w: %s needs the role %s, and %s; want a certificate that elect certs --role %s makes", ErrNotPermitted, a.verb(), need, whose, need)
 }
 
-// change is the change of the membership that is asked for, as far as it can be read.
+// change is the requested change of the membership, as far as it can be read.
 func (a *answerer) change() (q memberRequest) {
 	if len(a.question.Body) <= maxQuestion {
-		_ = json.Unmarshal(a.question.Body, &q) // a client that may ask is told later what is wrong
+		_ = json.Unmarshal(a.question.Body, &q) // a permitted client is told later what is wrong
 	}
 	return q
 }
@@ -77,11 +76,11 @@ func (a *answerer) verb() string {
 	return verbMember
 }
 
-// maxBy bounds, in bytes, the description of the client for which a node asks.
+// maxBy bounds, in bytes, the description of the client on whose behalf a node asks.
 const maxBy = 200
 
-// who describes the client, for people. by is the client for which it says that it
-// asks; it counts if the caller is a node.
+// who describes the client, for people. by is the client on whose behalf it says that it asks, and counts only if the
+// caller is a node.
 func (a *answerer) who(by string) string {
 	name := string(a.from.ID)
 	switch role := a.from.Role; {
@@ -90,7 +89,7 @@ func (a *answerer) who(by string) string {
 	case role != "":
 		name = fmt.Sprintf("operator (%s)", role)
 	case name == "":
-		name = "somebody"
+		name = "a client"
 	}
 	name += " at " + a.from.Addr
 	if by != "" && a.from.Role == "" {
@@ -99,11 +98,10 @@ func (a *answerer) who(by string) string {
 	return name
 }
 
-// askerKey is the key of a context's client, see askedBy.
+// askerKey is the context key of the client, see askedBy.
 type askerKey struct{}
 
-// askedBy describes the client for which something is done, for people; "" for the
-// program itself.
+// askedBy describes the client that asked for something, for people; "" is the program itself.
 func askedBy(ctx context.Context) string {
 	by, _ := ctx.Value(askerKey{}).(string)
 	return by

@@ -12,17 +12,16 @@ import (
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
-// Plan is what a configuration comes to: its times, and what they promise.
+// Plan is the result of a configuration: its times, and what they promise.
 type Plan struct {
 	// Protocol is the protocol's name, see [Protocols].
 	Protocol string `json:"protocol"`
-	// Profile is the profile's name. Changed says that Heartbeat or Promise are
-	// not the profile's own.
+	// Profile is the profile's name. Changed means that Heartbeat or Promise is not the profile's own.
 	Profile string `json:"profile"`
 	Changed bool   `json:"changed,omitzero"`
 
 	Heartbeat time.Duration `json:"heartbeat_ns"` // between two heartbeats of a leader
-	Promise   time.Duration `json:"promise_ns"`   // how long a voter waits for a silent leader, at least
+	Promise   time.Duration `json:"promise_ns"`   // how long a voter waits for a silent leader at least
 	Lease     time.Duration `json:"lease_ns"`     // what a leader claims of a promise; 0: the protocol has no lease
 	Slot      time.Duration `json:"slot_ns"`      // between the ranks of candidates; 0: the protocol has none
 	// WorstTakeover is the longest time from the moment when a leader falls silent until
@@ -30,13 +29,13 @@ type Plan struct {
 	WorstTakeover time.Duration `json:"worst_takeover_ns,omitzero"`
 
 	Voters    int `json:"voters"`
-	Quorum    int `json:"quorum"`    // how many voters it takes to elect
-	Tolerates int `json:"tolerates"` // how many may fail
-	// Warnings say what holds, and is not what somebody will have meant.
+	Quorum    int `json:"quorum"`    // the voters needed to elect
+	Tolerates int `json:"tolerates"` // the voters that may fail
+	// Warnings point out consequences that the user will not have meant.
 	Warnings []string `json:"warnings,omitempty"`
 
-	patience time.Duration // how long at most a silent leader is waited for, without a lease
-	takeover time.Duration // while a majority can talk to each other; never 0
+	patience time.Duration // without a lease: how long voters wait for a silent leader at most
+	takeover time.Duration // while a majority is connected; never 0
 }
 
 // Plan works out what the configuration comes to with these voters, or refuses what
@@ -63,7 +62,7 @@ func (c setup) plan() (Plan, error) {
 	return c.dialect().plan(&c)
 }
 
-// count works out what follows from how many voters there are.
+// count computes what follows from the number of voters.
 func (p *Plan) count(qc *quorum.Config) {
 	p.Lease = protocol.DefaultDrift().Claim(p.Promise)
 	p.Voters = len(qc.Membership.Voters)
@@ -76,7 +75,7 @@ func (p *Plan) count(qc *quorum.Config) {
 	p.Warnings = warnings(p.Voters)
 }
 
-// warnings say what so many voters are not worth.
+// warnings say what that number of voters is not worth.
 func warnings(voters int) []string {
 	switch {
 	case voters == 1:
@@ -89,8 +88,8 @@ func warnings(voters int) []string {
 	return nil
 }
 
-// times makes a machine's configuration, with directories that are not known
-// yet, and the part of a plan that it is made from.
+// times makes a machine's configuration, without the directories, which are not known yet, and the part of the plan
+// that it is made from.
 func (c *setup) times() (quorum.Config, Plan, error) {
 	profile, err := profileOf(c.Profile)
 	if err == nil {
@@ -104,7 +103,7 @@ func (c *setup) times() (quorum.Config, Plan, error) {
 		Heartbeat: cmp.Or(c.Heartbeat, profile.Heartbeat), Promise: cmp.Or(c.Promise, profile.Promise),
 	}
 	p.Changed = p.Heartbeat != profile.Heartbeat || p.Promise != profile.Promise
-	if p.Heartbeat != profile.Heartbeat { // a slot follows from the same network
+	if p.Heartbeat != profile.Heartbeat { // a slot depends on the same network
 		p.Slot = max(time.Duration(float64(profile.Slot)*float64(p.Heartbeat)/float64(profile.Heartbeat)), time.Microsecond)
 	}
 	ms := c.founding()
@@ -114,7 +113,7 @@ func (c *setup) times() (quorum.Config, Plan, error) {
 	}, p, nil
 }
 
-// profileOf is the profile of that name, the default one's if it is empty.
+// profileOf returns the profile of that name; empty is the default.
 func profileOf(name string) (quorum.Profile, error) {
 	profiles := quorum.Profiles()
 	if name == "" {
@@ -130,7 +129,7 @@ func profileOf(name string) (quorum.Profile, error) {
 	return quorum.Profile{}, fmt.Errorf("unknown profile %q; want one of: %s", name, strings.Join(names, ", "))
 }
 
-// checkTimes refuses times that are none.
+// checkTimes refuses invalid times.
 func (c *setup) checkTimes() error {
 	for _, d := range []struct {
 		what  string
@@ -158,14 +157,14 @@ func (p Plan) String() string {
 	}
 	then := "nobody takes over"
 	if p.Protocol != quorum.Name {
-		if p.WorstTakeover > 0 { // votes that split again and again have no bound
+		if p.WorstTakeover > 0 { // repeated split votes have no bound
 			then = fmt.Sprintf("another is elected within %v of a silent leader, as a rule", up(p.WorstTakeover))
 		}
 		if profile == "profile "+quorum.Profiles()[0].Name {
 			profile = "its own times"
 		}
 		waits := p.Promise.String()
-		if p.patience > p.Promise { // they draw it at random
+		if p.patience > p.Promise { // voters draw it at random
 			waits += " to " + p.patience.String()
 		}
 		return fmt.Sprintf("%s, %s; protocol %s, %s: heartbeat %v, a silent leader is waited for %s, no lease; %s",
@@ -178,7 +177,7 @@ func (p Plan) String() string {
 		voters, fail, profile, p.Heartbeat, p.Promise, p.Lease.Truncate(unit(p.Lease)), then)
 }
 
-// small writes a number of voters: 1 as a word, because it is one that counts.
+// small writes a number of voters, 1 as a word.
 func small(n int) string {
 	if n == 1 {
 		return "one"
@@ -186,7 +185,7 @@ func small(n int) string {
 	return fmt.Sprint(n)
 }
 
-// unit is how precisely people want to know a time: to three digits or so.
+// unit is the precision in which people want to know a time: about three digits.
 func unit(d time.Duration) time.Duration {
 	switch {
 	case d >= 10*time.Second:
@@ -199,7 +198,7 @@ func unit(d time.Duration) time.Duration {
 	return time.Microsecond
 }
 
-// up rounds up: what is said to be the most must not be less.
+// up rounds up: an upper bound must not be understated.
 func up(d time.Duration) time.Duration {
 	u := unit(d)
 	return (d + u - 1).Truncate(u)

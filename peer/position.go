@@ -14,24 +14,24 @@ import (
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
-// locator asks the application how far it is (R13), and has it catch up. It does
-// so in goroutines of its own: nothing in a turn waits for it.
+// locator asks the application for its position (R13), and has it catch up. It uses goroutines of its own, so no turn
+// waits for it.
 type locator struct {
 	n    *Node
 	ctx  context.Context // ends with the node
 	end  context.CancelFunc
 	runs sync.WaitGroup
-	kick chan chan struct{} // asks for a fresh position now; what is sent is closed when it is known
+	kick chan chan struct{} // asks for a fresh position now; the sent channel is closed when it is known
 
 	last  atomic.Pointer[string]
-	wrong atomic.Pointer[error] // why the last call failed; nil: it did not
+	wrong atomic.Pointer[error] // why the last call failed; nil if it did not
 
 	// Owned by turns.
-	from protocol.Instant        // since when it waits for the first position
-	moot context.CancelCauseFunc // ends the CatchUp that is under way; nil: none is
+	from protocol.Instant        // since when the node waits for its first position
+	moot context.CancelCauseFunc // cancels the CatchUp under way; nil if there is none
 }
 
-// position is the last one that is known.
+// position is the last known one.
 func (l *locator) position() string {
 	if p := l.last.Load(); p != nil {
 		return *p
@@ -39,7 +39,7 @@ func (l *locator) position() string {
 	return ""
 }
 
-// start begins to ask. It is called before the first turn.
+// start begins to ask. It runs before the first turn.
 func (l *locator) start(n *Node) {
 	l.n, l.kick = n, make(chan chan struct{})
 	l.ctx, l.end = context.WithCancel(context.Background())
@@ -55,7 +55,7 @@ func (l *locator) start(n *Node) {
 	l.runs.Go(l.run)
 }
 
-// close ends what runs, and waits for it.
+// close ends everything that runs, and waits for it.
 func (l *locator) close() {
 	l.end()
 	l.runs.Wait()
@@ -77,7 +77,7 @@ func (l *locator) run() {
 	}
 }
 
-// ask asks once, and tells the machine if it has changed.
+// ask asks once, and tells the machine if the position has changed.
 func (l *locator) ask() {
 	at, err := l.n.cfg.Locate(l.ctx)
 	switch {
@@ -100,7 +100,7 @@ func (l *locator) ask() {
 		return
 	}
 	if l.wrong.Swap(nil) != nil {
-		l.n.log.Warn("the position is known again", "position", at) // as loud as the trouble was
+		l.n.log.Warn("the position is known again", "position", at) // at the level of the line about the trouble
 	}
 	if p := l.last.Load(); p != nil && *p == at {
 		return
@@ -119,12 +119,11 @@ func (l *locator) until() string {
 	return fmt.Sprintf("until it is, or for %v", l.n.placing())
 }
 
-// placing is how long a voter of an election that prefers positions waits for its
-// own before it stands without: a promise, and the grace, of which two are the default.
+// placing is how long a voter of an election that prefers positions waits for its own position before it stands
+// without: a promise and the grace, which is two by default.
 func (n *Node) placing() time.Duration { return 3 * n.plan.Promise }
 
-// placeless is why this node does not know its position, if it does not stand for
-// that reason; nil otherwise.
+// placeless returns an error if this node does not stand because it does not know its position.
 func (n *Node) placeless() error {
 	l := &n.locator
 	if !l.asks() || l.last.Load() != nil || !n.votes() ||
@@ -140,7 +139,7 @@ func (n *Node) placeless() error {
 
 var errNotLocated = errors.New("it has asked, and has not been told")
 
-// fresh asks now, and waits until that is answered: for a promise at most.
+// fresh asks now, and waits for the answer, for a promise at most.
 func (l *locator) fresh(ctx context.Context) {
 	if !l.asks() {
 		return
@@ -165,7 +164,7 @@ func (l *locator) fresh(ctx context.Context) {
 	}
 }
 
-// asks reports whether there is somebody to ask, and a use for it.
+// asks reports whether there is a function to ask, and a use for its answer.
 func (l *locator) asks() bool {
 	if l.n == nil {
 		return false // it boots
@@ -174,7 +173,7 @@ func (l *locator) asks() bool {
 	return c.Locate != nil && c.policy() != quorum.IgnorePosition
 }
 
-// soon asks as soon as that is possible, unless it is being done.
+// soon asks as soon as possible, unless a call is under way.
 func (l *locator) soon() {
 	if l.asks() {
 		select {
@@ -184,7 +183,7 @@ func (l *locator) soon() {
 	}
 }
 
-// instruct tells a machine that has just booted what it cannot remember.
+// instruct tells a machine that has just booted what it does not keep.
 func (n *Node) instruct() {
 	n.locator.from = n.run.Latest().Boot
 	if n.isPaused() {
@@ -195,8 +194,8 @@ func (n *Node) instruct() {
 	}
 }
 
-// catchUp carries the order out. One that is under way goes on: of two that are
-// equally far now this, now that one is named.
+// catchUp carries out the order. A CatchUp that is under way goes on: of two equal positions the machine names now
+// one node, now the other.
 func (l *locator) catchUp(n *Node, from protocol.NodeID, position string) {
 	if n.cfg.CatchUp == nil || n.run.Ending() || l.moot != nil {
 		return
@@ -215,14 +214,14 @@ func (l *locator) catchUp(n *Node, from protocol.NodeID, position string) {
 	})
 }
 
-// enough ends a CatchUp that is of no use any more.
+// enough cancels a CatchUp that is of no use any more.
 func (l *locator) enough(why error) {
 	if l.moot != nil {
 		l.moot(why)
 	}
 }
 
-// whereabouts takes notice of a new view: of what it means for positions.
+// whereabouts applies the consequences of a new view for positions.
 func (n *Node) whereabouts(before *protocol.View) {
 	v := n.run.View()
 	if v.Leader.ID == "" && before.Leader.ID != "" {
@@ -233,9 +232,9 @@ func (n *Node) whereabouts(before *protocol.View) {
 	}
 }
 
-// align waits until who takes over is as far as this participant, whose work has
-// returned, so that nobody refuses it for its position: for two promises at most,
-// or twice LocateEvery, in which the lease is renewed and nobody else leads.
+// align waits until the successor's position is that of this node, whose work has returned, so that no voter refuses
+// it for its position. It waits two promises at most, or twice LocateEvery. Meanwhile the lease is renewed and no
+// other node leads.
 func (n *Node) align(ctx context.Context, m *mandate) {
 	if !n.locator.asks() {
 		return
@@ -253,18 +252,17 @@ func (n *Node) align(ctx context.Context, m *mandate) {
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			n.log.Warn("whoever takes over is behind: it may take a while until it is elected")
+			n.log.Warn("every possible successor is behind: its election may take a while")
 			return
 		}
 	}
 }
 
-// ahead reports whether all those who may take over are behind this node, of whom
-// there is one at least.
+// ahead reports whether every possible successor is behind this node, and there is at least one.
 func (n *Node) ahead() bool {
 	heirs := 0
 	for _, v := range n.members() {
-		if n.unfit(&v) != "" || n.heir != "" && v.ID != n.heir {
+		if n.unfit(&v) != "" || n.successor != "" && v.ID != n.successor {
 			continue
 		}
 		heirs++

@@ -16,28 +16,26 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// A refusal is said again at each attempt to connect, at least every second or
-// so. One that is not repeated is forgotten: whoever said it has gone, or has
-// come to another mind and is not heard for another reason.
+// A refusal is repeated at each attempt to connect, at least about every second. One that is not repeated is
+// forgotten: the node that sent it is gone, or has changed its mind and is not heard for another reason.
 const (
 	refusalLasts  = 10 * time.Second // and at least three promises
-	refusalRepeat = 3 * time.Second  // later than this, a connection that fails otherwise says more
+	refusalRepeat = 3 * time.Second  // after this time, another failure of the connection tells more
 )
 
-// refusal is what a participant has said last to this node's Hello, or this node
-// of itself.
+// refusal is a participant's last refusal of this node's Hello, or this node's own.
 type refusal struct {
 	*wire.Refusal
 	at protocol.Instant
 }
 
-// refused takes notice that somebody refuses this node.
+// refused records that a node refuses this one.
 func (n *Node) refused(by protocol.NodeID, r *wire.Refusal) {
 	n.forget()
 	if before := n.refusals[by]; before.Refusal == nil || before.Code != r.Code || before.Says != r.Says {
 		level := slog.LevelWarn
 		if n.cfg.Join && !r.Final {
-			level = slog.LevelInfo // it waits, and says so
+			level = slog.LevelInfo // it waits, and its own log says so
 		}
 		n.log.Log(context.Background(), level, "this node is refused", "by", by, "code", string(r.Code), "says", r.Says)
 	}
@@ -56,7 +54,7 @@ func (n *Node) refuse(by protocol.NodeID, r *wire.Refusal) {
 	}
 }
 
-// admitted forgets a refusal, and says so as loud as it was told.
+// admitted forgets a refusal, and logs that at the level of the refusal.
 func (n *Node) admitted(by protocol.NodeID) {
 	if n.refusals[by].Refusal == nil {
 		return
@@ -69,8 +67,7 @@ func (n *Node) admitted(by protocol.NodeID) {
 	n.log.Log(context.Background(), level, "this node is refused no more", "by", by)
 }
 
-// forget drops the refusals that were not repeated. What this node has found out
-// of itself stays.
+// forget drops the refusals that were not repeated. What this node has found out by itself stays.
 func (n *Node) forget() {
 	lasts := max(refusalLasts, 3*n.plan.Promise)
 	otherwise := false
@@ -95,10 +92,9 @@ func (n *Node) forget() {
 	}
 }
 
-// hopeless is why this node cannot be elected as it is, nil if it may: what it
-// knows of itself, or so many voters refuse it for good that the rest, itself
-// included, is no majority. Fewer may be wrong themselves, and are no reason to
-// stop where a majority elects. Observers do not vote, so theirs is no matter.
+// hopeless returns an error if this node cannot be elected as it is: by what it knows itself, or because so many
+// voters refuse it for good that the rest, itself included, is no majority. Fewer may be wrong themselves, and are no
+// reason to stop while a majority elects. Observers do not vote, so their refusals do not count.
 func (n *Node) hopeless() error {
 	n.forget()
 	if own := n.refusals[n.cfg.ID]; own.Refusal != nil && own.Final {
@@ -116,10 +112,9 @@ func (n *Node) hopeless() error {
 		forgot = forgot || r.Final && r.Code == wire.CodeDirectory
 		moved = moved || r.Final && (r.Code == wire.CodeRemoved || !slices.Contains(voters, by))
 	}
-	// A voter that is not in a newer membership any more was removed by a majority
-	// of the one that it knows, so that those of them who have heard of it leave no
-	// majority to the rest. Where those whom it knows are gone for good too, only
-	// others who say so may be left.
+	// A voter that is missing in a newer membership was removed by a majority of the one that it knows. So those of them
+	// that know the newer one leave no majority to the rest. If the voters that it knows are gone for good too, only
+	// other nodes may be left to say so.
 	if len(voters)-count > len(voters)/2 && !(moved && n.alone()) {
 		return nil
 	}
@@ -130,8 +125,8 @@ func (n *Node) hopeless() error {
 	return driver.Permanent(errors.New(text))
 }
 
-// alone reports whether nobody but those who refuse this node for good was heard
-// for so long that refusals are forgotten.
+// alone reports whether, for as long as a refusal is remembered, only nodes were heard that refuse this node for
+// good.
 func (n *Node) alone() bool {
 	if n.link == nil || n.run.Latest().Boot.Sub(n.began) < refusalLasts {
 		return false
@@ -149,8 +144,7 @@ func (n *Node) alone() bool {
 	return true
 }
 
-// refusers is what the voters say, and others who are no observers, that refuse this node, each reason once; ""
-// if none does.
+// refusers lists the voters, and unlisted callers, that refuse this node, and each reason once; "" if none does.
 func (n *Node) refusers(which func(refusal) bool) string {
 	var texts []string
 	also := map[int][]protocol.NodeID{}
@@ -158,7 +152,7 @@ func (n *Node) refusers(which func(refusal) bool) string {
 	all := ids(n.voters())
 	for _, id := range slices.SortedFunc(maps.Keys(n.refusals), protocol.NodeID.Compare) {
 		if !slices.Contains(all, id) && !has(n.observers(), id) {
-			all = append(all, id) // who is not known here, and calls
+			all = append(all, id) // a caller that is not known here
 		}
 	}
 	for _, id := range all {
@@ -183,8 +177,7 @@ func (n *Node) refusers(which func(refusal) bool) string {
 	return strings.Join(texts, "; ")
 }
 
-// removed reports whether this node takes no part any more, as it knows itself or
-// was told.
+// removed reports whether this node takes no part any more, as it knows itself or was told.
 func (n *Node) removed() bool {
 	for _, r := range n.refusals {
 		if r.Code == wire.CodeRemoved {

@@ -17,34 +17,32 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// The verbs that a node answers.
+// The verbs that a node answers, and the answers.
 const (
 	verbStatus   = "status"   // a NodeStatus
 	verbWatch    = "watch"    // a sighting at once, at each change, and at least every beat
-	verbResign   = "resign"   // nothing, once the leader has accepted to
-	verbTransfer = "transfer" // nothing, once the leader has accepted to
+	verbResign   = "resign"   // nothing, once the leader has accepted
+	verbTransfer = "transfer" // nothing, once the leader has accepted
 	verbPause    = "pause"    // nothing, once this very node does not stand any more
 	verbResume   = "resume"   // nothing, once it may stand again
-	verbMember   = "member"   // memberReply in pieces: each step, and what it has come to
+	verbMember   = "member"   // memberReply in parts: each step, and the result
 	verbHistory  = "history"  // []Event, in pieces, the oldest first
 	verbPing     = "ping"     // nothing
 )
 
 const (
-	// beat is how often a watched node repeats itself: a frozen process keeps
-	// its connections, and only its silence tells.
+	// beat is how often a watched node repeats itself. A frozen process keeps its connections, so only its silence
+	// shows.
 	beat = time.Second
 	// resignLimit bounds how long a node tries to have the leader resign.
 	resignLimit = 3 * time.Second
-	// maxQuestion is the greatest body of a request, in bytes. None of ours
-	// comes near.
+	// maxQuestion is the greatest body of a request, in bytes. This library's requests are far smaller.
 	maxQuestion = 4 << 10
-	// maxPiece bounds the JSON of one piece of a history, in bytes: a response
-	// must fit into a frame.
+	// maxPiece bounds the JSON of one part of a history, in bytes: a response must fit into a frame.
 	maxPiece = 64 << 10
 )
 
-// host is what answering needs of a node.
+// host is the part of a node that answering needs.
 type host interface {
 	Status() NodeStatus
 	Watch(ctx context.Context) iter.Seq2[driver.State, error]
@@ -58,14 +56,13 @@ type host interface {
 	setPaused(ctx context.Context, on bool, by string) error
 	isPaused() bool
 	history() ([]Event, error)
-	// standing is what a node is in the membership that this one knows, or before the
-	// founding in its configuration.
+	// standing is the role of a node in this node's membership, or before the founding in its configuration.
 	standing(id protocol.NodeID) (votes, listed bool)
-	// reconfigure changes who takes part, or has the leader do it.
+	// reconfigure changes the membership, or has the leader do it.
 	reconfigure(ctx context.Context, q memberRequest, step func(string)) (*MemberChange, error)
 }
 
-// sighting is the election as a node sees it, for those who watch.
+// sighting is the election as a node sees it, for watchers.
 type sighting struct {
 	Leader *driver.Leader `json:"leader"`
 	Stale  bool           `json:"stale,omitempty"`
@@ -73,16 +70,15 @@ type sighting struct {
 	Paused bool           `json:"paused,omitempty"` // the node does not stand
 }
 
-// resignation is the body of a resign.
+// resignation is the body of a resign request.
 type resignation struct {
-	// Forwarded says that a node hands on what it was asked for itself; it is
-	// not handed on again.
+	// Forwarded means that a node forwards a request that it has received; it is not forwarded again.
 	Forwarded bool `json:"forwarded,omitempty"`
-	// By is for whom it is handed on, for people.
+	// By is the client on whose behalf it is forwarded, for people.
 	By string `json:"by,omitempty"`
 }
 
-// refusals translates the reasons that a caller acts on, there and back.
+// refusals maps the errors that a caller acts on to codes and back.
 var refusals = []struct {
 	code string
 	is   error
@@ -99,12 +95,12 @@ var refusals = []struct {
 }
 
 const (
-	codeVerb   = "verb"   // not known
-	codeBody   = "body"   // it cannot be read
-	codeFailed = "failed" // any other trouble
+	codeVerb   = "verb"   // unknown verb
+	codeBody   = "body"   // unreadable body
+	codeFailed = "failed" // any other error
 )
 
-// answerError is what a node answered instead of doing what it was asked for.
+// answerError is a node's answer that it did not carry out the request.
 type answerError struct {
 	says string
 	is   error
@@ -113,8 +109,7 @@ type answerError struct {
 func (e *answerError) Error() string { return e.says }
 func (e *answerError) Unwrap() error { return e.is }
 
-// understood gives the error of a call the sentinel that it had on the other
-// side.
+// understood gives the error of a call the sentinel that it had on the other side.
 func understood(err error) error {
 	call, ok := errors.AsType[*link.CallError](err)
 	if !ok {
@@ -128,8 +123,7 @@ func understood(err error) error {
 	return err
 }
 
-// answered reports whether err is a node's answer, rather than trouble on the
-// way to it.
+// answered reports whether err is a node's answer, rather than an error on the way to it.
 func answered(err error) bool {
 	if _, ok := errors.AsType[*answerError](err); ok {
 		return !errors.Is(err, driver.ErrUnreachable) && !errors.Is(err, driver.ErrClosed)
@@ -137,8 +131,7 @@ func answered(err error) bool {
 	return false
 }
 
-// serve answers a client. Package link calls it, each call in a goroutine of
-// its own, and bounds how many there are.
+// serve answers a client. Package link calls it in a goroutine for each call, and bounds their number.
 func (n *Node) serve(ctx context.Context, from link.Caller, q *wire.Request, reply func(*wire.Response) error) {
 	answer(ctx, n, n.log, from, q, reply)
 }
@@ -165,15 +158,15 @@ func answer(ctx context.Context, h host, log *slog.Logger, from link.Caller, q *
 			}
 		}
 	}
-	_ = reply(r) // who does not hear it has gone
+	_ = reply(r) // a client that does not receive it is gone
 }
 
-// question is what is wrong with a request.
+// question is an error in a request.
 type question struct{ code, says string }
 
 func (q *question) Error() string { return q.says }
 
-// errGone says that the client could not be told.
+// errGone means that the client could not be reached.
 var errGone = errors.New("the client has gone")
 
 // answerer answers one request.
@@ -222,8 +215,7 @@ func (a *answerer) answer(ctx context.Context) error {
 	}
 }
 
-// read reads the body into what, if there is one. Fields that it does not know
-// are those of a newer client.
+// read decodes the body into what, if there is one. It ignores unknown fields: they are those of a newer client.
 func (a *answerer) read(what any) error {
 	if len(a.question.Body) == 0 {
 		return nil
@@ -249,8 +241,8 @@ func (a *answerer) send(body []byte, more bool) error {
 	return nil
 }
 
-// watch shows what the node sees until the client goes or the node is closed. A
-// client that reads slowly is shown the latest only.
+// watch sends what the node sees until the client goes or the node is closed. A client that reads slowly gets the
+// latest only.
 func (a *answerer) watch(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	states, wrong := make(chan driver.State), make(chan error, 1)
@@ -309,7 +301,7 @@ func (a *answerer) resign(ctx context.Context) error {
 	}
 	token := fence.Token(a.question.Token)
 	if token != 0 && !token.Valid() {
-		return &question{codeBody, fmt.Sprintf("%d is no token; want 0 for whoever leads, or that of the leader", a.question.Token)}
+		return &question{codeBody, fmt.Sprintf("%d is no token; want 0 for any leader, or the token of the leader", a.question.Token)}
 	}
 	ctx, stop := context.WithTimeoutCause(ctx, resignLimit, fmt.Errorf("%w: the leader has not answered within %v", driver.ErrUnreachable, resignLimit))
 	defer stop()
@@ -325,7 +317,7 @@ func (a *answerer) resign(ctx context.Context) error {
 	return a.say(struct{}{}, false)
 }
 
-// history sends the node's history in pieces that fit into frames.
+// history sends the node's history in parts that fit into frames.
 func (a *answerer) history() error {
 	events, err := a.host.history()
 	if err != nil {
@@ -351,7 +343,7 @@ func (a *answerer) history() error {
 	return a.send(append(piece, ']'), false)
 }
 
-// forward asks the node to, which leads, on behalf of a client that asked here.
+// forward asks the leading node to on behalf of a client of this node.
 func (n *Node) forward(ctx context.Context, to protocol.NodeID, verb string, token fence.Token, body any) error {
 	conn, err := n.dialLeader(ctx, to)
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 	"github.com/electd/elect/peer/internal/link"
 )
 
-// Event is a change of leadership as a node saw it and remembers it. That a node
-// was paused or resumed is one too: its token is that of the last leader, and its
-// reason who asked for it.
+// Event is a change of leadership as a node saw it and remembers it. A pause or a resumption of the node is an event
+// too. Its token is that of the last leader, and its reason names who asked for it.
 type Event struct {
 	At     time.Time   `json:"at"`               // by the wall clock of the node
 	Event  string      `json:"event"`            // elected, active, lost, follows, paused or resumed
@@ -24,9 +23,8 @@ type Event struct {
 	Reason string      `json:"reason,omitempty"` // for people
 }
 
-// NodeStatus is what a node says of itself. Its form in JSON is stable: fields
-// are added, and never renamed or removed. Times that pass are in nanoseconds,
-// in fields whose names end in _ns; points in time are RFC 3339, by the node's
+// NodeStatus is a node's report of itself. Its form in JSON is stable: fields are added, and never renamed or
+// removed. Durations are in nanoseconds, in fields whose names end in _ns. Points in time are RFC 3339, by the node's
 // own wall clock.
 type NodeStatus struct {
 	ID       string `json:"id"`
@@ -39,16 +37,15 @@ type NodeStatus struct {
 	// Role is observer, follower, pre-candidate, candidate, leader, fencing or
 	// halted; down before the election is founded.
 	Role string `json:"role"`
-	// Founded says that every voter's data directory is known to all voters, or
-	// that this node has joined.
+	// Founded means that every voter's data directory is known to all voters, or that this node has joined.
 	Founded bool `json:"founded"`
-	// Join says that it was started to be added.
+	// Join means that the node was started to be added.
 	Join bool `json:"join,omitempty"`
-	// Observes says that its own configuration lists it as an observer.
+	// Observes means that its own configuration lists it as an observer.
 	Observes bool `json:"observes,omitempty"`
 	// Dir is the identity of its data directory.
 	Dir string `json:"dir"`
-	// Membership is the newest that it knows of; null before it is founded.
+	// Membership is the newest that it knows; null before it is founded.
 	Membership *MembershipStatus `json:"membership"`
 	Term       uint64            `json:"term"`
 	// Incarnation rises with each start of the node on its data directory.
@@ -61,34 +58,30 @@ type NodeStatus struct {
 	Stale  bool           `json:"stale,omitempty"`
 	Cause  string         `json:"cause,omitempty"`
 
-	// Token is the node's own while it is elected; Active says that its lease is
-	// proven, and LeaseLeft for how long from now on without another renewal.
+	// Token is the node's own while it is elected. Active means that its lease is proven, and LeaseLeft is for how long
+	// without another renewal.
 	Token     fence.Token   `json:"token,omitzero"`
 	Active    bool          `json:"active"`
 	LeaseLeft time.Duration `json:"lease_left_ns"`
-	// Owes is for how much longer the node may be held by what it promised before it
-	// started, or before its machine slept: a leader that needs its vote may have to
-	// wait as long.
+	// Owes is how much longer a promise from before its start, or from before its machine slept, may bind the node. A
+	// leader that needs its vote may have to wait as long.
 	Owes time.Duration `json:"owes_ns"`
 
-	// Paused says that an operator has paused the node: it votes and does not
-	// stand.
+	// Paused means that an operator has paused the node: it votes and does not stand.
 	Paused bool `json:"paused,omitempty"`
-	// Priority is how gladly it leads, see [Config]; -1: never; 0: the protocol
-	// knows no priorities.
+	// Priority is the node's priority, see [Config]; -1 means never, 0 that the protocol knows no priorities.
 	Priority int `json:"priority"`
-	// PositionPolicy says what positions count for, and Position is the node's
-	// own as it was last located; empty: it has none.
+	// PositionPolicy says how positions count. Position is the node's own when it was last located; empty if it has
+	// none.
 	PositionPolicy string `json:"position_policy"`
 	Position       string `json:"position,omitempty"`
 
 	// Certificate is the node's own; nil without certificates.
 	Certificate *CertificateStatus `json:"certificate,omitempty"`
 
-	// Plan is the configuration as it was worked out, with the voters that there are.
+	// Plan is the plan of the configuration with the present voters.
 	Plan Plan `json:"plan"`
-	// Voters and Observers are who takes part: of Membership, and before that as this
-	// node is configured.
+	// Voters and Observers are the participants: of Membership, or before the founding of this node's configuration.
 	Voters    []string `json:"voters"`
 	Observers []string `json:"observers,omitempty"`
 	// Peers are the other nodes, as this node's connections show them.
@@ -96,9 +89,9 @@ type NodeStatus struct {
 	Counters Counters     `json:"counters"`
 }
 
-// Ready reports whether the node could help the next leader as if it had never been
-// away: it is in a founded election, owes nothing for the time before it started, knows
-// who leads, and is connected with a majority of the voters, itself counted.
+// Ready reports whether the node could help the next leader as if it had never been away: it is in a founded
+// election, no promise from before its start binds it, it knows the leader, and it is connected with a majority of
+// the voters, itself included.
 func (s *NodeStatus) Ready() bool {
 	if !s.Founded || s.Owes > 0 || s.Leader == nil || s.Stale {
 		return false
@@ -112,7 +105,7 @@ func (s *NodeStatus) Ready() bool {
 	return with > len(s.Voters)/2
 }
 
-// Status is what this node says of itself at this moment.
+// Status returns this node's report of itself at this moment.
 func (n *Node) Status() NodeStatus {
 	l := n.look()
 	s := NodeStatus{
@@ -148,12 +141,11 @@ func (n *Node) Status() NodeStatus {
 // in JSON is as stable as that of NodeStatus.
 type CertificateStatus struct {
 	Expires time.Time `json:"expires"`
-	// AuthorityExpires is when the authority of the certificate ends, and with it the certificate.
+	// AuthorityExpires is when the authority of the certificate expires, and with it the certificate.
 	AuthorityExpires time.Time `json:"authority_expires"`
 	// Authority is the beginning of the authority's key identifier.
 	Authority string `json:"authority"`
-	// Warnings are what an operator should mend: an end that is near, files that
-	// cannot be used.
+	// Warnings are what an operator should mend: a certificate that expires soon, files that cannot be used.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -183,17 +175,14 @@ type PeerStatus struct {
 	ID        string `json:"id"`
 	Addr      string `json:"addr,omitempty"`
 	Connected bool   `json:"connected"`
-	// RTT is the smoothed time of a round trip as the kernel measures it; 0 where
-	// it is not known.
+	// RTT is the smoothed round-trip time that the kernel measures; 0 if not known.
 	RTT time.Duration `json:"rtt_ns"`
-	// LastContact is how long ago anything was heard; negative: never.
+	// LastContact is how long ago anything was heard; negative if never.
 	LastContact time.Duration `json:"last_contact_ns"`
 	Program     string        `json:"program,omitempty"`
-	// Speaks is the version of the peers' protocol that both sides of the
-	// connection know, which is what it uses; 0: there is none.
+	// Speaks is the version of the peers' protocol in use, the greatest that both sides know; 0 without a connection.
 	Speaks uint32 `json:"speaks,omitempty"`
-	// Sent, Received and Dropped count messages; dropped are those that found no
-	// connection or a full queue.
+	// Sent, Received and Dropped count messages. Dropped messages found no connection or a full queue.
 	Sent     uint64 `json:"sent"`
 	Received uint64 `json:"received"`
 	Dropped  uint64 `json:"dropped"`
@@ -203,7 +192,7 @@ type PeerStatus struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Counters are what a node has counted since it started.
+// Counters are counted from the node's start.
 type Counters struct {
 	// Elections counts its victories.
 	Elections uint64 `json:"elections"`
@@ -213,8 +202,7 @@ type Counters struct {
 	SaveSlowest time.Duration `json:"save_slowest_ns"`
 	// ClockJumps counts suspends and clocks that were set.
 	ClockJumps uint64 `json:"clock_jumps"`
-	// Pauses counts times when the node came to run much later than it wanted,
-	// and LongestPause is how long the longest was.
+	// Pauses counts how often the node ran much later than planned. LongestPause is the longest delay.
 	Pauses       uint64        `json:"pauses"`
 	LongestPause time.Duration `json:"longest_pause_ns"`
 	// FlightGaps counts the gaps in the flight recorder's trace.

@@ -18,7 +18,7 @@ import (
 
 const wantURL = "want one such as peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs"
 
-// parameters are those of a URL.
+// parameters are the parameters of a URL.
 var parameters = map[string]func(c *Config, value string) error{
 	"listen":       text(func(c *Config) *string { return &c.Listen }),
 	"data":         text(func(c *Config) *string { return &c.Data }),
@@ -109,7 +109,7 @@ func duration(field func(*Config) *time.Duration) func(*Config, string) error {
 //	shared-place=true   root uses a DIR that other users can write to
 //	cluster=ID      of the own certificate by default
 //	certs=DIR       with ca.crt, ID.crt and ID.key; or the files: ca=, cert=, key=
-//	insecure=true   plain text: everybody who reaches the port can elect and depose
+//	insecure=true   plain text: every process that reaches the port can elect and depose
 //	protocol=NAME   quorum (the default), or one without a lease, see [Protocols]
 //	profile=NAME    lan (the default), fast, wan or calm
 //	heartbeat=, promise=   times that replace the profile's
@@ -186,8 +186,8 @@ func authorityOf(u *url.URL) (string, error) {
 	return list, nil
 }
 
-// parsePeers reads a list such as n1@10.0.0.1:7400,n2@10.0.0.2:7400. It does not
-// repeat what it cannot read before an @: somebody may have written a password.
+// parsePeers reads a list such as n1@10.0.0.1:7400,n2@10.0.0.2:7400. Its errors do not repeat unreadable text before
+// an @, which may be a password.
 func parsePeers(list string, observers bool) ([]Peer, error) {
 	if list == "" {
 		if observers {

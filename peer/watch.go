@@ -18,17 +18,16 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// leadership is what a leader says of itself, with its heartbeats.
+// leadership is what a leader's heartbeats say of it.
 type leadership struct {
 	incarnation, term uint64
-	token             uint64 // its count; after a stranded win below the term
+	token             uint64 // its count; after a stranded victory below the term
 	since             int64  // unix, in nanoseconds; 0 is unknown
-	raw               string // of metadata
+	raw               string // the metadata, encoded
 	metadata          map[string]string
 }
 
-// noteLeader takes notice of a heartbeat. Whether its sender leads is for the
-// machine to say.
+// noteLeader records the contents of a heartbeat. The machine decides whether its sender leads.
 func (n *Node) noteLeader(from protocol.NodeID, l *runtime.Letter) {
 	msg := &l.Message
 	known := n.leaders[from]
@@ -47,7 +46,7 @@ func (n *Node) noteLeader(from protocol.NodeID, l *runtime.Letter) {
 	n.leaders[from] = fresh
 }
 
-// remember takes notice of a new view.
+// remember notes the events of a new view.
 func (n *Node) remember(in *protocol.Input, before *protocol.View) {
 	if before.Active {
 		n.leaseEnd = before.LeaseEnd
@@ -62,11 +61,11 @@ func (n *Node) remember(in *protocol.Input, before *protocol.View) {
 	}
 	n.lastCount = n.leading(l).token
 	token := n.run.Token(n.lastCount)
-	n.scribe.put(disk.History{At: time.Now(), Event: "follows", Leader: l.ID, Token: token})
+	n.notes.put(disk.History{At: time.Now(), Event: "follows", Leader: l.ID, Token: token})
 	n.log.Info("follows", "leader", l.ID, "token", token)
 }
 
-// leading is what a leader has said of itself.
+// leading returns what a leader has said of itself.
 func (n *Node) leading(l protocol.Leadership) leadership {
 	known := n.leaders[l.ID]
 	if l.ID == n.cfg.ID {
@@ -79,25 +78,24 @@ func (n *Node) leading(l protocol.Leadership) leadership {
 	return known
 }
 
-// watch is what this node knows of the election as people see it. In one that is
-// settled, changes are believed at once. One that is not (the node has just
-// started, or was cut off) waits until what it sees has lasted: right after a
-// cut, what arrives first may be old.
+// watch is the state of the election as observers see it. While the election is settled, changes show at once. While
+// it is not (the node has just started, or was cut off) a change shows after it has lasted: right after a cut the
+// first messages may be old.
 type watch struct {
 	settled bool
 	known   bool                // there has been a state
 	shown   protocol.Leadership // of the latest state
 	as      leadership
-	last    *driver.Leader // that was shown; kept while nothing is known
+	last    *driver.Leader // the last leader shown; kept while none is known
 	cause   string
-	since   protocol.Instant // since when what is seen has been so
+	since   protocol.Instant // when the present view began
 	what    protocol.Leadership
 	reach   bool
-	silence bool // the leader that was known fell silent, and did not say that it went
+	silence bool // the known leader fell silent without a farewell
 	overdue overdue
 }
 
-// survey derives the state that observers are shown, and returns when to look again.
+// survey derives the state for observers, and returns when to look again.
 func (n *Node) survey() protocol.Instant {
 	w := &n.watch
 	now := n.run.Latest().Boot
@@ -107,7 +105,7 @@ func (n *Node) survey() protocol.Instant {
 	}
 	n.tellOverdue(lead.ID != "")
 	if lead.ID != "" && w.settled && lead == w.shown && n.leading(lead).same(w.as) && w.cause == "" {
-		return protocol.Never // what it is nearly always
+		return protocol.Never // the usual case
 	}
 	if lead.ID == "" {
 		reach = n.reaches(now)
@@ -128,29 +126,29 @@ func (n *Node) survey() protocol.Instant {
 	}
 	w.settled = reach
 	n.showNobody(n.leaderless(reach))
-	return now.Add(n.plan.Heartbeat) // nothing tells when a majority is lost
+	return now.Add(n.plan.Heartbeat) // nothing notifies the loss of a majority
 }
 
-// leaderless is why no leader is known, and whether there may be one all the same. The
-// cause is nil where a majority is heard and this node stands.
+// leaderless is why no leader is known, and whether there may be one all the same. The cause is nil if a majority is
+// heard and this node stands.
 func (n *Node) leaderless(reach bool) (stale bool, cause error) {
 	switch {
 	case reach:
 		return false, n.standsNot()
 	case n.run.Machine() == nil && n.cfg.Join:
-		return true, n.unjoined() // others may well be led
+		return true, n.unjoined() // the others may have a leader
 	case n.run.Machine() == nil && n.cfg.voter():
 		return false, n.unfounded()
 	}
 	return true, n.unreachable(n.run.Latest().Boot)
 }
 
-// hold is how long what is seen has to last before it is shown.
+// hold is how long a view has to last before it is shown.
 func (n *Node) hold(lead protocol.Leadership, reach bool) time.Duration {
 	w := &n.watch
 	switch {
 	case w.settled && lead.ID == "" && w.silence && w.shown.ID != "":
-		return 2 * n.plan.Heartbeat // those who are cut off were not heard for a promise by then
+		return 2 * n.plan.Heartbeat // nodes that are cut off have not been heard for a promise by then
 	case w.settled, lead.ID == n.cfg.ID:
 		return 0
 	case lead.ID == "" && !reach:
@@ -198,8 +196,7 @@ func (n *Node) showNobody(stale bool, cause error) {
 	n.run.States().Set(driver.State{Leader: w.last, Stale: stale, Cause: cause})
 }
 
-// reaches reports whether a majority of the voters was heard within a promise,
-// this one included.
+// reaches reports whether a majority of the voters, this one included, was heard within a promise.
 func (n *Node) reaches(now protocol.Instant) bool {
 	if n.run.Machine() == nil {
 		return false
@@ -215,7 +212,7 @@ func (n *Node) reaches(now protocol.Instant) bool {
 		}
 	}
 	if !n.dialect.majority() {
-		return true // it takes nobody else
+		return true // this node alone is enough
 	}
 	return heard > len(voters)/2
 }
@@ -224,7 +221,7 @@ func (n *Node) hears(p *link.PeerInfo, now protocol.Instant) bool {
 	return p.LastHeard != 0 && clock.Boot(now).Sub(p.LastHeard) < n.idle()
 }
 
-// unfounded says for whom the first start waits, for people.
+// unfounded says for which voters the first start waits, for people.
 func (n *Node) unfounded() error {
 	n.forget()
 	missing := n.missing(func(p *link.PeerInfo) bool {
@@ -240,8 +237,8 @@ func (n *Node) unfounded() error {
 	return fmt.Errorf("the first start of an election needs all its voters: waiting for %s", missing)
 }
 
-// advice is what to do where others know this node by another directory, for people:
-// fewer than it takes to end for good, while the rest is silent.
+// advice says what to do if other voters know this node by another directory, but too few to end its campaign for
+// good while the rest is silent; for people.
 func (n *Node) advice() string {
 	for by, r := range n.refusals {
 		if by != n.cfg.ID && r.Final && r.Code == wire.CodeDirectory {
@@ -261,7 +258,7 @@ func (n *Node) unjoined() error {
 	return errors.New(text)
 }
 
-// here is this node with the address that others are to find it at, for people.
+// here is this node with the address at which others find it, for people.
 func (n *Node) here() string {
 	if p := find(slices.Concat(n.cfg.Voters, n.cfg.Observers), n.cfg.ID); p != nil && p.Addr != "" {
 		return p.String()
@@ -286,8 +283,7 @@ func (n *Node) unreachable(now protocol.Instant) error {
 	return fmt.Errorf("%w: %sno majority of the voters was heard for %v: waiting for %s%s", driver.ErrUnreachable, says, n.idle(), missing, n.advice())
 }
 
-// missing lists voters, each with what is known of why. What those say that
-// refuse this node is told before, once.
+// missing lists voters, each with the known reason. The reasons of those that refuse this node come first, once.
 func (n *Node) missing(is func(*link.PeerInfo) bool) string {
 	var all []string
 	voters := n.voters()
@@ -311,13 +307,13 @@ func (n *Node) missing(is func(*link.PeerInfo) bool) string {
 	return strings.Join(all, ", ")
 }
 
-// look is what a node shows of itself at one moment.
+// look is a snapshot of what a node shows of itself.
 type look struct {
 	View        protocol.View // the zero View before the election is founded
 	State       driver.State  // what observers are shown; stale, with a cause, while nothing is known
 	Incarnation uint64
 	Started     time.Time
-	Membership  *protocol.Membership // the newest that is known; nil: not founded
+	Membership  *protocol.Membership // the newest known one; nil if not founded
 	LeaseLeft   time.Duration
 	Owes        time.Duration
 	Counters    Counters

@@ -16,8 +16,7 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// testament is what a keeper needs to be the witness of a node: everything but
-// the key, of which it holds the path.
+// testament is what a keeper needs to be the witness of a node. It holds the path of the key, not the key.
 type testament struct {
 	Version     int                        `json:"version"`
 	Cluster     string                     `json:"cluster"`
@@ -25,7 +24,7 @@ type testament struct {
 	ID          protocol.NodeID            `json:"id"`
 	Dir         protocol.DirID             `json:"dir"`
 	Incarnation uint64                     `json:"incarnation"`
-	Voters      map[protocol.NodeID]string `json:"voters"` // the others, and where
+	Voters      map[protocol.NodeID]string `json:"voters"` // the other voters' addresses
 	CertsDir    string                     `json:"certs,omitempty"`
 	CA          string                     `json:"ca,omitempty"`
 	Cert        string                     `json:"cert,omitempty"`
@@ -59,7 +58,7 @@ func (n *Node) testament() driver.Testament {
 	}
 	data, err := json.Marshal(t)
 	if err != nil {
-		return driver.Testament{} // of plain values it never fails
+		return driver.Testament{} // it never fails for plain values
 	}
 	return driver.Testament{Data: data, Keep: n.dir.Locks()}
 }
@@ -68,13 +67,11 @@ func (n *Node) testament() driver.Testament {
 // it connects with the voters as that node's witness, and keeps the connections
 // warm until ctx ends.
 //
-// The function that it returns tells them that this life of the node, and all
-// its work, are dead for ever, so that they wait for no promise to it any more.
-// It returns nil when a majority has been told. Whoever calls it must know that
-// it is true: of the node's process, of everything that it has started, and,
-// because a voter's word buries earlier lives too, of those of the lives before.
-// Holding [driver.Testament].Keep open until then sees to the latter. A wrong
-// word lets two leaders act at once.
+// The returned function tells them that this life of the node, and all its work, are dead for ever, so that they wait
+// for no promise to it any more. It returns nil when a majority has been told. The caller must know that it is true
+// of the node's process, of everything that it has started, and, because voters drop the promises to earlier lives
+// too, of all its earlier lives. Holding [driver.Testament].Keep open until then ensures the latter. A wrong word
+// lets two leaders act at once.
 func Witness(ctx context.Context, data []byte) (speak func(context.Context) error, err error) {
 	var t testament
 	if err := json.Unmarshal(data, &t); err != nil {
@@ -84,7 +81,7 @@ func Witness(ctx context.Context, data []byte) (speak func(context.Context) erro
 	case t.Version != testamentVersion:
 		return nil, fmt.Errorf("testament of version %d; want %d", t.Version, testamentVersion)
 	case t.ID == "" || t.Dir == protocol.DirID{} || t.Incarnation == 0:
-		return nil, errors.New("testament: it does not say of whom")
+		return nil, errors.New("testament: it names no node")
 	}
 	var id *certs.Identity
 	switch {
@@ -99,7 +96,7 @@ func Witness(ctx context.Context, data []byte) (speak func(context.Context) erro
 		return nil, err
 	}
 	if len(t.Voters) == 0 {
-		return func(context.Context) error { return nil }, nil // there is nobody to tell
+		return func(context.Context) error { return nil }, nil // no other voter to tell
 	}
 	w := link.StartWitness(link.WitnessConfig{
 		Hello: wire.Hello{

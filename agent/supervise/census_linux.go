@@ -14,10 +14,9 @@ import (
 	"github.com/electd/elect/internal/proc"
 )
 
-// census is the family as it was found at one time, before it is killed. To find a
-// process takes some 20 µs on an idle machine, and to kill it then 6 µs. Processes that
-// were killed use the processors to die, which slows the finding of others: so all are
-// found first. It is used by one goroutine.
+// census is the processes of the family that were found at one time, before they are killed. On an idle machine it
+// takes some 20 µs to find a process, and then 6 µs to kill it. Killed processes use the processors to die, which
+// slows the search for others: so all are found first. One goroutine uses it.
 type census struct {
 	pidfds []int
 	part   bool // there may be others that were not found
@@ -29,7 +28,7 @@ func (l *lineage) census(c *census, until int64) {
 	c.close()
 	l.look()
 	if l.scan {
-		c.part = true // what a scan reads of a process is too old when the process is killed
+		c.part = true // what a scan reads of a process is outdated when the process is killed
 		return
 	}
 	l.enrol(c, l.root, -1, 4*maxDepth, until)
@@ -115,9 +114,8 @@ const (
 	deathMost = 400 * time.Microsecond
 )
 
-// count finds the family when half of the lease has passed without a renewal, and decides
-// how long before the end to begin to kill: twice as long as that is expected to take. It
-// keeps the pidfds until then.
+// count finds the family when half of the lease has passed without a renewal, and decides how long before the end to
+// begin to kill: twice the expected time. It keeps the pidfds until then.
 func (k *keeper) count() {
 	k.counted = true
 	l := k.others()
@@ -133,7 +131,7 @@ func (k *keeper) count() {
 	}
 }
 
-// rough is a duration without the digits that nobody needs.
+// rough is a duration rounded for people.
 func rough(d time.Duration) time.Duration {
 	if d < 10*time.Millisecond {
 		return d.Round(100 * time.Microsecond)
@@ -173,14 +171,14 @@ const (
 	survivorsAgain    = 10 * time.Second
 )
 
-// tellSurvivors logs the processes that are alive although the lease has ended, or although
-// they were killed a while ago, and logs them again from time to time.
+// tellSurvivors logs the processes that are alive although the lease has ended, or although they were killed a while
+// ago, and repeats that from time to time.
 func (k *keeper) tellSurvivors(sweeping clock.Boot) {
 	now := clock.Now()
 	if int64(now) < k.nextTell {
 		return
 	}
-	k.listen() // the parent may have more of the lease than when the killing began
+	k.listen() // the parent may have extended the lease since the killing began
 	k.attend()
 	end := k.leaseEnd()
 	overran := end != 0 && int64(now) >= end
@@ -229,7 +227,7 @@ func survivors(pids []int) (text string, count int) {
 	return text, count
 }
 
-// describe describes a process, and what /proc tells of why it does not die.
+// describe describes a process, and what /proc tells about why it does not die.
 func describe(pid int, s proc.Stat) string {
 	place := "/proc/" + strconv.Itoa(pid)
 	name := strings.TrimSpace(string(proc.ReadFile(place+"/comm", make([]byte, 64))))

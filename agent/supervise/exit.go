@@ -9,11 +9,11 @@ import (
 type Reason byte
 
 const (
-	Exited     Reason = iota + 1 // the command ended by itself, or by a signal that was not this package's
+	Exited     Reason = iota + 1 // the command ended by itself, or by a signal from outside of this package
 	Stopped                      // Stop was called
 	Killed                       // Kill was called
 	Expired                      // the deadline passed
-	Terminated                   // the keeper was sent a signal, and stopped the family
+	Terminated                   // the keeper received a signal, and stopped the family
 	KeeperLost                   // the keeper died, and the family was killed
 	Replaced                     // a lock of Command.Hold was deleted, moved or replaced
 )
@@ -35,19 +35,17 @@ type Exit struct {
 	// Code is the command's exit status, or -1 if a signal killed it or if it
 	// is not known.
 	Code int
-	// Signal is what killed the command, or 0. Where the status was lost with
-	// the keeper it is SIGKILL, which is what was sent.
+	// Signal is what killed the command, or 0. If the status was lost with the keeper it is SIGKILL, which is what was
+	// sent.
 	Signal syscall.Signal
-	// Reason is why the family ended. What came first counts: a command that
-	// ends by itself after Stop was asked for was stopped.
+	// Reason is why the family ended. The first reason counts: a command that ends by itself after a call of Stop was
+	// stopped.
 	Reason Reason
-	// Err says what went wrong in supervision, not in the command: the keeper
-	// died. Else nil.
+	// Err is an error of the supervision, not of the command: the keeper died. Else nil.
 	Err error
 }
 
-// ExitCode is what a shell would report: the exit status, or 128 plus the
-// number of the signal.
+// ExitCode is the status that a shell would report: the exit status, or 128 plus the number of the signal.
 func (e Exit) ExitCode() int {
 	if e.Signal != 0 {
 		return 128 + int(e.Signal)
@@ -55,7 +53,7 @@ func (e Exit) ExitCode() int {
 	return e.Code
 }
 
-// String describes it in a few words for a log.
+// String describes e in a few words for a log.
 func (e Exit) String() string {
 	how := fmt.Sprintf("exit status %d", e.Code)
 	if e.Signal != 0 {

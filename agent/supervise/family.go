@@ -24,8 +24,8 @@ import (
 // methods may be called concurrently, and any number of times.
 type Family struct {
 	log       *slog.Logger
-	keeperLog *slog.Logger // what the keeper process was started with; awaitKeeper's
-	pid       int          // the command's, and its group's
+	keeperLog *slog.Logger // what the keeper process was started with; owned by awaitKeeper
+	pid       int          // the command's, and that of its group
 	keeper    int          // the keeper's pid
 	grace     time.Duration
 	terminal  *os.File // or nil
@@ -33,35 +33,36 @@ type Family struct {
 	bounds    bounds
 	paused    chan syscall.Signal // to jobControl
 
-	commands *os.File // its closing is the parent's death to the keeper
+	commands *os.File // closing it signals the parent's death to the keeper
 	reports  *os.File
-	in       decoder // of reports; owned by whoever reads: Start, then watch
+	in       decoder // of reports; owned by the reader: Start, then watch
 
-	swept   atomic.Bool   // the keeper said that it sweeps
-	overran chan struct{} // the keeper said that the lease had ended while some were alive
+	swept   atomic.Bool   // the keeper has reported its sweep
+	overran chan struct{} // the keeper has reported that the lease ended while some processes were alive
 	exited  chan struct{} // the command has ended
 	closed  chan struct{} // the keeper has been reaped
 	done    chan struct{}
-	others  sync.WaitGroup // goroutines that end with closed, before done is
+	others  sync.WaitGroup // goroutines that end with closed, before done is closed
 
-	exit      Exit         // watch's until done is closed
-	announced bool         // watch's
-	ended     clock.Boot   // when the keeper, or this process, saw that all are dead; 0: nobody has. watch's until done is closed
-	died      clock.Boot   // ended, or when this process found nobody any more. Likewise
-	lease     atomic.Int64 // until when the lease goes on, as the keeper was told last; 0: it was not
+	exit      Exit // owned by watch until done is closed
+	announced bool // owned by watch
+	// when the keeper, or this process, saw that all are dead; 0: not seen. Owned by watch until done is closed
+	ended clock.Boot
+	died  clock.Boot   // ended, or when this process found no member any more; owned likewise
+	lease atomic.Int64 // the end of the lease that the keeper was last told; 0: none
 
-	mu     sync.Mutex // guards what follows; held for system calls that do not wait
-	reaped bool       // the keeper's pid is not ours any more
-	gone   *os.File   // its write end is the keeper's alone; nil when over
+	mu     sync.Mutex // guards what follows; held during system calls that do not wait
+	reaped bool       // the keeper's pid may belong to another process
+	gone   *os.File   // only the keeper has its write end; nil when over
 	goneFD int32
 }
 
-// PID returns the command's process id, which is its process group's, too. It
-// may be another process's when Exited is closed.
+// PID returns the command's process id, which is also that of its process group. After Exited is closed it may belong
+// to another process.
 func (f *Family) PID() int { return f.pid }
 
-// Signal has the keeper send sig to the command's process group. It returns
-// os.ErrProcessDone when the family is gone, and does not wait for delivery.
+// Signal has the keeper send sig to the command's process group. It returns os.ErrProcessDone when the family is
+// dead, and does not wait for delivery.
 func (f *Family) Signal(sig syscall.Signal) error {
 	return f.send(appendNumber(nil, kindSignal, int64(sig)))
 }
@@ -71,7 +72,7 @@ func (f *Family) Signal(sig syscall.Signal) error {
 // family takes 2 to 7 ms; on a busy machine 27 ms were seen.
 const killTime = 20 * time.Millisecond
 
-// killAt is when it does, for a lease that has left to run from now.
+// killAt is when the keeper begins, for a lease that lasts left from now.
 func killAt(now clock.Boot, left time.Duration) clock.Boot {
 	if mutation.Is(mutation.LateKill) {
 		left += time.Second
@@ -79,8 +80,7 @@ func killAt(now clock.Boot, left time.Duration) clock.Boot {
 	return now.Add(left - killTime)
 }
 
-// deadline sets when the keeper kills the family, unless it is called again
-// before: the last call counts. It does not wait. 0 takes the deadline away.
+// deadline sets when the keeper kills the family. A later call replaces it. It does not wait. 0 removes the deadline.
 func (f *Family) deadline(at clock.Boot) {
 	n := int64(0)
 	if at != 0 {
@@ -92,21 +92,21 @@ func (f *Family) deadline(at clock.Boot) {
 	}
 }
 
-// shared is an instant as the keeper is told it, whose 0 is never.
+// shared is an instant in the form for the keeper, where 0 is never.
 func shared(at clock.Boot) int64 { return max(int64(at), 1) }
 
-// prolong pushes the deadline of a lease out, until over is closed or nothing
-// runs out any more. It looks eight times as often as the lease would run out.
+// prolong pushes the deadline of a lease out, until over is closed or the lease is unbounded. It checks eight times
+// per remaining lease.
 func prolong(lease func() (time.Duration, bool), over <-chan struct{}, push func(at clock.Boot)) {
 	for {
-		now := clock.Now() // before the lease is looked at: never too late
+		now := clock.Now() // before the lease is read: never too late
 		left, bounded := lease()
 		if !bounded {
 			return
 		}
 		if left > 0 {
 			push(killAt(now, left))
-		} // else the last one stands
+		} // the last deadline holds
 		select {
 		case <-over:
 			return
@@ -115,11 +115,11 @@ func prolong(lease func() (time.Duration, bool), over <-chan struct{}, push func
 	}
 }
 
-// Stop ends the family: SIGTERM to the command's group, then SIGKILL to all of
-// the family when the command and its group have ended, the grace is over or
-// ctx has ended, whichever is first. It returns when everything is dead.
+// Stop ends the family. It sends SIGTERM to the command's group. It sends SIGKILL to all of the family when the
+// command and its group have ended, the grace is over or ctx has ended, whichever is first. It returns when
+// everything is dead.
 func (f *Family) Stop(ctx context.Context) Exit {
-	f.signalKeeper(syscall.SIGCONT) // in case somebody has stopped it
+	f.signalKeeper(syscall.SIGCONT) // in case it was stopped
 	if err := f.send(appendNumber(nil, kindStop, 0)); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		f.Kill()
 	}
@@ -135,8 +135,8 @@ func (f *Family) Stop(ctx context.Context) Exit {
 	return f.Wait()
 }
 
-// keeperPatience is how long a keeper may take to obey before it is killed for
-// not answering, and the family with it.
+// keeperPatience is how long a keeper may take to obey. After that it is killed as unresponsive, and the family with
+// it.
 const keeperPatience = time.Second
 
 // Kill kills the family. It does not wait.
@@ -169,9 +169,8 @@ func (f *Family) signalKeeper(sig syscall.Signal) {
 	}
 }
 
-// Gone reports whether the keeper lets go of the locks, or is dead. It asks
-// the kernel, so that it is true in time also in a process that was frozen
-// until now: the keeper says so before it unlocks. It takes about 1 µs.
+// Gone reports whether the keeper releases the locks, or is dead. The keeper announces that before it unlocks, and
+// Gone asks the kernel. So it is true in time, even in a process that was frozen until now. It takes about 1 µs.
 func (f *Family) Gone() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -182,13 +181,13 @@ func (f *Family) Gone() bool {
 	for {
 		n, err := unix.Poll(fds[:], 0)
 		if err != unix.EINTR {
-			return n != 0 // an error: then nothing is known, and nothing is held for sure
+			return n != 0 // an error: then nothing is known, and the locks may be free
 		}
 	}
 }
 
-// Exited is closed when the command has ended. Others of its family may still
-// live for a moment: Done says when all are dead.
+// Exited is closed when the command has ended. Others of its family may still live for a moment: Done is closed when
+// all are dead.
 func (f *Family) Exited() <-chan struct{} { return f.exited }
 
 // Done is closed when all of the family and the keeper are dead.
@@ -200,16 +199,15 @@ func (f *Family) Wait() Exit {
 	return f.exit
 }
 
-// InTime reports whether all of the family was dead before the end of the latest lease
-// that the keeper was told. It waits for Done, or until the keeper says that the lease
-// has ended and some of the family is alive. It is false if there was no lease, or if
-// the keeper died, so that nobody can prove when the family died.
+// InTime reports whether all of the family was dead before the end of the latest lease that the keeper was told. It
+// waits for Done, or until the keeper reports that the lease has ended and some of the family is alive. It is false
+// if there was no lease, or if the keeper died, because then the time of the family's death is not proven.
 func (f *Family) InTime() bool {
 	select {
 	case <-f.done:
 	case <-f.overran:
 		select {
-		case <-f.done: // it has ended since: then the keeper has the last word
+		case <-f.done: // the family has died since: then the keeper's report counts
 		default:
 			return false
 		}
@@ -217,8 +215,8 @@ func (f *Family) InTime() bool {
 	return f.ended != 0 && int64(f.ended) <= f.lease.Load()
 }
 
-// Overrun waits for Done, and returns how long some of the family was alive after the
-// end of its lease. It is 0 if all were dead before, or if there was no lease.
+// Overrun waits for Done, and returns how long some of the family was alive after the end of its lease. It is 0 if
+// all were dead by then, or if there was no lease.
 func (f *Family) Overrun() time.Duration {
 	<-f.done
 	end := f.lease.Load()
@@ -266,8 +264,7 @@ func (f *Family) read() (kind, []byte, error) {
 	}
 }
 
-// drain reads the rest of what a keeper says that is ending, reaps it, and
-// cleans up if it was killed.
+// drain reads the last reports of a keeper that is ending, reaps it, and cleans up if it was killed.
 func (f *Family) drain() {
 	for {
 		k, payload, err := f.read()
@@ -279,7 +276,7 @@ func (f *Family) drain() {
 	f.over()
 }
 
-// watch hears the keeper out and ends the family's life here.
+// watch reads the keeper's reports until it ends, and then ends the family here.
 func (f *Family) watch() {
 	defer close(f.done)
 	for {
@@ -317,7 +314,7 @@ func (f *Family) hear(k kind, payload []byte) {
 	case kindPaused:
 		select {
 		case f.paused <- syscall.Signal(n):
-		default: // it has enough to do
+		default: // it has enough to read
 		}
 	case kindOverrun:
 		select {
@@ -375,8 +372,7 @@ func (f *Family) over() {
 	f.tracker.close()
 }
 
-// awaitKeeper reaps the keeper, and wakes it up if somebody stops it: a
-// stopped keeper guards nothing.
+// awaitKeeper reaps the keeper. It continues a keeper that was stopped, because a stopped keeper guards nothing.
 func (f *Family) awaitKeeper() {
 	defer close(f.closed)
 	for {
@@ -410,20 +406,18 @@ func (f *Family) reapKeeper() (ended, woken bool) {
 	return true, false
 }
 
-// keepers are the live keepers of this process. The list is process-wide
-// because children are: when a keeper has died, its orphans are found among
-// this process's children, where other families' keepers are, too. The lock is
-// held while a keeper is forked, so that none is taken for an orphan, and
-// while orphans are listed and killed.
+// keepers are the live keepers of this process. The list is process-wide because children are: when a keeper has
+// died, its orphans are found among this process's children, as are the keepers of other families. The lock is held
+// while a keeper is forked, so that it is not taken for an orphan, and while orphans are listed and killed.
 var keepers keeperList
 
 type keeperList struct {
 	sync.Mutex
 	pids      map[int]struct{}
-	innocents map[int]int // pid to start: children that were there when orphans were first adopted
+	innocents map[int]int // pid to start: children that existed when orphans were first adopted
 }
 
-// spared are the children of this process that no keeper left behind.
+// spared returns the children of this process that no keeper left behind.
 func (l *keeperList) spared() map[int]struct{} {
 	spared := map[int]struct{}{}
 	maps.Copy(spared, l.pids)

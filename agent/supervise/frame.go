@@ -5,10 +5,9 @@ import (
 	"fmt"
 )
 
-// Parent and keeper talk in frames, over a socket to the keeper and a pipe from
-// it: four bytes of length, big endian, that count what follows; one byte of
-// kind; the payload. Frames other than the specification are shorter than
-// PIPE_BUF, so that a write that does not wait puts in all of it or nothing.
+// Parent and keeper talk in frames, over a socket to the keeper and a pipe from it: four bytes of length, big endian,
+// that count what follows; one byte of kind; the payload. Frames other than the specification are shorter than
+// PIPE_BUF, so that a write that does not wait writes all of it or nothing.
 
 type kind byte
 
@@ -22,7 +21,7 @@ const (
 	kindAbort    kind = 'a' // sweep now and leave the locks alone: Start has failed
 	kindContinue kind = 'c' // SIGCONT to the command's group
 
-	// From the program that a keeper guards.
+	// From the program under the keeper.
 	kindLead   kind = 'l' // a leadership begins: lead; files may come with it
 	kindExtend kind = 'e' // its new deadline: lead
 	kindDone   kind = 'o' // it is over: lead
@@ -39,8 +38,8 @@ const (
 	kindExited   kind = 'X' // the command's wait status
 	kindPaused   kind = 'Z' // the command was stopped by this signal
 	kindNote     kind = 'N' // text for the log
-	kindOverrun  kind = 'O' // when some of the family was alive, though the lease had ended
-	kindGone     kind = 'G' // when the family was dead: the locks are about to be free
+	kindOverrun  kind = 'O' // when some of the family was alive although the lease had ended
+	kindGone     kind = 'G' // when the family was dead: the keeper is about to free the locks
 )
 
 // maxFrame bounds a frame. Linux takes at most 6 MiB of arguments and
@@ -69,19 +68,18 @@ func number(payload []byte) (int64, error) {
 	return int64(binary.BigEndian.Uint64(payload)), nil
 }
 
-// decoder cuts a stream of bytes into frames.
+// decoder splits a stream of bytes into frames.
 type decoder struct {
-	buf []byte // what has been read and not yet been handed out
+	buf []byte // what has been read and not yet returned
 }
 
-// room returns space to read into; the caller reports with took how much of it
-// was filled.
+// room returns space to read into. The caller reports with took how much of it was filled.
 func (d *decoder) room() []byte {
 	const chunk = 4 << 10
 	want := chunk
 	if len(d.buf) >= 4 {
 		want = max(chunk, min(4+int(binary.BigEndian.Uint32(d.buf)), maxFrame+4)-len(d.buf))
-		want = min(want, 64<<10) // a pipe's worth; a length alone does not make us allocate
+		want = min(want, 64<<10) // as much as a pipe holds; a length alone must not make it allocate
 	}
 	if cap(d.buf)-len(d.buf) < want {
 		grown := make([]byte, len(d.buf), max(2*cap(d.buf), len(d.buf)+want))

@@ -16,18 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guardEnv tells a program that it is guarded: the keeper's pid and the
-// descriptor of a socket to it. KeeperMain takes it out of the environment, so
-// that what the program starts does not believe it.
+// guardEnv tells a program that it is guarded: the keeper's pid and the descriptor of a socket to it. KeeperMain
+// removes it from the environment, so that child processes do not take it for theirs.
 const guardEnv = "ELECT_GUARD"
 
-// launch is what KeeperMain found out about how this process was started.
+// launch is what KeeperMain found out about the start of this process.
 type launch struct {
-	guard *os.File // the socket to the keeper that guards us, or nil
-	twice bool     // a Guardian has it already
+	guard *os.File // the socket to the keeper that guards this process, or nil
+	twice bool     // another Guardian uses it already
 }
 
-// launched reads what a guarding keeper has left for us.
+// launched reads what a guarding keeper has left for this process.
 func launched() *launch {
 	text, ok := os.LookupEnv(guardEnv)
 	if !ok {
@@ -37,38 +36,32 @@ func launched() *launch {
 	pid, number, _ := strings.Cut(text, ":")
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 3 || pid != strconv.Itoa(os.Getppid()) || !isSocket(fd) {
-		return &launch{} // another's, which we have inherited
+		return &launch{} // inherited from another process
 	}
 	unix.CloseOnExec(fd)
 	_ = unix.SetNonblock(fd, true)
 	return &launch{guard: os.NewFile(uintptr(fd), "guardian")}
 }
 
-// Guard puts the program under a keeper of its own, as elect run puts its
-// command: call it right after KeeperMain, before the program opens or starts
-// anything. This process starts the keeper, which runs the program again, with
-// the same arguments, environment and files; there Guard returns the Guardian.
-// Here it does not return: this process stays what others see, passes signals
-// and the terminal on, and exits, or dies by a signal, as the program did.
+// Guard puts the program under a keeper of its own, as elect run does with its command. Call it right after
+// KeeperMain, before the program opens or starts anything. This process starts the keeper, which runs the program
+// again, with the same arguments, environment and files. In that process Guard returns the Guardian. In this process,
+// the front, Guard does not return: the front stays visible to others, passes signals and the terminal on, and exits,
+// or dies by a signal, as the program did.
 //
-// Whichever of the three is killed, nothing of the program is left, children
-// that called setsid or forked twice included; and while the program leads, with the
-// Guardian as its elect.Config.Guardian, it is dead before the lease ends, also when it is frozen. When
-// the program and all that it started are dead, the keeper's witness speaks.
-// What is covered on which system, and what is not, is as with a Command.
+// Whichever of the three is killed, nothing of the program is left, including children that called setsid or forked
+// twice. While the program leads, with the Guardian as its elect.Config.Guardian, it is dead before the lease ends,
+// even if it is frozen. When the program and all that it started are dead, the keeper's witness speaks. The coverage
+// on each system is that of a Command.
 //
-// SIGTERM and SIGINT are passed on, and after the grace the program is killed;
-// SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are passed on. A program that
-// ends leaves no children behind: what it started to go on without it is killed.
-// To a service manager the front is the main process: with systemd, the program
-// may notify it only with NotifyAccess=all, and KillMode=mixed asks it to end
-// once and not three times.
+// The front passes SIGTERM and SIGINT on, and the program is killed after the grace. It also passes on SIGHUP,
+// SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH. A program that ends leaves no children behind: even those that it started
+// to outlive it are killed. To a service manager the front is the main process: with systemd, the program may notify
+// it only with NotifyAccess=all, and KillMode=mixed asks it to end once and not three times.
 //
-// Guard works within a Command and below another guarded program. A second call
-// in one process is an error, and so is a main without KeeperMain; elsewhere
-// than on the systems named at ErrUnsupported, that is returned. After an error
-// nothing has been started, and the program goes on without a guardian if it
-// wants to.
+// Guard works within a Command and below another guarded program. A second call in one process is an error, and so is
+// a main without KeeperMain. On systems without keepers it returns ErrUnsupported. After an error nothing has been
+// started, and the program may go on without a guardian.
 func Guard(cfg GuardConfig) (*Guardian, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -106,14 +99,14 @@ func Guard(cfg GuardConfig) (*Guardian, error) {
 	panic("not reached")
 }
 
-// front is the process that was started by its user, while the program runs.
+// front is the process that the user started, while the program runs.
 type front struct {
 	family  *Family
 	grace   time.Duration
 	signals chan os.Signal
 }
 
-// listen begins to take signals in. What was ignored from the start stays so.
+// listen begins to receive signals. A signal that was ignored from the start stays ignored.
 func (f *front) listen() {
 	for _, sig := range []os.Signal{
 		syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
@@ -135,7 +128,7 @@ func (f *front) passOn() {
 			if sig != syscall.SIGTERM && sig != syscall.SIGINT {
 				continue
 			}
-			_ = f.family.Signal(syscall.SIGCONT) // a stopped process does not hear the other
+			_ = f.family.Signal(syscall.SIGCONT) // a stopped process does not receive the other signal
 			if !asked {
 				asked = true
 				defer time.AfterFunc(f.grace, f.family.Kill).Stop()
@@ -146,7 +139,7 @@ func (f *front) passOn() {
 	}
 }
 
-// ownPath names this program's file, by its own name if that still leads to it.
+// ownPath is this program's file, by its own name if that still leads to it.
 func ownPath() string {
 	self, err := selfPath()
 	if err != nil {
@@ -169,12 +162,12 @@ func leave(e Exit) {
 	if e.Signal == 0 {
 		os.Exit(e.Code)
 	}
-	// The program's core is enough.
+	// The program's core dump is enough.
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	signal.Reset(e.Signal)
 	if defaultAction(e.Signal) {
 		_ = unix.Kill(os.Getpid(), e.Signal)
-		time.Sleep(time.Second) // it is on its way
+		time.Sleep(time.Second) // the signal is on its way
 	}
 	os.Exit(e.ExitCode())
 }

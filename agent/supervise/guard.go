@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// GuardConfig is how Guard guards. The zero value is good.
+// GuardConfig configures Guard. The zero value is good.
 type GuardConfig struct {
 	// Grace is how long the program may go on after the first SIGTERM or SIGINT
 	// before it is killed. 0 means DefaultGrace.
 	Grace time.Duration
-	// Logger hears what an operator should know; nil is silence.
+	// Logger receives what an operator should know; nil is silence.
 	Logger *slog.Logger
 }
 

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guarded is what the keeper has of a program that calls Guard.
+// guarded is the keeper's state for a program that calls Guard.
 type guarded struct {
 	conn  int // a socket to the program, or -1
-	given int // the program's end, until that has it; 0 is none
+	given int // the program's end, until the program has it; 0 is none
 	in    decoder
 	mail  mail
 	leads []guardedLead
@@ -23,11 +23,10 @@ type guarded struct {
 type guardedLead struct {
 	id   uint64
 	at   int64      // the deadline; 0 is none
-	left *testament // what it leaves, and what is kept
+	left *testament // its testament, and the files to keep
 }
 
-// connect makes the socket to the program. Its end there is at least the number
-// above.
+// connect makes the socket to the program. The descriptor of the program's end is at least above.
 func (g *guarded) connect(attr *syscall.ProcAttr, above int) error {
 	mine, theirs, err := socketPair()
 	if err != nil {
@@ -53,8 +52,8 @@ func (g *guarded) started() {
 	}
 }
 
-// attend takes in what the program wrote, without waiting. If it closes its end
-// or writes nonsense, the deadlines stand that it set.
+// attend reads what the program wrote, without waiting. If the program closes its end or writes nonsense, its
+// deadlines stay in force.
 func (k *keeper) attend() {
 	g := &k.guarded
 	for g.conn >= 0 {
@@ -89,7 +88,7 @@ func (g *guarded) hangUp() {
 	g.conn = -1
 }
 
-// serve does what the program asks for.
+// serve carries out the program's request.
 func (k *keeper) serve(kind kind, l lead) {
 	g := &k.guarded
 	at := slices.IndexFunc(g.leads, func(have guardedLead) bool { return have.id == l.id })

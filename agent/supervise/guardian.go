@@ -19,15 +19,14 @@ import (
 // guardianPatience is how long the keeper may take to answer.
 const guardianPatience = 2 * time.Second
 
-// Guardian is the guarded program's connection with its keeper. Its methods may
-// be called by any number of goroutines. A Lead that the keeper is slow to answer
-// holds up other calls of Lead, and no deadline.
+// Guardian is the guarded program's connection with its keeper. Its methods may be called by any number of
+// goroutines. A Lead that the keeper is slow to answer delays other calls of Lead, but no deadline.
 type Guardian struct {
 	log  *slog.Logger
 	conn *os.File
 
-	// writing is held for one frame: the keeper reads at once, and if it does not,
-	// no deadline is pushed out anyway. A write ends after guardianPatience.
+	// writing is held for one frame. The keeper reads at once; if it does not, no deadline could be pushed out anyway. A
+	// write ends after guardianPatience.
 	writing sync.Mutex
 
 	// asking is held while one Lead waits for its answer, for guardianPatience at
@@ -37,7 +36,7 @@ type Guardian struct {
 	last   uint64 // the number of the last lead
 }
 
-// newGuardian makes the one of this process.
+// newGuardian makes the Guardian of this process.
 func newGuardian(cfg GuardConfig, how *launch) (*Guardian, error) {
 	if how.twice || !keeperReady.CompareAndSwap(how, &launch{twice: true}) {
 		return nil, errGuardedTwice
@@ -46,12 +45,11 @@ func newGuardian(cfg GuardConfig, how *launch) (*Guardian, error) {
 	return &Guardian{log: c.logger(), conn: how.guard}, nil
 }
 
-// Lead tells the keeper that this program leads, until done is called. It is for
-// elect.Config.Guardian, which calls it for each term, and done when the work was
-// joined. The keeper calls for the death of the program 20 ms before the end of the
-// lease, if that is not renewed; work that is not exclusive has no lease. The keeper
-// holds the files of the mandate, and when the program and all that it started are
-// dead, it hands the testament to its witness: see Command.Under.
+// Lead tells the keeper that this program leads, until done is called. It is for elect.Config.Guardian, which calls
+// it for each term, and calls done when the work has been joined. If the lease is not renewed the keeper begins to
+// kill the program 20 ms before its end; work that is not exclusive has no lease. The keeper holds the files of the
+// mandate. When the program and all that it started are dead, the keeper passes the testament to its witness: see
+// Command.Under.
 //
 // A program may lead several elections at a time; the lease that ends first
 // counts. An error says that the keeper does not guard this leadership. It is
@@ -95,11 +93,10 @@ func (g *Guardian) Lead(m driver.Guarded) (done func(), err error) {
 	}), nil
 }
 
-// InTime is for elect.Config.Guardian. The keeper ends the program in time, so work
-// that is alive to be asked about is late.
+// InTime is for elect.Config.Guardian. The keeper kills the program in time, so work that can still ask is late.
 func (g *Guardian) InTime() bool { return false }
 
-// lead hands a leadership to the keeper, and waits until the keeper has it.
+// lead passes a leadership to the keeper, and waits until the keeper has it.
 func (g *Guardian) lead(at int64, testament []byte, keep []*os.File) (id uint64, err error) {
 	var fds []int
 	for _, file := range keep {
@@ -127,8 +124,7 @@ func (g *Guardian) lead(at int64, testament []byte, keep []*os.File) (id uint64,
 	return g.last, nil
 }
 
-// lost ends the connection: what the keeper was told last stands, and ends the
-// program in time.
+// lost ends the connection. What the keeper was last told stays in force, and ends the program in time.
 func (g *Guardian) lost(err error) error {
 	g.conn.Close()
 	return driver.Permanent(fmt.Errorf("supervise: the keeper does not answer: %w", err))
@@ -153,7 +149,7 @@ func (g *Guardian) answer() (int64, error) {
 	}
 }
 
-// write writes one frame as a whole, between those of others.
+// write writes one frame as a whole, not interleaved with others.
 func (g *Guardian) write(frame []byte, fds []int) error {
 	g.writing.Lock()
 	defer g.writing.Unlock()
@@ -165,7 +161,7 @@ func (g *Guardian) write(frame []byte, fds []int) error {
 func (g *Guardian) tell(frame []byte) {
 	err := g.write(frame, nil)
 	if err == nil || errors.Is(err, os.ErrClosed) {
-		return // of a connection that was lost, somebody has heard
+		return // the loss of a connection has already been reported
 	}
 	g.log.Error("the guardian cannot be told", "error", g.lost(err))
 }

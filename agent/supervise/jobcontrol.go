@@ -11,10 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// jobControl stands between a shell, whose job this process is, and the
-// command, which has the terminal: when the terminal stops the command, this
-// process stops, too, so that the shell sees it; and when the shell continues
-// it, the command gets the terminal back and goes on.
+// jobControl mediates between a shell, of which this process is a job, and the command, which has the terminal. When
+// the terminal stops the command, this process stops too, so that the shell sees it. When the shell continues it, the
+// command gets the terminal back and continues.
 func (f *Family) jobControl() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
@@ -26,9 +25,8 @@ func (f *Family) jobControl() {
 		case sig := <-f.paused:
 			f.pause(sig, continued)
 		case <-continued:
-			// Somebody stopped and continued us alone. The shell gave the
-			// terminal to us, and the command may have been stopped for
-			// reading without it.
+			// This process alone was stopped and continued. The shell gave it the terminal, and the command may have been
+			// stopped for reading without it.
 			if f.handOver() {
 				f.continueCommand()
 			}
@@ -36,12 +34,12 @@ func (f *Family) jobControl() {
 	}
 }
 
-// pause deals with a command that was stopped by sig.
+// pause handles that sig has stopped the command.
 func (f *Family) pause(sig syscall.Signal, continued <-chan os.Signal) {
 	switch sig {
 	case syscall.SIGTTIN, syscall.SIGTTOU:
-		// It wants a terminal that it does not have. If we are in its
-		// foreground, because a shell's fg put us there, it can have it.
+		// The command wants a terminal that it does not have. It can have it if this process is in the foreground, because
+		// a shell's fg put it there.
 		if f.handOver() {
 			f.continueCommand()
 			return
@@ -49,15 +47,14 @@ func (f *Family) pause(sig syscall.Signal, continued <-chan os.Signal) {
 	case syscall.SIGTSTP:
 		reclaim(int(f.terminal.Fd()), f.pid, unix.Getpgrp())
 	default:
-		return // SIGSTOP: not the terminal's doing, and not ours to undo
+		return // SIGSTOP: not caused by the terminal, and so not undone here
 	}
 	select {
 	case <-continued: // an old one
 	default:
 	}
-	// The whole group, as the terminal would have done: we may be a part of a
-	// pipeline or of a script. If no shell is there to continue the group (it
-	// is orphaned), the kernel does not stop it.
+	// The whole group, as the terminal would have done: this process may be a part of a pipeline or of a script. If no
+	// shell can continue the group (it is orphaned), the kernel does not stop it.
 	const settle = 100 * time.Millisecond
 	before := time.Now()
 	_ = syscall.Kill(0, sig)
@@ -67,7 +64,7 @@ func (f *Family) pause(sig syscall.Signal, continued <-chan os.Signal) {
 		return
 	case <-time.After(settle):
 		if time.Since(before) < 2*settle && !f.inForeground() {
-			return // not stopped, and without a terminal: it stays as it is
+			return // not stopped, and without a terminal: the command stays stopped
 		}
 	}
 	f.handOver()
@@ -79,7 +76,7 @@ func (f *Family) inForeground() bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// handOver gives the terminal to the command's group, if it is ours to give.
+// handOver gives the terminal to the command's group, if this process has it.
 func (f *Family) handOver() bool {
 	return f.inForeground() && setForeground(int(f.terminal.Fd()), f.pid) == nil
 }

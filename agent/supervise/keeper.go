@@ -30,34 +30,32 @@ const keeperName = "elect-keeper"
 const (
 	slotCommands = iota // read: frames of the parent, on a socket; its end is the lifeline
 	slotReports         // write: frames to the parent
-	slotGone            // write: closed when the keeper lets go
+	slotGone            // write: closed when the keeper releases the locks
 	slotStdin
 	slotStdout
 	slotStderr
 	slotTerminal
-	slotHold // and those after it: the locks, and what is kept; the only ones that the command inherits
+	slotHold // and those after it: the locks, and the files to keep; the command inherits only these
 )
 
-// keeperReady is not nil once KeeperMain was called. It is process-wide because
-// it is about main: without the call every keeper would run the whole program
-// once more, and that one would start keepers of its own.
+// keeperReady is not nil once KeeperMain was called. It is process-wide because it is about main: without the call
+// every keeper would run the whole program again, which would start keepers of its own.
 var keeperReady atomic.Pointer[launch]
 
-// KeeperMain runs the keeper and exits, if this process was started as one.
-// Otherwise it returns at once. It must be the first statement of main, and of
-// TestMain in tests that call Start. w speaks for processes that leave a
-// testament; with nil nobody does. There are witnesses on Linux only.
+// KeeperMain runs the keeper and exits, if this process was started as one. Otherwise it returns at once. It must be
+// the first statement of main, and of TestMain in tests that call Start. w speaks for processes that leave a
+// testament; with nil there is no witness. There are witnesses on Linux only.
 func KeeperMain(w Witness) {
 	if len(os.Args) < 2 || os.Args[0] != keeperName {
-		if err := mutation.Check(); err != nil { // in tests' builds only
+		if err := mutation.Check(); err != nil { // in builds for tests only
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(64)
 		}
 		keeperReady.CompareAndSwap(nil, launched())
 		return
 	}
-	// The command asks for SIGKILL when its parent dies, and to the kernel the
-	// parent is a thread. This one lives as long as the process.
+	// The command asks for SIGKILL when its parent dies, and to the kernel the parent is a thread. This thread lives as
+	// long as the process.
 	runtime.LockOSThread()
 	base, err := strconv.Atoi(os.Args[1])
 	if err != nil || base < 3 || !isSocket(base+slotCommands) {
@@ -74,7 +72,7 @@ func KeeperMain(w Witness) {
 		k.bounds.remove()
 	} else {
 		k.bounds.remove()
-		k.report(kindGone, 0) // nothing was started, and the locks stay the parent's
+		k.report(kindGone, 0) // nothing was started, and the parent keeps the locks
 	}
 	syscall.Exit(0) // not os.Exit, which runs hooks: the race detector's takes a second
 }
@@ -93,26 +91,26 @@ type keeper struct {
 	in        decoder
 	mail      mail
 	out       []byte
-	witnesses witnesses // what there is to be witnessed
+	witnesses witnesses // the testaments, and the state of the parent
 	guarded   guarded
 	bounds    bounds
 
-	pid    int // the command's, and its group's
+	pid    int // the command's, and that of its group
 	reaped bool
 	status syscall.WaitStatus // when reaped
 	state  state
-	reason Reason // why it is not running any more
+	reason Reason // why it no longer runs
 
-	deadline, graceEnd int64 // of the clock that parent and keeper share; 0 is none
+	deadline, graceEnd int64 // on the clock that parent and keeper share; 0 is none
 	ahead              int64 // how long before the deadline to count the family
 	early              int64 // how long before the deadline to begin to kill, by that count
-	counted            bool  // since the deadline was pushed out last
+	counted            bool  // since the deadline was last pushed out
 	census             census
 	warned             bool  // that the lease is too short for the family
-	nextSize           int64 // when to count only to see whether it is too short
+	nextSize           int64 // when to count only to check whether the lease is too short
 	raided             bool  // see raid
 	nextTell           int64 // when to log survivors again
-	nextLook           int64 // likewise; 0 is never again, or at once at first
+	nextLook           int64 // likewise; 0 is never again, or initially at once
 	abort              bool  // leave the locks alone
 
 	alarm alarm
@@ -121,26 +119,25 @@ type keeper struct {
 	saved *unix.Termios // the terminal's modes
 }
 
-// state is how far the family's end has come.
+// state is how far the end of the family has progressed.
 type state byte
 
 const (
 	running  state = iota
 	stopping       // TERM was sent
-	draining       // TERM was sent and the command has ended; others of its group may need the rest of the grace
+	draining       // TERM was sent and the command has ended; others of its group may use the rest of the grace
 	sweeping
 )
 
-// start reads the specification and starts the command. Everything that can
-// wait until the command runs is done after.
+// start reads the specification and starts the command. What can wait until the command runs is done afterwards.
 func (k *keeper) start() bool {
 	for fd := k.base; fd <= k.base+slotGone; fd++ {
 		unix.CloseOnExec(fd)
 	}
-	blind := seesFamily() // while there may be time
+	blind := seesFamily() // early, while there may be time
 	payload, ok := k.firstFrame()
 	if !ok {
-		return false // the parent is gone, or gave up, or needs no keeper any more
+		return false // the parent is dead, or gave up, or no longer needs a keeper
 	}
 	if blind != nil {
 		k.out = appendFrame(k.out[:0], kindBlind, []byte(blind.Error()))
@@ -185,7 +182,7 @@ func (k *keeper) start() bool {
 	var err error
 	k.pid, err = syscall.ForkExec(k.spec.path, k.spec.args, attr)
 	if err != nil && k.spec.foreground {
-		// The terminal may have refused, and not the program.
+		// The refusal may be the terminal's and not the program's.
 		attr.Sys.Foreground = false
 		k.pid, err = syscall.ForkExec(k.spec.path, k.spec.args, attr)
 	}
@@ -199,14 +196,13 @@ func (k *keeper) start() bool {
 	}
 	k.report(kindStarted, int64(k.pid))
 	for fd := k.base + slotStdin; fd <= k.base+slotStderr; fd++ {
-		unix.Close(fd) // or a reader of the command's output would wait for the keeper, too
+		unix.Close(fd) // or a reader of the command's output would wait for the keeper too
 	}
-	_ = unix.Chdir("/") // do not keep a file system busy
+	_ = unix.Chdir("/") // so that the keeper does not keep a file system busy
 	return true
 }
 
-// firstFrame waits for the specification. A keeper may have been started in
-// advance, and wait here for long.
+// firstFrame waits for the specification. A keeper that was started in advance may wait long here.
 func (k *keeper) firstFrame() ([]byte, bool) {
 	for {
 		kind, payload, ok, err := k.in.next()
@@ -242,9 +238,9 @@ func (k *keeper) place() error {
 	files := k.mail.files
 	k.mail.files = nil
 	if len(files) != len(slots) {
-		return unix.EMFILE // the kernel had no number for one
+		return unix.EMFILE // the kernel had no free descriptor for one
 	}
-	// First out of the way: they may be where others of them belong.
+	// First move them away: they may occupy the slots of others.
 	above := k.base + slotHold + k.spec.hold + k.spec.keep
 	for i, fd := range files {
 		moved, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, above)
@@ -262,7 +258,7 @@ func (k *keeper) place() error {
 		if at, err := unix.FcntlInt(uintptr(fd), command, to); err != nil {
 			return err
 		} else if at != to {
-			return unix.EMFILE // it is taken, which the parent has looked for
+			return unix.EMFILE // the slot is taken, although the parent has checked
 		}
 		unix.Close(fd)
 	}
@@ -287,11 +283,9 @@ func (k *keeper) watch() {
 	k.catchSignals()
 	k.listen()
 	for {
-		// Without children there are no descendants: they would be ours. To look
-		// for them in /proc all the same would cost more than its own time: the
-		// kernel has what was looked at of a process to be forgotten before that
-		// is reaped, and on a busy machine whoever reaps it was seen to spin for
-		// that, for 15 ms.
+		// Without children there are no descendants. A search in /proc would cost more than its own time: before a process
+		// is reaped, the kernel must discard what was read of it, and on a busy machine a process that reaps was seen to
+		// spin for 15 ms for that.
 		_, none := k.reap()
 		if k.state == draining && (none || !k.groupAlive()) {
 			k.end(sweeping, k.reason)
@@ -330,7 +324,7 @@ func (k *keeper) watch() {
 	}
 }
 
-// sleep waits until something happens, and takes in what the parent wrote.
+// sleep waits until something happens, and reads what the parent wrote.
 func (k *keeper) sleep(now int64) {
 	next := k.deadline
 	switch {
@@ -360,13 +354,12 @@ func (k *keeper) sleep(now int64) {
 		ms = int((timeout + time.Millisecond - 1) / time.Millisecond)
 	}
 	if _, err := unix.Poll(fds[:], ms); err != nil {
-		return // EINTR: a signal, most likely of a child; look
+		return // EINTR: a signal, most likely of a child; check again
 	}
 	if fds[1].Revents != 0 {
 		k.drainWake()
 	}
-	// Before the caller looks at the clock: a deadline that the parent pushed
-	// out in time has not passed.
+	// Before the caller reads the clock: a deadline that the parent pushed out in time has not passed.
 	if fds[0].Revents != 0 {
 		k.listen()
 	}
@@ -379,14 +372,13 @@ func (k *keeper) sleep(now int64) {
 // 5,000 processes is killed within half of it.
 const maxAhead = 5 * time.Second
 
-// sizeEvery is how often the family is counted while the lease is renewed, so that the
-// log warns of one that is too large before it matters.
+// sizeEvery is how often the family is counted while the lease is renewed, so that the log warns of a family that is
+// too large before it matters.
 const sizeEvery = time.Minute
 
-// expect sets when the family is to be killed at the latest; 0 is never. The parent sends
-// it again and again, and a later deadline means that the lease was renewed. While the
-// lease is renewed the size of the family does not matter: the family is counted when half
-// of the lease has passed without a renewal.
+// expect sets the latest time to kill the family; 0 is never. The parent sends it repeatedly, and a later deadline
+// means that the lease was renewed. While the lease is renewed the size of the family does not matter: the family is
+// counted when half of the lease has passed without a renewal.
 func (k *keeper) expect(deadline int64) {
 	const jitter = int64(time.Millisecond)
 	if deadline == 0 || k.deadline == 0 || deadline > k.deadline+jitter {
@@ -402,7 +394,7 @@ func (k *keeper) forget() {
 	k.census.close()
 }
 
-// leaseEnd is when the lease ends, as the parent told it last; 0 is never.
+// leaseEnd is the end of the lease that the parent last told; 0 is never.
 func (k *keeper) leaseEnd() int64 {
 	if k.deadline == 0 {
 		return 0
@@ -410,16 +402,15 @@ func (k *keeper) leaseEnd() int64 {
 	return k.deadline + int64(killTime)
 }
 
-// drainPoll is how often to look whether the group has ended, while it has the
-// grace to: nothing tells of the end of a descendant that is not a child.
+// drainPoll is how often to check, during the grace, whether the group has ended: the end of a descendant that is not
+// a child is not notified.
 const drainPoll = 5 * time.Millisecond
 
-// lookEvery is how often to look whether the locks are still in their places.
+// lookEvery is how often to check whether the locks are still in their places.
 const lookEvery = 50 * time.Millisecond
 
-// displaced reports whether a lock is not in its place any more. It looks once
-// in lookEvery. A place that cannot be looked at counts as it was: whoever may
-// not look cannot tell, and the parent looks too.
+// displaced reports whether a lock is no longer in its place. It checks once in lookEvery. A place that the keeper
+// may not read counts as unchanged, and the parent checks too.
 func (k *keeper) displaced(now int64) bool {
 	if now < k.nextLook {
 		return false
@@ -446,13 +437,13 @@ func earliest(a, b int64) int64 {
 	return a
 }
 
-// listen takes in what the parent wrote, without waiting.
+// listen reads what the parent wrote, without waiting.
 func (k *keeper) listen() {
 	for {
-		for { // first what is here: it may have come with the specification
+		for { // what is here comes first: it may have come with the specification
 			kind, payload, ok, err := k.in.next()
 			if err != nil {
-				k.end(sweeping, Killed) // cannot happen; if it does, it is no parent of ours
+				k.end(sweeping, Killed) // cannot happen; if it does, the sender is not a parent of this package
 				return
 			}
 			if !ok {
@@ -496,7 +487,7 @@ func (k *keeper) obey(kind kind, payload []byte) {
 	}
 }
 
-// end takes the family a step further towards its end. The first reason stays.
+// end advances the family's end by a step. The first reason stays.
 func (k *keeper) end(to state, why Reason) {
 	if to <= k.state {
 		return
@@ -511,26 +502,23 @@ func (k *keeper) end(to state, why Reason) {
 	case to == stopping:
 		k.graceEnd = int64(clock.Now()) + int64(k.spec.grace)
 		k.signalGroup(syscall.SIGTERM)
-		k.signalGroup(syscall.SIGCONT) // a stopped process does not hear the other
+		k.signalGroup(syscall.SIGCONT) // a stopped process does not receive the other signal
 	}
 	k.state = to
 }
 
-// signalGroup signals the command's group, as long as its number cannot have
-// become another's.
+// signalGroup signals the command's group, while its number cannot belong to another.
 func (k *keeper) signalGroup(sig syscall.Signal) {
 	if !k.reaped {
 		_ = syscall.Kill(-k.pid, sig)
 	}
 }
 
-// reap takes in what became of the children. It returns those that have ended,
-// and whether there are none left.
+// reap collects the states of the children. It returns those that have ended, and whether there are none left.
 func (k *keeper) reap() (ended []int, none bool) {
 	if !k.reaped && (k.state == running || k.state == stopping) && commandEnded(k.pid) && (k.state == running || !k.groupAlive()) {
-		// While the command is not reaped, its group's number is its own. And
-		// whoever is left of the family dies before that: on a busy machine the
-		// kernel may take its time to reap, and must not have theirs for it.
+		// While the command is not reaped, its group's number is its own. So the rest of the family is killed before that:
+		// on a busy machine the kernel may take long to reap, and the family must not live meanwhile.
 		why := k.reason
 		if why == 0 {
 			why = Exited
@@ -566,10 +554,10 @@ func (k *keeper) reap() (ended []int, none bool) {
 	}
 }
 
-// finish lets go: the family is dead.
+// finish releases the locks: the family is dead.
 func (k *keeper) finish() {
 	k.report(kindGone, shared(clock.Now()))
-	unix.Close(k.base + slotGone) // before the unlocking: the parent must not believe in a lock that is free
+	unix.Close(k.base + slotGone) // before the unlocking: the parent must not believe in a free lock
 	if !k.abort {
 		for i := range k.spec.hold {
 			unlock(k.base + slotHold + i)
@@ -578,15 +566,15 @@ func (k *keeper) finish() {
 	if k.spec.terminal {
 		tty := k.base + slotTerminal
 		if reclaim(tty, k.pid, k.spec.group) && k.saved != nil && k.status.Signaled() {
-			// It had no chance to restore the terminal's modes. One that exits
-			// by itself may have changed them on purpose, as stty does.
+			// The command had no chance to restore the terminal's modes. One that exits by itself may have changed them on
+			// purpose, as stty does.
 			setTermios(tty, k.saved)
 		}
 	}
 }
 
-// report writes a frame to the parent. It does not wait: if the parent does
-// not read, the report is lost, and what matters can be seen otherwise.
+// report writes a frame to the parent. It does not wait: if the parent does not read, the report is lost. What
+// matters is visible in other ways too.
 func (k *keeper) report(kind kind, n int64) {
 	k.out = appendNumber(k.out[:0], kind, n)
 	_ = k.write()
@@ -600,7 +588,7 @@ func (k *keeper) write() error {
 	}
 }
 
-// catchSignals has children's ends and requests to stop wake the keeper.
+// catchSignals lets ends of children and requests to stop wake the keeper.
 func (k *keeper) catchSignals() {
 	if err := unix.Pipe(k.wake[:]); err == nil {
 		for _, fd := range k.wake {
@@ -612,7 +600,7 @@ func (k *keeper) catchSignals() {
 	signal.Notify(child, syscall.SIGCHLD)
 	asked := make(chan os.Signal, 1)
 	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
-		if !signal.Ignored(sig) { // as nohup has it
+		if !signal.Ignored(sig) { // as under nohup
 			signal.Notify(asked, sig)
 		}
 	}
@@ -623,7 +611,7 @@ func (k *keeper) catchSignals() {
 			case <-asked:
 				k.told.Store(true)
 			}
-			_, _ = unix.Write(k.wake[1], []byte{0}) // full is as good as written
+			_, _ = unix.Write(k.wake[1], []byte{0}) // a full pipe does as well
 		}
 	}()
 }

@@ -9,31 +9,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// becomeReaper does nothing: orphans become children of process 1.
+// becomeReaper does nothing: on this system orphans become children of process 1.
 func becomeReaper() error { return nil }
 
-// seesFamily returns nil: nobody looks for descendants.
+// seesFamily returns nil: on this system the keeper does not look for descendants.
 func seesFamily() error { return nil }
 
 func dieWithParent(*syscall.SysProcAttr) {}
 
-// commandEnded reports false: what has ended is reaped at once. The number of
-// a group that has members left is not given away, and that of an empty one
-// not within the microseconds until it is signalled.
+// commandEnded reports false: what has ended is reaped at once. The system does not reuse the number of a group that
+// still has members, nor that of an empty one within the microseconds until it is signalled.
 func commandEnded(int) bool { return false }
 
-// waitAny takes in the command's end or stop; it is the only child. pid is 0
-// if there is no news; an error means that there is no child.
+// waitAny collects the end or stop of the command, which is the only child. pid is 0 if there is no news; an error
+// means that there is no child.
 func waitAny(child int, status *syscall.WaitStatus) (pid int, err error) {
 	return syscall.Wait4(child, status, syscall.WNOHANG|syscall.WUNTRACED, nil)
 }
 
-// sweep kills the group until it has no member: more than the group cannot be
-// found here.
+// sweep kills the group until it has no member. More than the group cannot be found on this system.
 func (k *keeper) sweep() {
 	const shortest, longest = time.Millisecond, 20 * time.Millisecond
 	for wait := shortest; ; wait = min(2*wait, longest) {
-		// EPERM is what a group of nothing but zombies gives on some systems.
+		// Some systems return EPERM for a group that consists of zombies only.
 		err := syscall.Kill(-k.pid, syscall.SIGKILL)
 		k.reap()
 		if k.reaped && err != nil {
@@ -43,11 +41,11 @@ func (k *keeper) sweep() {
 	}
 }
 
-// groupAlive reports false: zombies and the living cannot be told apart here,
-// so nobody outlives the command for the rest of the grace.
+// groupAlive reports false: this system does not tell zombies from live processes, so no process outlives the command
+// for the rest of the grace.
 func (k *keeper) groupAlive() bool { return false }
 
-// census is empty: a family cannot be counted here.
+// census is empty: a family cannot be counted on this system.
 type census struct{}
 
 func (census) close() {}
@@ -57,10 +55,10 @@ func (k *keeper) count() { k.counted = true }
 // raid kills the command's group.
 func (k *keeper) raid() { k.signalGroup(syscall.SIGKILL) }
 
-// unlock frees the lock of an open file description, whoever has a copy.
+// unlock frees the lock of an open file description, for all its copies.
 func unlock(fd int) { _ = unix.Flock(fd, unix.LOCK_UN) }
 
-// alarm is poll's own timeout here.
+// alarm is poll's own timeout on this system.
 type alarm struct{ fd int }
 
 func (a *alarm) open() { a.fd = -1 }
@@ -72,10 +70,10 @@ func (a *alarm) set(now, at int64) time.Duration {
 	return time.Duration(max(at-now, 0))
 }
 
-// witnesses is empty: nobody can be proven dead here.
+// witnesses is empty: on this system no process can be proven dead.
 type witnesses struct{}
 
-// testament is what is kept, and never told.
+// testament is the files to keep. It is never told.
 type testament struct{ keep []int }
 
 func (k *keeper) accept(_ []byte, keep []int) *testament { return &testament{keep} }

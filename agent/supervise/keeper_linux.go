@@ -20,8 +20,8 @@ func becomeReaper() error {
 // seesFamily returns why this process could not find its descendants, or nil.
 func seesFamily() error { return proc.Check() }
 
-// dieWithParent has the kernel kill the command if the keeper is killed. It is
-// no more than a second net: descendants do not inherit it.
+// dieWithParent has the kernel kill the command if the keeper is killed. It is only a second line of defence:
+// descendants do not inherit it.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
 // commandEnded reports whether the child has ended, without reaping it.
@@ -31,18 +31,18 @@ func commandEnded(pid int) bool {
 	return err == nil && info.Signo != 0
 }
 
-// waitAny takes in the next child that has ended or stopped. pid is 0 if there
-// is none now; ECHILD means that there are no children.
+// waitAny collects the next child that has ended or stopped. pid is 0 if there is none now; ECHILD means that there
+// are no children.
 func waitAny(_ int, status *syscall.WaitStatus) (pid int, err error) {
 	return syscall.Wait4(-1, status, syscall.WNOHANG|syscall.WUNTRACED|syscall.WALL, nil)
 }
 
-// sweep kills until there is nobody left to kill.
+// sweep kills until no process is left.
 func (k *keeper) sweep() {
 	const shortest, longest = time.Millisecond, 20 * time.Millisecond
 	denied := map[int]bool{}
 	l := lineage{root: os.Getpid(), denied: func(pid int, err error) {
-		// No more than the pipe has room for even if nobody reads.
+		// No more than a pipe without a reader has room for.
 		if len(denied) < 16 && !denied[pid] {
 			denied[pid] = true
 			k.note(fmt.Sprintf("cannot kill process %d of the family (%v): waiting for its end with the lock held", pid, err))
@@ -53,10 +53,9 @@ func (k *keeper) sweep() {
 	k.raid()
 	awaitInside(k.bounds)
 	for {
-		// All are killed before one is reaped. That may take long on a busy machine:
-		// the kernel has what others have looked at of a process in /proc to be
-		// forgotten first, and spins while they look. It was seen to take a second,
-		// for which an orphan of the command outlived the lease.
+		// All are killed before one is reaped. Reaping may take long on a busy machine: the kernel must first discard what
+		// other processes have read of the dead one in /proc, and spins while they read. It was seen to take a second, for
+		// which an orphan of the command outlived the lease.
 		for range rounds {
 			k.signalGroup(syscall.SIGKILL)
 			if l.strike(); !l.fresh {
@@ -76,23 +75,21 @@ func (k *keeper) sweep() {
 		if !k.bounds.empty() {
 			k.bounds.kill() // one may have entered since
 		}
-		// SIGCHLD ends the pause. One that cannot die now (it waits for a
-		// disk) must not cost a core.
-		// One that is slow to die may get children yet: those whose parent has died,
-		// if it is a subreaper, and those forked with CLONE_PARENT.
+		// SIGCHLD ends the pause. A process that cannot die now (it waits for a disk) must not cost a core. One that is
+		// slow to die may still get children: those whose parent has died, if it is a subreaper, and those forked with
+		// CLONE_PARENT.
 		clear(l.walked)
 		k.pause(wait)
 		wait = min(2*wait, longest)
 	}
 }
 
-// rounds is how often to look for somebody else to kill before those are reaped who
-// are dead. More than that a family takes only that forks as fast as it is killed,
-// and then its numbers have to be given back.
+// rounds is how often to look for further processes to kill before the dead ones are reaped. Only a family that forks
+// as fast as it is killed takes more, and then its numbers have to be released.
 const rounds = 16
 
-// note writes a line for the parent's log. If the parent is dead, it goes to the
-// standard error that they have in common, where nobody may read.
+// note writes a line for the parent's log. If the parent is dead, it goes to the shared standard error, which may
+// have no reader.
 func (k *keeper) note(text string) {
 	k.out = appendFrame(k.out[:0], kindNote, []byte(text))
 	if k.write() == unix.EPIPE {
@@ -100,8 +97,8 @@ func (k *keeper) note(text string) {
 	}
 }
 
-// others are all of the family but the command, if that has ended and is still to
-// be reaped: what is looked at of it in /proc would have to be forgotten first.
+// others is all of the family but the command, if that has ended and is not yet reaped: the kernel would first have
+// to discard what was read of it in /proc.
 func (k *keeper) others() lineage {
 	l := lineage{root: os.Getpid()}
 	if !k.reaped && commandEnded(k.pid) {
@@ -110,8 +107,8 @@ func (k *keeper) others() lineage {
 	return l
 }
 
-// groupAlive reports whether somebody of the command's group still runs. It is
-// asked when the command itself has ended.
+// groupAlive reports whether a process of the command's group still runs. It is called when the command itself has
+// ended.
 func (k *keeper) groupAlive() bool {
 	l := k.others()
 	alive := false
@@ -123,7 +120,7 @@ func (k *keeper) groupAlive() bool {
 	return alive
 }
 
-// unlock frees the locks of an open file description, whoever has a copy.
+// unlock frees the locks of an open file description, for all its copies.
 func unlock(fd int) {
 	_ = unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK})
 	_ = unix.Flock(fd, unix.LOCK_UN)
@@ -132,26 +129,25 @@ func unlock(fd int) {
 // alarm makes a descriptor readable at an instant of the shared clock. poll's
 // own timeout stands still while the machine sleeps.
 type alarm struct {
-	fd int // -1 if there is none: then poll's timeout must do
+	fd int // -1 if there is none: then poll's timeout is used
 	at int64
 }
 
 func (a *alarm) open() {
 	a.fd = -1
 	if clock.Bends() {
-		return // the kernel's timers know nothing of that
+		return // the kernel's timers ignore that offset
 	}
 	if fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err == nil {
 		a.fd = fd
 	}
 }
 
-// set sets the alarm, 0 for never, and returns how long poll may wait at most;
-// negative is for ever.
+// set sets the alarm, 0 for never, and returns how long poll may wait at most; negative is for ever.
 func (a *alarm) set(now, at int64) time.Duration {
 	if at != a.at {
 		a.at = at
-		spec := unix.ItimerSpec{Value: unix.NsecToTimespec(at)} // 0 disarms; setting it clears an expiry that was not read
+		spec := unix.ItimerSpec{Value: unix.NsecToTimespec(at)} // 0 disarms; setting it clears an unread expiry
 		if a.fd >= 0 && unix.TimerfdSettime(a.fd, unix.TFD_TIMER_ABSTIME, &spec, nil) != nil {
 			unix.Close(a.fd)
 			a.fd = -1

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// lead is a leadership as the keeper is told of it.
+// lead is a leadership in a message to the keeper.
 type lead struct {
 	id        uint64
 	at        int64 // the deadline on the shared clock; 0 is none
@@ -23,7 +23,7 @@ func appendLead(dst []byte, k kind, l lead) []byte {
 	return appendFrame(dst, k, append(payload, l.testament...))
 }
 
-// loadLead reads what appendLead wrote. The testament is a part of the payload.
+// loadLead reads what appendLead wrote. The testament points into the payload.
 func loadLead(payload []byte) (lead, error) {
 	if len(payload) < leadHead || len(payload) > leadHead+maxTestament || payload[16] > maxKeep {
 		return lead{}, fmt.Errorf("supervise: a leadership in %d bytes is malformed", len(payload))

@@ -9,39 +9,37 @@ import (
 	"github.com/electd/elect/internal/proc"
 )
 
-// lineage finds and kills the descendants of a process, which must be this one:
-// its children stay zombies until this goroutine reaps them, so their numbers
-// stay theirs for as long. It is used by one goroutine.
+// lineage finds and kills the descendants of this process. Its children stay zombies until this goroutine reaps them,
+// so their numbers stay theirs until then. One goroutine uses it.
 type lineage struct {
 	root   int
 	spare  map[int]struct{}         // children that are left alone, with all below them
-	denied func(pid int, err error) // told of those that may not be killed; may be nil
-	scan   bool                     // use /proc/PID/stat even where the kernel has lists of children
+	denied func(pid int, err error) // called for processes that may not be killed; may be nil
+	scan   bool                     // use /proc/PID/stat even if the kernel has lists of children
 
-	struck map[int]int      // whom strike has found: children of root as alive or ended, others with their starts
+	// the processes that strike has found: children of root as alive or ended, others with their starts
+	struck map[int]int
 	walked map[int]struct{} // children of root that were killed, and whose children were found after that
-	fresh  bool             // the last strike found somebody that it had not found so before
+	fresh  bool             // the last strike found a process that it had not found in that state before
 
-	tree map[int][]int // with scan: who is whose child
+	tree map[int][]int // with scan: the children of each process
 	buf  []byte
 	stat unix.Stat_t
 }
 
-// What strike has found a child of root to be.
+// The state in which strike has found a child of root.
 const (
 	alive = 0
 	ended = -1
 )
 
-// maxDepth bounds the open descriptors of a walk. What is deeper comes up as
-// those above it die.
+// maxDepth bounds the open descriptors of a walk. Deeper processes come up when those above them die.
 const maxDepth = 64
 
-// strike kills everything below root once, as it finds it, and returns how
-// many children root has that are not spared, zombies included. While it
-// walks, others may fork, and who dies leaves its children to root, perhaps just
-// after they were listed: so it is to be repeated until there is none left, and
-// while fresh is true there may be somebody who was not killed yet.
+// strike kills everything below root once, as it finds it, and returns how many children root has that are not
+// spared, zombies included. While it walks, processes may fork, and a process that dies leaves its children to root,
+// perhaps just after root's children were listed. So it must be repeated until there is none left. While fresh is
+// true a process may not have been killed yet.
 func (l *lineage) strike() int {
 	if l.struck == nil {
 		l.struck, l.walked = map[int]int{}, map[int]struct{}{}
@@ -59,8 +57,8 @@ func (l *lineage) strike() int {
 			continue
 		}
 		l.found(pid, alive)
-		// First the killing: one that has the signal pending forks no more. So
-		// its children need to be looked at only once.
+		// First kill: a process with the pending signal does not fork any more. So its children need to be listed only
+		// once.
 		err := unix.Kill(pid, unix.SIGKILL)
 		if err != nil && l.denied != nil {
 			l.denied(pid, err)
@@ -74,7 +72,7 @@ func (l *lineage) strike() int {
 	return count
 }
 
-// found takes note of what somebody was found to be.
+// found records the state of a process.
 func (l *lineage) found(pid, as int) {
 	if before, ok := l.struck[pid]; !ok || before != as {
 		l.struck[pid] = as
@@ -82,7 +80,7 @@ func (l *lineage) found(pid, as int) {
 	}
 }
 
-// reaped forgets children of root: their numbers may be given to others now.
+// reaped forgets children of root: their numbers may now belong to other processes.
 func (l *lineage) reaped(pids []int) {
 	clear(l.struck)
 	for _, pid := range pids {
@@ -90,19 +88,16 @@ func (l *lineage) reaped(pids []int) {
 	}
 }
 
-// zombie reports whether a child of this process has ended and is not reaped,
-// without a look at /proc.
+// zombie reports whether a child of this process has ended and is not reaped, without reading /proc.
 func zombie(pid int) bool {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
 	return err == nil && info.Signo != 0
 }
 
-// strikeBelow kills what is below parent. A number deeper down can become
-// another process's between the listing and the killing, if we are frozen
-// meanwhile; a pidfd cannot. parentFD is the parent's, or -1 for a child of
-// root, which cannot be reaped behind our back. It reports whether it has killed all
-// that it was to find.
+// strikeBelow kills what is below parent. If this process is frozen between the listing and the killing, a number
+// deeper down can become another process's; a pidfd cannot. parentFD is the parent's, or -1 for a child of root,
+// which only this goroutine reaps. It reports whether it has killed all that it had to find.
 func (l *lineage) strikeBelow(parent, parentFD, depth int) (all bool) {
 	if depth == 0 {
 		return false
@@ -112,7 +107,7 @@ func (l *lineage) strikeBelow(parent, parentFD, depth int) (all bool) {
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			all = all && err == unix.ESRCH
-			continue // it has ended, or there are no pidfds: its turn comes when it is a child of root
+			continue // it has ended, or there are no pidfds: it is killed later, as a child of root
 		}
 		if s, ok := proc.Read(pid); ok && (s.Parent == l.root || s.Parent == parent && unreaped(parentFD)) {
 			l.found(pid, s.Start)
@@ -124,7 +119,7 @@ func (l *lineage) strikeBelow(parent, parentFD, depth int) (all bool) {
 			}
 			all = l.strikeBelow(pid, fd, depth-1) && all
 		} else {
-			all = false // another's child now, or not to be seen
+			all = false // now a child of another process, or invisible
 		}
 		unix.Close(fd)
 	}
@@ -159,7 +154,7 @@ func (l *lineage) look() {
 		l.buf = make([]byte, 4096)
 		root := strconv.Itoa(l.root)
 		if unix.Access("/proc/"+root+"/task/"+root+"/children", unix.R_OK) != nil {
-			l.scan = true // built without CONFIG_PROC_CHILDREN
+			l.scan = true // a kernel without CONFIG_PROC_CHILDREN
 		}
 	}
 	if !l.scan {
@@ -173,16 +168,15 @@ func (l *lineage) look() {
 	}
 }
 
-// children lists a process's children. A child belongs to the thread that
-// forked it, and an orphan to any thread of its new parent.
+// children lists a process's children. A child belongs to the thread that forked it, and an orphan to any thread of
+// its new parent.
 func (l *lineage) children(pid int) []int {
 	if l.scan {
 		return l.tree[pid]
 	}
 	var pids []int
 	dir := "/proc/" + strconv.Itoa(pid) + "/task"
-	// Most have one thread, and there are many of them: the directory's number of
-	// links is two and that of its threads.
+	// A shortcut for the many processes with one thread: the directory's number of links is two and that of the threads.
 	if unix.Stat(dir, &l.stat) == nil && l.stat.Nlink == 3 {
 		return appendNumbers(nil, proc.ReadFile(dir+"/"+strconv.Itoa(pid)+"/children", l.buf))
 	}

@@ -64,14 +64,14 @@ func sendFiles(to *os.File, data []byte, files []int) error {
 	return err
 }
 
-// hasGone reports whether the error of a write says that there is no reader.
+// hasGone reports whether the error of a write means that there is no reader.
 func hasGone(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // mail is what came over a socket beside its bytes.
 type mail struct {
-	files []int // in the order in which they came; not inherited by exec
+	files []int // in order of arrival; not inherited by exec
 	room  []byte
 }
 
@@ -86,7 +86,7 @@ func (m *mail) receive(fd int, into []byte) (n int, err error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(m.room[:rights])
 	if err != nil {
-		return n, nil // the files that are missing will be noticed
+		return n, nil // the caller will notice the missing files
 	}
 	for i := range messages {
 		files, err := unix.ParseUnixRights(&messages[i])

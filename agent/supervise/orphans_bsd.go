@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AdoptOrphans does nothing on this system, which gives orphans to process 1:
-// a family whose keeper was killed is found by its process group alone.
+// AdoptOrphans does nothing on this system, which gives orphans to process 1. A family whose keeper was killed is
+// found by its process group alone.
 func AdoptOrphans() error { return nil }
 
 func selfPath() (string, error) { return os.Executable() }
 
-// awaitChange returns when the child has ended, and leaves it to be reaped.
+// awaitChange returns when the child has ended, and does not reap it.
 func awaitChange(pid int) {
 	if queue, err := unix.Kqueue(); err == nil {
 		defer unix.Close(queue)
@@ -35,7 +35,7 @@ func awaitChange(pid int) {
 			break // ESRCH: it has ended already
 		}
 	}
-	time.Sleep(time.Millisecond) // what cannot be awaited is looked at
+	time.Sleep(time.Millisecond) // polls what cannot be awaited
 }
 
 // tracker needs nothing here.
@@ -45,8 +45,8 @@ func (f *Family) track() {}
 
 func (t *tracker) close() {}
 
-// killOrphans kills the command's process group, and returns when it has no
-// member any more. That all of the family is dead is not proven.
+// killOrphans kills the command's process group, and returns when it has no member any more. It does not prove that
+// all of the family is dead.
 func (f *Family) killOrphans() (proven bool) {
 	const shortest, longest = time.Millisecond, 20 * time.Millisecond
 	for wait := shortest; f.pid != 0; wait = min(2*wait, longest) {
@@ -60,8 +60,8 @@ func (f *Family) killOrphans() (proven bool) {
 
 func startOf(int) int { return 0 }
 
-// defaultAction reports whether the signal ends this process if it is sent. For
-// some of them Go's runtime prints what its goroutines do, and exits.
+// defaultAction reports whether the signal ends this process if it is sent. For some of them Go's runtime prints the
+// stacks of the goroutines, and exits.
 func defaultAction(sig syscall.Signal) bool {
 	switch sig {
 	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGKILL, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM:

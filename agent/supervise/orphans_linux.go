@@ -11,15 +11,12 @@ import (
 	"github.com/electd/elect/internal/proc"
 )
 
-// AdoptOrphans makes this process the one that orphaned descendants become
-// children of, as PR_SET_CHILD_SUBREAPER does, so that it can kill a whole
-// family whose keeper was killed. It is for a process that starts no children
-// but those of this package, such as a command: when a keeper dies, all other
-// children are killed with its family. Children that are there at the first call,
-// such as those of a shell that became this process by exec, are left alone with
-// all below them; what they leave behind as orphans later is not. It cannot be
-// undone. Where /proc does not show this process's descendants the error is an
-// [ErrProc], and no command can be started.
+// AdoptOrphans makes this process the parent of its orphaned descendants, as PR_SET_CHILD_SUBREAPER does, so that it
+// can kill a whole family whose keeper was killed. It is for a process that starts only this package's children, such
+// as a command: when a keeper dies, all other children are killed with its family. Children that exist at the first
+// call, such as those of a shell that became this process by exec, are left alone with all below them, but not the
+// orphans that they leave later. It cannot be undone. If /proc does not show this process's descendants the error is
+// an [ErrProc], and no command can be started.
 func AdoptOrphans() error {
 	if err := proc.Check(); err != nil {
 		return errProc(err)
@@ -49,11 +46,10 @@ func adopting() bool {
 	return errno == 0 && on != 0
 }
 
-// selfPath names this program's file, also if it has been replaced since.
+// selfPath is this program's file, even if it has been replaced since.
 func selfPath() (string, error) { return "/proc/self/exe", nil }
 
-// awaitChange returns when the child has ended or was stopped, and leaves it
-// to be reaped.
+// awaitChange returns when the child has ended or was stopped, and does not reap it.
 func awaitChange(pid int) {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil)
@@ -63,7 +59,7 @@ func awaitChange(pid int) {
 	}
 }
 
-// tracker knows the command without its keeper, where orphans are not adopted.
+// tracker identifies the command without its keeper, if orphans are not adopted.
 type tracker struct {
 	pidfd int // the command's, plus 1; 0 is none
 }
@@ -78,7 +74,7 @@ func (f *Family) track() {
 		return
 	}
 	if s, ok := proc.Read(f.pid); ok && s.Parent == f.keeper {
-		f.tracker.pidfd = fd + 1 // it was the command when fd was opened, and so fd is its
+		f.tracker.pidfd = fd + 1 // it was the command when fd was opened, so fd is the command's
 		return
 	}
 	unix.Close(fd)
@@ -91,8 +87,8 @@ func (t *tracker) close() {
 	}
 }
 
-// killOrphans kills the family of a keeper that died, and returns when it is dead. It
-// reports whether the kernel says so: where orphans are not adopted, nobody was found.
+// killOrphans kills the family of a keeper that died, and returns when it is dead. It reports whether the kernel
+// proves that: without adopted orphans it only means that no process was found.
 func (f *Family) killOrphans() (proven bool) {
 	if adopting() {
 		f.killAdopted()
@@ -104,7 +100,7 @@ func (f *Family) killOrphans() (proven bool) {
 	return false
 }
 
-// pauses between two looks at what is dying; nothing tells of its end.
+// The shortest and the longest pause between two checks of dying processes, whose end is not notified.
 const shortestLook, longestLook = 100 * time.Microsecond, 10 * time.Millisecond
 
 // killAdopted kills all children of this process but keepers.
@@ -113,8 +109,8 @@ func (f *Family) killAdopted() {
 		f.log.Warn("cannot kill a process of the family: waiting for its end", "pid", pid, "error", err)
 	}}
 	wait := shortestLook
-	// An orphan moves from one of our threads' lists to another's at worst
-	// once while we read them: twice nobody is nobody.
+	// While the lists are read, an orphan moves from the list of one thread to that of another once at most: so two
+	// empty readings prove that there is none.
 	for empty := 0; empty < 2; {
 		keepers.Lock()
 		l.spare = keepers.spared()
@@ -153,15 +149,14 @@ func (f *Family) killAdopted() {
 	}
 }
 
-// killGroup kills the command's process group and what is below its members,
-// as far as that is still known when it looks.
+// killGroup kills the command's process group and the processes below its members, as far as they can still be found.
 func (f *Family) killGroup() {
 	session, err := unix.Getsid(0)
 	if err != nil {
 		return
 	}
 	l := lineage{root: os.Getpid(), buf: make([]byte, 4096)}
-	known := map[int]int{} // pid to start: whom we have found to be of the family
+	known := map[int]int{} // pid to start: the processes that were found to be of the family
 	for wait := shortestLook; ; wait = min(2*wait, longestLook) {
 		var found []int
 		starts := map[int]int{}
@@ -173,8 +168,8 @@ func (f *Family) killGroup() {
 			}
 			starts[pid] = s.Start
 			below[s.Parent] = append(below[s.Parent], pid)
-			// The group's number stays its own while it has members, and
-			// strangers in our session are our own shell's or program's.
+			// The group's number stays its own while it has members. Other processes in this session belong to its shell or
+			// program.
 			if start, ok := known[pid]; ok && start == s.Start || s.Group == f.pid && s.Session == session {
 				found = append(found, pid)
 			}
@@ -196,8 +191,7 @@ func (f *Family) killGroup() {
 	}
 }
 
-// killExactly kills the process that has the pid and started then, and no
-// other that has the number since.
+// killExactly kills the process that has the pid and that start, and no other that has got the number since.
 func killExactly(pid, start int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -209,15 +203,15 @@ func killExactly(pid, start int) {
 	}
 }
 
-// startOf is when a process started, in clock ticks since boot: with its number,
-// it names a process for ever. 0 if there is no such process.
+// startOf is when a process started, in clock ticks since boot. With the pid it identifies a process for ever. It is
+// 0 if there is no such process.
 func startOf(pid int) int {
 	s, _ := proc.Read(pid)
 	return s.Start
 }
 
-// defaultAction has a signal do what it does to a process that does nothing
-// about it. Go's runtime prints for some of them what its goroutines do.
+// defaultAction lets a signal do what it does to a process that does not handle it. For some of them Go's runtime
+// prints the stacks of the goroutines.
 func defaultAction(sig syscall.Signal) bool {
 	var action [64]byte // the kernel's struct sigaction is smaller everywhere, and 0 is the default
 	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Restart says whether to stand for election again after the command ended.
+// Restart says whether to stand for election again after the command has ended.
 type Restart byte
 
 const (
@@ -33,32 +33,29 @@ func (r Restart) String() string {
 	return "on-failure"
 }
 
-// Again reports whether to stand again after e. Work that was ended from
-// outside is not done, whatever it exited with. Work that SIGPIPE ended has
-// nobody left who reads what it writes, and a new start does not bring its
-// reader back; systemd's Restart=on-failure takes it for done, too.
+// Again reports whether to stand again after e. Work that was ended from outside is not done, whatever its exit
+// status. Work that SIGPIPE ended has lost its reader, and a new start does not bring the reader back; systemd's
+// Restart=on-failure counts it as done too.
 func (r Restart) Again(e Exit) bool {
 	done := e.Signal == 0 && e.Code == 0 || e.Signal == syscall.SIGPIPE
 	return r == Always || e.Reason != Exited || !done
 }
 
-// Backoff says how long to wait before standing again, so that a command that
-// cannot start does not spin, while others may lead. Failures soon after the
-// start count: exits with a status other than 0, and deaths by a signal, such as
-// those of a program that crashes. A death by SIGKILL does not, nor an end from
-// outside: no program sends that signal to itself, and somebody else's doing is
-// no reason to stand aside. A Backoff is not safe for concurrent use.
+// Backoff says how long to wait before standing again, so that a command that cannot start does not spin while other
+// candidates could lead. Failures soon after the start count: exits with a status other than 0, and deaths by a
+// signal, such as those of a program that crashes. A death by SIGKILL does not count, nor does an end from outside:
+// no program sends that signal to itself, and an act from outside is no reason to stand aside. A Backoff is not safe
+// for concurrent use.
 type Backoff struct {
 	First    time.Duration // the first wait; 0 means 1 s
 	Max      time.Duration // the longest; 0 means 30 s
 	Soon     time.Duration // a run shorter than this counts; 0 means 1 s
 	Failures int           // how many in a row before the first wait; 0 means 3
 
-	row int // failures that count, one after the other
+	row int // counted failures in a row
 }
 
-// After takes note of a run that ended as e after it ran for that long, and
-// returns how long to wait.
+// After records a run that ended as e after it ran for that long, and returns how long to wait.
 func (b *Backoff) After(e Exit, ran time.Duration) time.Duration {
 	first, longest := orElse(b.First, time.Second), orElse(b.Max, 30*time.Second)
 	failed := e.Signal != 0 && e.Signal != syscall.SIGKILL || e.Signal == 0 && e.Code != 0

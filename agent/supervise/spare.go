@@ -11,18 +11,15 @@ import (
 // spareRoom is how many locks and files to keep a spare keeper can take.
 const spareRoom = 8
 
-// Spare is a keeper process that waits for a command, so that less is to be
-// done when there is one to be started: about half of what Start takes. It is
-// used once, as Command.Spare, or closed; it ends by itself when this process
-// dies. Its methods may be called concurrently.
+// Spare is a keeper process that waits for a command. It saves about half of what Start takes. It is used once, as
+// Command.Spare, or closed. It ends by itself when this process dies. Its methods may be called concurrently.
 type Spare struct {
 	mu sync.Mutex
 	f  *Family // nil when used or closed
 }
 
-// Prepare starts a spare keeper. What a command has from this process, and not
-// from its Command (inherited files, the directory, limits), is what this
-// process has now.
+// Prepare starts a spare keeper. What a command has from this process, and not from its Command (inherited files, the
+// directory, limits), is fixed at this call.
 func Prepare(log *slog.Logger) (*Spare, error) {
 	if keeperReady.Load() == nil {
 		return nil, errNotReady
@@ -37,7 +34,7 @@ func Prepare(log *slog.Logger) (*Spare, error) {
 
 var errNotReady = errors.New("supervise: main does not begin with supervise.KeeperMain: add it, or each keeper would run the whole program")
 
-// Close ends a keeper that was not used. It does nothing to one that was.
+// Close ends an unused keeper. It does nothing to a used one.
 func (s *Spare) Close() error {
 	if f := s.remove(); f != nil {
 		f.dismiss()
@@ -53,8 +50,7 @@ func (s *Spare) remove() *Family {
 	return f
 }
 
-// take returns the keeper for Start, or nil if it is not there, or not good
-// enough for that many files. A nil Spare has none.
+// take returns the keeper for Start, or nil if it is dead, or cannot take that many files. A nil Spare has none.
 func (s *Spare) take(files int) *Family {
 	if s == nil {
 		return nil
@@ -67,7 +63,7 @@ func (s *Spare) take(files int) *Family {
 	return f
 }
 
-// dismiss ends a keeper that was told nothing, and returns when it has gone.
+// dismiss ends an unused keeper, and returns when it is dead.
 func (f *Family) dismiss() {
 	f.commands.Close()
 	<-f.closed

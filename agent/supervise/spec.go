@@ -6,28 +6,27 @@ import (
 	"time"
 )
 
-// spec is what the keeper must know. It goes over the lifeline and not in the
-// keeper's arguments, where it could be too long and everybody could read it.
+// spec is what the keeper must know. It goes over the lifeline and not in the keeper's arguments, where it could be
+// too long and every user could read it.
 type spec struct {
 	path  string
 	dir   string
 	args  []string
 	env   []string
 	grace time.Duration
-	// terminal is whether there is one; foreground whether to hand it over at
-	// the start; group is whose it was.
+	// terminal is whether there is one. foreground is whether to give it to the command at the start. group is the group
+	// that had it.
 	terminal   bool
 	foreground bool
 	guard      bool // the command is a program that calls Guard
 	group      int
 	hold       int // number of files with locks
 	keep       int // number of files to keep, after those
-	// places are where the files with locks must be found, by their order; ""
-	// where it does not matter.
+	// places are the paths at which the files with locks must be found, in their order; "" is any.
 	places   []string
 	deadline int64  // on the shared clock; 0 is none
 	cgroup   string // the path of the family's; "" is none
-	// testament is for the witness, who speaks if parent, a pid, is dead.
+	// testament is for the witness, which speaks if the process parent is dead.
 	testament string
 	parent    int
 }
@@ -85,7 +84,7 @@ func (s *spec) load(src []byte) error {
 		return v
 	}
 	text := func() string {
-		n := num(uint64(len(src))) // no text is longer than what is left
+		n := num(uint64(len(src))) // no text is longer than the rest
 		if bad || n > uint64(len(src)) {
 			bad = true
 			return ""

@@ -21,12 +21,10 @@ import (
 	"github.com/electd/elect/internal/clock"
 )
 
-// Start starts the command and returns when it has been executed. ctx bounds
-// the start alone, not the command's life.
+// Start starts the command and returns when it has been executed. ctx bounds the start alone, not the command's life.
 //
-// An error that is a *StartError says that the command line is at fault, with
-// an exit code for it; others say that the machine or the setting is. Whatever
-// the error, nothing is left running.
+// A *StartError means that the command line is at fault, and has an exit code for it. Other errors mean that the
+// machine or the environment is. After an error nothing is left running.
 func Start(ctx context.Context, c Command) (*Family, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -65,7 +63,7 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	if c.Terminal != nil {
 		if group, err := foreground(int(c.Terminal.Fd())); err == nil {
 			s.terminal, s.foreground = true, group == s.group
-		} // else it is not our controlling terminal, and there is nothing to hand over
+		} // it is not this process's controlling terminal, and there is nothing to hand over
 	}
 	held, cgroup, err := c.Containment.bounds(ctx)
 	if err != nil {
@@ -114,10 +112,10 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 		if f.terminal != nil {
 			f.others.Go(f.jobControl)
 		}
-		go f.watch() // which joins the others
+		go f.watch() // it joins the others
 		return f, nil
 	}
-	f.drain() // the keeper goes, and with it what it may have started
+	f.drain() // the keeper ends, and with it what it may have started
 	close(f.done)
 	if errno, ok := errors.AsType[refusedError](err); ok {
 		return nil, c.startError(path, syscall.Errno(errno))
@@ -131,8 +129,7 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	return nil, fmt.Errorf("supervise: the keeper did not start: %w", err)
 }
 
-// handshake tells the keeper what to run and takes its answer. After an error
-// the keeper is about to end.
+// handshake sends the keeper its specification and reads the answer. After an error the keeper is about to end.
 func (f *Family) handshake(ctx context.Context, spec []byte, files *files) error {
 	var mu sync.Mutex
 	over := false
@@ -149,7 +146,7 @@ func (f *Family) handshake(ctx context.Context, spec []byte, files *files) error
 	})
 	err := sendFiles(f.commands, spec, files.fds)
 	told := err == nil
-	if told || hasGone(err) { // a keeper that has gone may have said why
+	if told || hasGone(err) { // a keeper that is dead may have said why
 		f.pid, err = f.awaitStart()
 	}
 	stop()
@@ -162,7 +159,7 @@ func (f *Family) handshake(ctx context.Context, spec []byte, files *files) error
 	case told:
 		_ = f.send(appendNumber(nil, kindAbort, 0)) // it may be running the command
 	default:
-		f.commands.Close() // it has no more than a part of what to run
+		f.commands.Close() // the keeper has only a part of its specification
 	}
 	return err
 }
@@ -170,12 +167,12 @@ func (f *Family) handshake(ctx context.Context, spec []byte, files *files) error
 func programPath(name, dir string) (string, error) {
 	path, err := LookPath(name)
 	if err == nil && dir != "" && path != name && !filepath.IsAbs(path) {
-		return filepath.Abs(path) // PATH counts from here, not from where the command starts
+		return filepath.Abs(path) // PATH is relative to this directory, not to the command's
 	}
 	return path, err
 }
 
-// check refuses what no system call can take.
+// check refuses what no system call accepts.
 func (s *spec) check() error {
 	for _, list := range [][]string{{s.path, s.dir}, s.args, s.env} {
 		for _, text := range list {
@@ -187,7 +184,7 @@ func (s *spec) check() error {
 	return nil
 }
 
-// startError turns the kernel's refusal into what the caller should know.
+// startError translates the kernel's refusal for the caller.
 func (c *Command) startError(path string, errno syscall.Errno) error {
 	switch errno {
 	case syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE:
@@ -205,7 +202,7 @@ func (c *Command) startError(path string, errno syscall.Errno) error {
 	return &StartError{Path: path, Err: errno}
 }
 
-// files are what the keeper gets with the specification.
+// files are the files that the keeper gets with the specification.
 type files struct {
 	fds  []int
 	null *os.File
@@ -240,8 +237,8 @@ func (c *Command) files(terminal bool) (*files, error) {
 
 func (l *files) close() { l.null.Close() }
 
-// startKeeper starts a keeper that waits for its specification, with room for
-// as many locks and files to keep. The name is for those who list processes.
+// startKeeper starts a keeper that waits for its specification, with room for room locks and files to keep. name is
+// for lists of processes.
 func startKeeper(room int, name string, log *slog.Logger) (*Family, error) {
 	fail := func(what string, err error) (*Family, error) {
 		return nil, fmt.Errorf("supervise: %s: %w", what, err)
@@ -297,7 +294,7 @@ func startKeeper(room int, name string, log *slog.Logger) (*Family, error) {
 	}
 	all[0], all[1] = null.Fd(), null.Fd() // the command's come later
 	if all[2] == none {
-		all[2] = null.Fd() // else our own, where Go's runtime would write a panic
+		all[2] = null.Fd() // else this process's own, where Go's runtime would write a panic
 	}
 	for _, file := range theirs {
 		all = append(all, file.Fd())
@@ -327,7 +324,7 @@ func startKeeper(room int, name string, log *slog.Logger) (*Family, error) {
 	return f, nil
 }
 
-// closeEnds closes our ends.
+// closeEnds closes this process's ends.
 func (f *Family) closeEnds() {
 	for _, file := range []*os.File{f.commands, f.reports, f.gone} {
 		if file != nil {
@@ -336,13 +333,12 @@ func (f *Family) closeEnds() {
 	}
 }
 
-// findBase returns the lowest number from 200 on, or one below it that the
-// limit allows, from where on n descriptors are not in use by what we
-// inherited.
+// findBase returns the start of n descriptors that this process has not inherited: the lowest number from 200 on, or
+// a lower one that the limit allows.
 func findBase(n int) (int, error) {
 	base := 200
 	var limit unix.Rlimit
-	// ForkExec parks copies of the descriptors above all others for a moment.
+	// ForkExec briefly copies the descriptors to numbers above all others.
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil && uint64(base+2*n+16) > uint64(limit.Cur) {
 		base = int(limit.Cur) - 2*n - 16
 	}
@@ -358,8 +354,8 @@ func findBase(n int) (int, error) {
 	return 0, fmt.Errorf("%w: raise the limit of open files above %d", syscall.EMFILE, limit.Cur)
 }
 
-// inherited reports whether fd would be passed on by exec: Go's own files are
-// not, so it is one that this process was started with.
+// inherited reports whether exec would pass fd on. Go's own files are not passed on, so such a descriptor was
+// inherited at the start of this process.
 func inherited(fd int) bool {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	return err == nil && flags&unix.FD_CLOEXEC == 0

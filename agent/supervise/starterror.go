@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// StartError says that the command could not be executed, through a fault of
-// the command line and not of the machine: trying again will not help.
+// StartError means that the command could not be executed because the command line is wrong, and not the machine:
+// another attempt will fail too.
 type StartError struct {
-	Path string // the program, or the directory it was to start in
+	Path string // the program, or the command's directory
 	Err  error  // the cause, a syscall.Errno if the kernel refused
 }
 
@@ -39,8 +39,7 @@ func (e *StartError) Unwrap() error { return e.Err }
 
 func (e *StartError) notFound() bool { return errors.Is(e.Err, fs.ErrNotExist) }
 
-// ExitCode is what a shell would exit with: 127 if the program or its
-// interpreter was not found, else 126.
+// ExitCode is the exit status of a shell: 127 if the program or its interpreter was not found, else 126.
 func (e *StartError) ExitCode() int {
 	if e.notFound() {
 		return 127
@@ -48,10 +47,9 @@ func (e *StartError) ExitCode() int {
 	return 126
 }
 
-// LookPath returns the path of the program that Start would execute for name:
-// name itself if it has a slash, else the first executable file of that name
-// in the directories of PATH in this process's environment. The error is a
-// *StartError. With a slash only Start finds out whether it can be executed.
+// LookPath returns the path of the program that Start would execute for name: name itself if it has a slash, else the
+// first executable file of that name in the directories of PATH in this process's environment. The error is a
+// *StartError. For a name with a slash only Start finds out whether it can be executed.
 func LookPath(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
@@ -59,7 +57,7 @@ func LookPath(name string) (string, error) {
 	cause := error(syscall.ENOENT)
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		if dir == "" {
-			dir = "." // an empty element is the current directory, since the first Unix shells
+			dir = "." // an empty element has been the current directory since the first Unix shells
 		}
 		path := dir + "/" + name
 		info, err := os.Stat(path)
@@ -67,7 +65,7 @@ func LookPath(name string) (string, error) {
 		case err != nil:
 		case info.IsDir():
 		case info.Mode()&0o111 == 0:
-			cause = syscall.EACCES // found, but go on: a later one may be executable
+			cause = syscall.EACCES // found, but a later one may be executable
 		default:
 			return path, nil
 		}

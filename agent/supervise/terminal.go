@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// foreground returns the process group that has the terminal. It fails if the
-// terminal is not this process's controlling one.
+// foreground returns the process group that has the terminal. It fails if the terminal is not this process's
+// controlling one.
 func foreground(tty int) (group int, err error) { return unix.IoctlGetInt(tty, unix.TIOCGPGRP) }
 
 // setForeground gives the terminal to a group, also from the background.
@@ -18,9 +18,8 @@ func setForeground(tty, group int) (err error) {
 	return err
 }
 
-// reclaim takes the terminal back from the group family for the group to, if
-// it is still family's, or that of a group that has no member any more. It
-// reports whether it was.
+// reclaim gives the terminal from the group family to the group to, if family still has it, or a group without
+// members. It reports whether it did.
 func reclaim(tty, family, to int) bool {
 	group, err := foreground(tty)
 	if err != nil || group == to {

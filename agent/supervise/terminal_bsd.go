@@ -11,8 +11,8 @@ import (
 
 const getModes, setModes = unix.TIOCGETA, unix.TIOCSETA
 
-// withoutTTOU runs f with SIGTTOU ignored, so that the terminal takes orders
-// from the background. The fork lock keeps children from inheriting that.
+// withoutTTOU runs f with SIGTTOU ignored, so that the terminal accepts requests from the background. The fork lock
+// keeps children from inheriting that.
 func withoutTTOU(f func()) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

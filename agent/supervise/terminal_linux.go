@@ -8,8 +8,8 @@ import (
 
 const getModes, setModes = unix.TCGETS, unix.TCSETS
 
-// withoutTTOU runs f with SIGTTOU blocked on its thread, so that the terminal
-// takes orders from the background and nothing is left ignored in a child.
+// withoutTTOU runs f with SIGTTOU blocked on its thread, so that the terminal accepts requests from the background
+// and no child inherits an ignored signal.
 func withoutTTOU(f func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

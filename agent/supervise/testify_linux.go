@@ -16,31 +16,29 @@ import (
 	"github.com/electd/elect/internal/proc"
 )
 
-// testimony is how long the keeper may be busy with speaking, at most, after
-// the family's death and before its own end; the witness is told to end a
-// little earlier, and may complain.
+// testimony is how long the witness may take at most, after the family's death and before the keeper ends. The
+// witness is told to end a little earlier, and may report an error.
 const (
 	testimony = time.Second
 	lastWords = 50 * time.Millisecond
 )
 
-// witnesses is what there is to be witnessed, and how the parent's death is known.
+// witnesses is the state of the testaments and of the parent's death.
 type witnesses struct {
 	pending []*testament
 	pidfd   int  // the parent's, or -1
 	orphan  bool // the parent was dead before it could be watched
 }
 
-// testament is one of those that are valid. The keeper's goroutine owns it; its
-// own goroutine prepares the witness.
+// testament is a valid testament. The keeper's goroutine owns it; its own goroutine prepares the witness.
 type testament struct {
-	keep   []int              // descriptors that show, by the lock they had, that nobody is left
+	keep   []int              // descriptors whose lock shows that no other process of that life is alive
 	cancel context.CancelFunc // makes it void
 	ready  chan struct{}      // closed when the witness is prepared
 	speak  func(ctx context.Context) error
 }
 
-// prepare takes note of whose death is to be witnessed, once the command runs.
+// prepare records the parent whose death is to be witnessed, once the command runs.
 func (k *keeper) prepare() {
 	k.witnesses.pidfd = -1
 	if k.spec.testament == "" || k.witness == nil {
@@ -49,8 +47,8 @@ func (k *keeper) prepare() {
 	if fd, err := unix.PidfdOpen(k.spec.parent, 0); err == nil {
 		k.witnesses.pidfd = fd
 	}
-	// A process keeps its parent for as long as that lives. If ours is the one
-	// that started us still, the number was its own when the pidfd was opened.
+	// A process keeps its parent while the parent lives. If the parent is still the starter of this process, the number
+	// was its own when the pidfd was opened.
 	k.witnesses.orphan = os.Getppid() != k.spec.parent
 	var keep []int
 	for i := range k.spec.keep {
@@ -59,7 +57,7 @@ func (k *keeper) prepare() {
 	k.add([]byte(k.spec.testament), keep)
 }
 
-// add has a witness prepare itself to speak for what keep shows to be dead.
+// add has a witness prepare to speak, for when keep shows the death.
 func (k *keeper) add(text []byte, keep []int) *testament {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &testament{keep: keep, cancel: cancel, ready: make(chan struct{})}
@@ -77,8 +75,7 @@ func (k *keeper) add(text []byte, keep []int) *testament {
 	return w
 }
 
-// accept takes over what a guarded program leaves. The files are kept in any
-// case.
+// accept takes over the testament of a guarded program. It keeps the files in any case.
 func (k *keeper) accept(text []byte, keep []int) *testament {
 	if len(text) == 0 || k.witness == nil {
 		return &testament{keep: keep, cancel: func() {}}
@@ -86,7 +83,7 @@ func (k *keeper) accept(text []byte, keep []int) *testament {
 	return k.add(slices.Clone(text), keep)
 }
 
-// drop makes a testament void, and closes what was kept for it.
+// drop makes a testament void, and closes its files.
 func (k *keeper) drop(w *testament) {
 	w.cancel()
 	for _, fd := range w.keep {
@@ -95,9 +92,8 @@ func (k *keeper) drop(w *testament) {
 	k.witnesses.pending = slices.DeleteFunc(k.witnesses.pending, func(have *testament) bool { return have == w })
 }
 
-// testify has the witnesses speak, if there is nobody left whom they could
-// speak of: the family is dead, and so must the parent be, and whoever else
-// has the locks.
+// testify has the witnesses speak if everything that they speak of is dead: the family is, and the parent and every
+// other holder of the locks must be.
 func (k *keeper) testify() {
 	k.attend() // the program's last words
 	if len(k.witnesses.pending) == 0 {
@@ -110,7 +106,7 @@ func (k *keeper) testify() {
 		return
 	}
 	spoken := make(chan struct{})
-	go func() { // a file system that hangs must not hang us
+	go func() { // a file system that hangs must not hang the keeper
 		defer close(spoken)
 		var speakers sync.WaitGroup
 		for _, w := range alone(k.witnesses.pending) {
@@ -120,14 +116,13 @@ func (k *keeper) testify() {
 	}()
 	select {
 	case <-spoken:
-	case <-end: // and the process ends, whatever they are doing
+	case <-end: // then the process ends, with whatever still runs
 	}
 }
 
-// orphaned reports whether the parent is dead. If it is about to die orphaned
-// waits: a process that was killed is not dead before all its threads have ended,
-// and the family may be quicker. The parent of a guarded program does no work: the
-// program's life is all that the testament is about.
+// orphaned reports whether the parent is dead. It waits for a parent that is about to die: a killed process is not
+// dead before all its threads have ended, and the family may be quicker. The parent of a guarded program does no
+// work: the testament is about the program alone.
 func (k *keeper) orphaned(ctx context.Context) bool {
 	if k.witnesses.orphan || k.spec.guard {
 		return true
@@ -149,12 +144,11 @@ func (k *keeper) orphaned(ctx context.Context) bool {
 	}
 }
 
-// dying reports whether a process was killed, or is about to exit, though some of
-// its threads may run for a moment yet. It costs a living one some reading.
+// dying reports whether a process was killed, or is about to exit, although some of its threads may run for a moment
+// yet. For a live process it costs some reading.
 func dying(pid int) bool {
-	// The kernel makes SIGKILL pending for each thread of a process that is to
-	// die, whatever of. A thread that has taken it is marked as exiting: so that
-	// is looked at afterwards.
+	// The kernel makes SIGKILL pending for each thread of a process that is to die, whatever the cause. A thread that
+	// has taken it is marked as exiting: so that mark is read afterwards.
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 	for _, name := range threads {
 		status, err := os.ReadFile(name)
@@ -164,10 +158,10 @@ func dying(pid int) bool {
 	}
 	const exiting = 0x4 // PF_EXITING
 	s, ok := proc.Read(pid)
-	return ok && (s.Dead() || s.Flags&exiting != 0) // if it is dead and reaped, its pidfd says so
+	return ok && (s.Dead() || s.Flags&exiting != 0) // if it is dead and reaped, its pidfd shows that
 }
 
-// killPending reads a status file of /proc: is SIGKILL about to be taken?
+// killPending reports whether SIGKILL is pending, by the text of a status file of /proc.
 func killPending(status string) bool {
 	for line := range strings.Lines(status) {
 		name, set, _ := strings.Cut(line, ":")
@@ -187,26 +181,25 @@ func readable(fd int, wait time.Duration) bool {
 	return n > 0 && fds[0].Revents&unix.POLLIN != 0
 }
 
-// hungUp reports whether nobody has the other end of a pipe or socket.
+// hungUp reports whether the other end of a pipe or socket is closed.
 func hungUp(fd int) bool {
 	fds := [...]unix.PollFd{{Fd: int32(fd)}}
 	n, _ := unix.Poll(fds[:], 0)
 	return n > 0 && fds[0].Revents&unix.POLLHUP != 0
 }
 
-// alone returns the testaments whose writer and all its families and their keepers
-// are dead, but for this one. It closes what this keeper has kept and takes the
-// locks anew, on open file descriptions of their own: that succeeds if nobody
-// has the old ones, and leaves no room for a later life meanwhile.
+// alone returns the testaments whose writer is dead, with all its families and their keepers but this one. It closes
+// the files that this keeper has kept and takes the locks anew, on open file descriptions of its own. That succeeds
+// only if no other process has the old ones, and no later life can begin meanwhile.
 func alone(all []*testament) []*testament {
 	type inode struct{ dev, ino uint64 }
-	locks := map[inode]int{} // the new descriptors; -1 when it cannot be had
+	locks := map[inode]int{} // the new descriptors; -1 if the lock was not obtained
 	of := map[*testament][]inode{}
 	for _, w := range all {
 		for _, fd := range w.keep {
 			var st unix.Stat_t
 			if unix.Fstat(fd, &st) != nil {
-				of[w] = append(of[w], inode{}) // is never had
+				of[w] = append(of[w], inode{}) // a key that never has a lock
 				continue
 			}
 			id := inode{st.Dev, st.Ino}
@@ -240,8 +233,8 @@ func alone(all []*testament) []*testament {
 	return sole
 }
 
-// reopen opens the file of a descriptor once more, or returns -1. A network
-// file system may want it writable for an exclusive lock.
+// reopen opens the file of a descriptor again, or returns -1. A network file system may require that it is writable
+// for an exclusive lock.
 func reopen(fd int) int {
 	path := fmt.Sprintf("/proc/self/fd/%d", fd)
 	for _, mode := range []int{unix.O_RDWR, unix.O_RDONLY} {
@@ -261,14 +254,14 @@ func (w *testament) say(ctx context.Context) {
 		return
 	}
 	if w.speak == nil {
-		return // it has said why
+		return // it has reported why
 	}
 	if err := noPanic(func() error { return w.speak(ctx) }); err != nil {
 		warn("the witness was not heard: %v", err)
 	}
 }
 
-// noPanic calls f, and makes an error of a panic.
+// noPanic calls f, and returns a panic as an error.
 func noPanic(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -278,9 +271,8 @@ func noPanic(f func() error) (err error) {
 	return f()
 }
 
-// warn writes one line to stderr. It is not for the keeper's own goroutine:
-// nobody may read there. It does without package os, which would end the
-// process when nobody can.
+// warn writes one line to stderr. It is not for the keeper's own goroutine, because stderr may have no reader. It
+// does not use package os, which ends the process when stderr is closed.
 func warn(format string, args ...any) {
 	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	_, _ = unix.Write(2, []byte("elect-keeper: "+text+"\n"))

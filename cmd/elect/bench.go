@@ -115,7 +115,7 @@ func newFailover(openers elect.Openers) *cobra.Command {
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var except []string
-			if os.Getenv("ELECT_TOKEN") != "" { // the election outside is not to be measured
+			if os.Getenv("ELECT_TOKEN") != "" { // the surrounding election must not be measured
 				except = append(except, "election")
 			}
 			if err := cli.FromEnvironment(cmd, except...); err != nil {
@@ -162,7 +162,7 @@ func newFailover(openers elect.Openers) *cobra.Command {
 	return cmd
 }
 
-// checkPeers refuses what makes no sense among peers.
+// checkPeers refuses settings that make no sense among peers.
 func checkPeers(cmd *cobra.Command, cfg *failover.PeersConfig) error {
 	if cfg.Peers < 3 || cfg.Peers > protocol.MaxVoters {
 		return exit.Usagef("--peers is %d; want 3 to %d: with fewer nobody takes over", cfg.Peers, protocol.MaxVoters)
@@ -212,7 +212,7 @@ func benchFailover(cmd *cobra.Command, openers elect.Openers, at string, cfg fai
 	return report.Write(cmd.OutOrStdout())
 }
 
-// ownDir makes a directory beside the elections of this user.
+// ownDir makes a directory beside this user's elections.
 func ownDir() (string, error) {
 	state, err := stateDir()
 	if err != nil {
@@ -253,8 +253,7 @@ func (s *size) Set(text string) error {
 	return nil
 }
 
-// stampVerb is the command of the candidates where no smaller program can be
-// made. It is of no use to people.
+// stampVerb is the command of the candidates if no smaller program can be built. It is not for people.
 const stampVerb = "bench-stamp"
 
 func newStamp() *cobra.Command {

@@ -16,8 +16,8 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 )
 
-// nodeVerb is the program that the benchmarks of peers measure: one that embeds
-// the library, as a user's would. It is of no use to people.
+// nodeVerb is the program that the benchmarks of peers measure: one that embeds the library, as a user's would. It is
+// not for people.
 const nodeVerb = "bench-node"
 
 func newNode(openers elect.Openers) *cobra.Command {

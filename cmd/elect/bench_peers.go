@@ -22,8 +22,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// killsNamed are the ways to bring a leader down that a flag names: all is every
-// one but those that are apart.
+// killsNamed returns the kills that a flag names: all means every one except those in apart.
 func killsNamed(named string, all []failover.Kill, apart ...failover.Kill) ([]failover.Kill, error) {
 	if named == "all" {
 		return all, nil
@@ -48,7 +47,7 @@ func listKills(all []failover.Kill) string {
 	return strings.Join(names, ", ")
 }
 
-// checkProfile says which profiles there are.
+// checkProfile refuses an unknown profile, and lists the known ones.
 func checkProfile(name string) error {
 	if !slices.Contains(profiles(), name) {
 		return exit.Usagef("--profile %q; want one of: %s", name, strings.Join(profiles(), ", "))
@@ -67,7 +66,7 @@ func benchPeers(cmd *cobra.Command, cfg failover.PeersConfig, format cli.Output)
 			return err
 		}
 		if err == nil {
-			err = report.Err() // what only all rounds together show
+			err = report.Err() // errors that only all rounds together show
 		}
 		return errors.Join(err, show(cmd, format, report, report.Write))
 	})
@@ -133,7 +132,7 @@ func newSteady() *cobra.Command {
 	return cmd
 }
 
-// onPeers gives a benchmark of peers a directory of its own, and takes it away.
+// onPeers gives a benchmark of peers a directory of its own, and removes it afterwards.
 func onPeers(cmd *cobra.Command, do func(ctx context.Context, program, dir string, progress func(string, ...any)) error) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -158,7 +157,7 @@ func onPeers(cmd *cobra.Command, do func(ctx context.Context, program, dir strin
 	return nil
 }
 
-// show writes a report as it was asked for.
+// show writes a report in the requested format.
 func show(cmd *cobra.Command, format cli.Output, report any, table func(io.Writer) error) error {
 	if format == "json" {
 		return cli.WriteJSON(cmd.OutOrStdout(), report)

@@ -49,10 +49,10 @@ node's own certificate counts as operate while the node takes part.
 "elect certs show" prints what is in certificates, "elect certs renew" makes them anew
 before they expire, and "elect certs rollover" replaces the authority.`
 
-// installed is where the printed lines put certificates: anywhere will do.
+// installed is the place of certificates in the printed lines: any place will do.
 const installed = "/etc/elect/certs"
 
-// stored is where the printed lines put the data directories.
+// stored is the place of the data directories in the printed lines.
 const stored = "/var/lib/elect"
 
 func newCerts() *cobra.Command {
@@ -60,7 +60,7 @@ func newCerts() *cobra.Command {
 	valid := days(0)
 	cmd := &cobra.Command{
 		Use:     "certs [flags] ID[=HOST,…]… | --role ROLE [NAME]…",
-		Args:    cobra.ArbitraryArgs, // or cobra takes an ID for a verb that it does not know
+		Args:    cobra.ArbitraryArgs, // otherwise cobra takes an ID for an unknown verb
 		Short:   "make certificates for peers",
 		Long:    certsHelp,
 		Example: "  elect certs n1=10.0.0.1 n2=10.0.0.2 n3=10.0.0.3\n  elect certs n4=10.0.0.4            # later, with the same authority\n  elect certs --role observe grafana\n  elect certs --role administer\n  elect certs show certs",
@@ -72,7 +72,7 @@ func newCerts() *cobra.Command {
 				return certifyPeople(cmd.OutOrStdout(), dir, cluster, role, args, time.Duration(valid))
 			}
 			if len(args) == 0 {
-				return exit.Usagef("for whom? want elect certs ID[=HOST,…]…, such as elect certs n1=10.0.0.1 n2=10.0.0.2 n3=10.0.0.3")
+				return exit.Usagef("no node is named; want elect certs ID[=HOST,…]…, such as elect certs n1=10.0.0.1 n2=10.0.0.2 n3=10.0.0.3")
 			}
 			if dir == "" {
 				return exit.Usagef("--dir is empty; want a directory")
@@ -102,16 +102,16 @@ func newCerts() *cobra.Command {
 	return cmd
 }
 
-// clusterOf is the cluster of the authority in dir, or the default.
+// clusterOf returns the cluster of the authority in dir, or the default.
 func clusterOf(dir string) string {
 	all, err := readCerts(filepath.Join(dir, "ca.crt"))
 	if err != nil || all[0].Cluster == "" {
-		return peer.DefaultCluster // what is wrong with the authority, certs.Make says
+		return peer.DefaultCluster // certs.Make reports errors of the authority
 	}
 	return all[0].Cluster
 }
 
-// certified reads the arguments.
+// certified parses the arguments.
 func certified(args []string) ([]certs.Node, error) {
 	var nodes []certs.Node
 	for _, arg := range args {
@@ -136,7 +136,7 @@ func certified(args []string) ([]certs.Node, error) {
 	return nodes, nil
 }
 
-// ofCerts gives the code to what went wrong with files of certificates.
+// ofCerts gives an error about files of certificates its exit code.
 func ofCerts(err error, dir string, args []string) error {
 	if errors.Is(err, fs.ErrExist) {
 		var names []string
@@ -160,12 +160,12 @@ func filesIn(dir string) (names []string) {
 	return names
 }
 
-// tellCerts says what was written, what belongs where, and what to run next.
+// tellCerts says what was written, which files belong where, and what to run next.
 func tellCerts(w io.Writer, dir string, made []string, nodes []certs.Node) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Written to %s: %s.\n\n", dir, strings.Join(made, ", "))
 	var voters []string
-	ports := map[string]int{} // the next one at each host
+	ports := map[string]int{} // the next port of each host
 	for i, n := range nodes {
 		if !slices.Contains(made, n.ID+".crt") {
 			fmt.Fprintf(&b, "%s has a certificate there already, which is left as it was.\n", n.ID)
@@ -245,7 +245,7 @@ func (c *certificate) who() string {
 	return c.ID
 }
 
-// certificate is what one says. Fields are added, and never renamed or removed.
+// certificate describes a certificate. Fields are added, and never renamed or removed.
 type certificate struct {
 	File    string    `json:"file"`
 	ID      string    `json:"id,omitempty"`
@@ -299,7 +299,7 @@ func readCerts(path string) ([]certificate, error) {
 	return all, nil
 }
 
-// escapeGlob keeps the characters of a path from being patterns.
+// escapeGlob escapes the characters of a path that are patterns.
 func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }

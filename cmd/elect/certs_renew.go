@@ -19,7 +19,7 @@ import (
 	"github.com/electd/elect/peer/certs"
 )
 
-// certifyPeople makes certificates for operators, of an authority that is there.
+// certifyPeople makes certificates for operators, from an existing authority.
 func certifyPeople(w io.Writer, dir, cluster, role string, names []string, valid time.Duration) error {
 	r, err := certs.ParseRole(role)
 	if err != nil {
@@ -47,7 +47,7 @@ func certifyPeople(w io.Writer, dir, cluster, role string, names []string, valid
 	return err
 }
 
-// hasKey says that a directory has no authority that can sign.
+// hasKey returns an error if a directory has no authority that can sign.
 func hasKey(dir string) error {
 	if dir == "" {
 		return exit.Usagef("--dir is empty; want a directory")

@@ -48,7 +48,7 @@ func newDemo() *cobra.Command {
 		Long:  demoHelp,
 		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.FromEnvironment(cmd, "profile"); err != nil { // ELECT_PROFILE is that of elections that matter
+			if err := cli.FromEnvironment(cmd, "profile"); err != nil { // ELECT_PROFILE is for real elections
 				return err
 			}
 			if !slices.Contains(profiles(), cfg.Profile) {
@@ -76,11 +76,11 @@ func newDemo() *cobra.Command {
 	return cmd
 }
 
-// built is where go run puts a program: a directory that is gone when it ends, and from
+// built matches the places where go run puts a program: a directory that is removed when the program ends, and from
 // the second time on one of its cache.
 var built = regexp.MustCompile(`/go-build[0-9]+/b[0-9]+/exe/[^/]+$|/[0-9a-f]{64}-d/[^/]+$`)
 
-// typed is how a person calls this program.
+// typed is how a person would call this program.
 func typed(program string) string {
 	if built.MatchString(filepath.ToSlash(program)) {
 		return "go run ./cmd/elect"
@@ -88,7 +88,7 @@ func typed(program string) string {
 	return "elect"
 }
 
-// playDemo plays until it is over or a signal ends it.
+// playDemo plays until the demo is over or a signal ends it.
 func playDemo(ctx context.Context, cfg demo.Config, play func(context.Context, demo.Config) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -115,19 +115,18 @@ func playDemo(ctx context.Context, cfg demo.Config, play func(context.Context, d
 	return exit.With(1, err)
 }
 
-// stoppedBy says which signal ended the demo.
+// stoppedBy is the signal that ended the demo.
 type stoppedBy struct{ signal syscall.Signal }
 
 func (s stoppedBy) Error() string { return "ended by signal: " + s.signal.String() }
 
-// onTerminal reports whether a person can see and type, on a terminal that can
-// show a picture.
+// onTerminal reports whether a person can see and type, on a terminal that can show a picture.
 func onTerminal() bool {
 	return os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != "" && term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd()))
 }
 
-// unicode reports whether the terminal can be taken to show more than ASCII: it
-// can unless the locale names another character set.
+// unicode reports whether the terminal can show more than ASCII: it can unless the locale names another character
+// set.
 func unicode() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v := strings.ToLower(os.Getenv(name)); v != "" {
@@ -137,8 +136,7 @@ func unicode() bool {
 	return true
 }
 
-// The verbs of the processes that the demo starts beside elect run. They are of
-// no use to people.
+// The verbs of the processes that the demo starts beside elect run. They are not for people.
 const (
 	jobVerb   = "demo-job"
 	sweepVerb = "demo-sweep"

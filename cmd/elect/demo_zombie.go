@@ -29,7 +29,7 @@ It needs no network, works in a temporary directory, and leaves nothing behind.
 
 Exit codes: 0 it went as told; 1 it did not; 130 after Ctrl-C.`
 
-// The verbs of the story's processes. They are of no use to people.
+// The verbs of the story's processes. They are not for people.
 const (
 	zombieClientVerb = "demo-client"
 	zombieStoreVerb  = "demo-store"

@@ -55,7 +55,7 @@ lease_ms, slot_ms, worst_takeover_ms, fits, findings) and recommended. Each
 measurement is samples, p50_ms, p99_ms, max_ms. -o yaml writes the same on several
 lines.`
 
-// mostDoctor bounds a measurement: each tick of it is kept.
+// mostDoctor bounds a measurement, because it keeps each tick.
 const mostDoctor = time.Hour
 
 func newDoctor() *cobra.Command {
@@ -77,7 +77,7 @@ func newDoctor() *cobra.Command {
 			}
 			cfg := doctor.Config{Data: data, For: span}
 			if p := (&place{election: election}); !cmd.Flags().Changed("election") && !p.isPeer() {
-				election = "" // the variable is about another kind of election
+				election = "" // the variable names another kind of election
 			}
 			voters, configured, err := patient(election, &cfg)
 			if err != nil {
@@ -108,8 +108,8 @@ func newDoctor() *cobra.Command {
 	return cmd
 }
 
-// measurable is the configuration that the URL says. Here it needs no certificates,
-// because nothing is said to the peers; those that it names must be there.
+// measurable is the configuration of the URL. It needs no certificates here, because no message is sent to the peers,
+// but the certificates that it names must exist.
 func (p *place) measurable() (voters []peer.Peer, peers peer.Config, err error) {
 	voters, peers, err = p.parsePeers()
 	if err != nil {
@@ -118,7 +118,7 @@ func (p *place) measurable() (voters []peer.Peer, peers peer.Config, err error) 
 	if peers.Certs == "" && peers.CA == "" {
 		peers.Insecure = true
 	} else if c, err := peer.NewClient(voters, p.name, peers); errors.Is(err, certs.ErrExpired) {
-		peers.Insecure = false // the report has it
+		peers.Insecure = false // the report mentions it
 	} else if err != nil {
 		return nil, peers, ofPeers(err, &peers)
 	} else if err := c.Close(); err != nil {
@@ -130,8 +130,8 @@ func (p *place) measurable() (voters []peer.Peer, peers peer.Config, err error) 
 	return voters, peers, nil
 }
 
-// patient completes what to measure, and says how many voters there are, 0 when
-// that is not known, and which times are configured if they are no profile's own.
+// patient completes the configuration of the measurement. It returns the number of voters, 0 if not known, and the
+// configured times if they are not those of a profile.
 func patient(election string, cfg *doctor.Config) (voters int, configured *quorum.Profile, err error) {
 	if election != "" {
 		p := place{election: election, name: "doctor"}
@@ -170,8 +170,7 @@ func patient(election string, cfg *doctor.Config) (voters int, configured *quoru
 	return voters, configured, err
 }
 
-// heldBy are the certificates that a configuration names. What is wrong with their files
-// is told elsewhere.
+// heldBy returns the certificates that a configuration names. Errors of their files are reported elsewhere.
 func heldBy(c *peer.Config) (all []doctor.Certificate) {
 	var files []string
 	if c.Certs != "" {

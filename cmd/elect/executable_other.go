@@ -2,5 +2,5 @@
 
 package main
 
-// executable leaves it to the start.
+// executable leaves the check to the start.
 func executable(string) error { return nil }

@@ -11,7 +11,7 @@ import (
 	"github.com/electd/elect/agent/supervise"
 )
 
-// executable returns why the file cannot be executed by this user.
+// executable returns why this user cannot execute the file.
 func executable(path string) error {
 	err := unix.Access(path, unix.X_OK)
 	if err == nil {

@@ -47,7 +47,7 @@ func newFenceClaim() *cobra.Command {
 		Long:    fenceClaimHelp,
 		Example: "  elect fence claim --at postgres://app@db/orders orders\n  elect fence claim --at http://proxy:8080 --claim-secret /etc/elect/claim.secret --token 42 orders",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.FromEnvironment(cmd, "wait"); err != nil { // ELECT_WAIT is that of elect run
+			if err := cli.FromEnvironment(cmd, "wait"); err != nil { // ELECT_WAIT is for elect run
 				return err
 			}
 			name, err := oneOrNone(cmd, args)
@@ -92,7 +92,7 @@ func newFenceClaim() *cobra.Command {
 	return cmd
 }
 
-// clientTLS is what the flags say of https://, nil if they say nothing.
+// clientTLS is the TLS configuration of the flags, nil without flags.
 func clientTLS(cert, key, ca string) (*tls.Config, error) {
 	cfg := new(tls.Config)
 	if (cert == "") != (key == "") {

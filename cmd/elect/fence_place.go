@@ -20,7 +20,7 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 )
 
-// fencePlaceHelp is what --at takes.
+// fencePlaceHelp describes the values of --at.
 const fencePlaceHelp = `The place is a URL, which --at or ELECT_AT gives:
 
   postgres://USER@HOST/DATABASE   a table of marks; with tables: triggers on them, too
@@ -38,10 +38,10 @@ PGPASSWORD and ~/.pgpass do, too. It is never shown. The parameter fence_table=N
 names another table of marks than elect_fence. Root refuses files where other users can
 write, unless --shared-place says that they are trusted (file:DIR?shared-place=true).`
 
-// fencePatience is how long a place may take to answer, beside what a claim waits.
+// fencePatience is how long a place may take to answer, in addition to the wait of a claim.
 const fencePatience = 20 * time.Second
 
-// fencePlace is what the verbs of elect fence have in common.
+// fencePlace is shared by the verbs of elect fence.
 type fencePlace struct {
 	at  string
 	cfg marks.Config
@@ -52,7 +52,7 @@ func (p *fencePlace) flags(f *pflag.FlagSet) {
 	f.BoolVar(&p.cfg.SharedPlace, sharedPlace, false, sharedPlaceUsage)
 }
 
-// do opens the place and does something there, with the resource that is named, or "".
+// do opens the place and runs do there, with the named resource, or "".
 func (p *fencePlace) do(cmd *cobra.Command, name string, do func(ctx context.Context, place marks.Place, resource fence.Resource) error) error {
 	var resource fence.Resource
 	if name != "" {
@@ -77,7 +77,7 @@ func (p *fencePlace) do(cmd *cobra.Command, name string, do func(ctx context.Con
 	return ofFence(do(ctx, place, resource))
 }
 
-// ofFence gives the code to an error of a place.
+// ofFence gives an error of a place its exit code.
 func ofFence(err error) error {
 	switch {
 	case err == nil:
@@ -90,7 +90,7 @@ func ofFence(err error) error {
 	return failed.Backend(err)
 }
 
-// oneOrNone takes the resource from the arguments.
+// oneOrNone returns the resource of the arguments, if any.
 func oneOrNone(cmd *cobra.Command, args []string) (string, error) {
 	switch {
 	case len(args) > 1:
@@ -103,7 +103,7 @@ func oneOrNone(cmd *cobra.Command, args []string) (string, error) {
 	return "", nil
 }
 
-// withTables takes the resource and tables from the arguments.
+// withTables returns the resource and the tables of the arguments.
 func withTables(cmd *cobra.Command, args []string) (string, []string, error) {
 	if len(args) == 0 {
 		return "", nil, nil
@@ -112,7 +112,7 @@ func withTables(cmd *cobra.Command, args []string) (string, []string, error) {
 	return name, args[1:], err
 }
 
-// called is the resource for people, or the file that is one itself.
+// called is the resource for people, or the file if that is guarded itself.
 func (p *fencePlace) called(resource fence.Resource) string {
 	if resource == "" {
 		return marks.Shown(p.at)
@@ -120,7 +120,7 @@ func (p *fencePlace) called(resource fence.Resource) string {
 	return string(resource)
 }
 
-// warnOf tells what is to be known of a place.
+// warnOf writes the warnings about a place.
 func warnOf(warnings []string) {
 	for _, w := range warnings {
 		_, _ = io.WriteString(os.Stderr, "elect: warning: "+cli.OneLine(w)+"\n")

@@ -59,15 +59,15 @@ work. Everything has to go through the proxy: let the upstream listen for nobody
 HTTP/1.1 and HTTP/2, with --cert and without, streams, trailers and WebSockets pass.
 SIGTERM ends it: what is in flight may end within --grace.`
 
-// markHelp is what --mark takes.
+// markHelp describes the values of --mark.
 const markHelp = `where the greatest token is kept: file:DIR, a directory on a local disk; postgres://… or mysql://…, a table that several proxies share (elect fence install; a password belongs into ELECT_MARK); or memory, which forgets it at every restart and lets a stale leader in then`
 
-// sharedSlack is how much longer a mark that proxies share waits than --drain, and the least that it
-// waits. Requests that come while it does wait behind it. Those that come after it has given up have
-// not been told to end, so that one which waited for less might wait for ever.
+// sharedSlack is how much longer than --drain a mark that proxies share waits, and its least wait. Requests that come
+// during the wait queue behind it. Those that come after it has ended have not been told to end, so that a mark with
+// a shorter wait might wait for ever.
 const sharedSlack = 10 * time.Second
 
-// openMark opens what --mark names, for these resources.
+// openMark opens the mark that --mark names, for these resources.
 func openMark(at string, shared bool, drain time.Duration, resources []fence.Resource) (*marks.Kept, error) {
 	if at == "" {
 		return nil, exit.Usagef("where is the mark kept? want --mark file:DIR; --mark memory forgets it at every restart")
@@ -105,7 +105,7 @@ func (s drainTime) Set(text string) error {
 	return nil
 }
 
-// fenceProxy is what its flags say.
+// fenceProxy is the values of its flags.
 type fenceProxy struct {
 	listen, upstream, mark, metrics string
 	resources, open                 []string
@@ -125,7 +125,7 @@ func newFenceProxy() *cobra.Command {
 		Example: "  elect fence install --at file:/var/lib/elect/fence orders\n  elect fence proxy --listen :8080 --upstream http://127.0.0.1:9000 --resource orders --mark file:/var/lib/elect/fence\n  curl -H \"Fencing-Token: orders;$ELECT_TOKEN\" -d x http://proxy:8080/orders",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.FromEnvironment(cmd, "listen", "grace"); err != nil { // those are of elections
+			if err := cli.FromEnvironment(cmd, "listen", "grace"); err != nil { // those variables are for elections
 				return err
 			}
 			return p.run(cmd)
@@ -206,7 +206,7 @@ func (p *fenceProxy) config() (cfg proxy.Config, err error) {
 	return cfg, err
 }
 
-// trusting is a transport that trusts the authorities of --upstream-ca alone.
+// trusting returns a transport that trusts only the authorities of --upstream-ca.
 func (p *fenceProxy) trusting(upstream *url.URL) (http.RoundTripper, error) {
 	if upstream.Scheme != "https" {
 		return nil, exit.Usagef("--upstream-ca is for an upstream of https://, and this is %s", upstream.Redacted())
@@ -220,7 +220,7 @@ func (p *fenceProxy) trusting(upstream *url.URL) (http.RoundTripper, error) {
 	return t, nil
 }
 
-// authorities reads the certificates of the file that a flag names.
+// authorities reads the certificates in the file that a flag names.
 func authorities(flag, path string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -236,7 +236,7 @@ func authorities(flag, path string) (*x509.CertPool, error) {
 func (p *fenceProxy) run(cmd *cobra.Command) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second one ends it at once
+	context.AfterFunc(ctx, stop) // a second signal ends it at once
 	cfg, err := p.config()
 	if err != nil {
 		return err
@@ -264,7 +264,7 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 		p.settle = p.drain
 	}
 	if p.drain < 0 && p.settle > 0 {
-		cfg.Lost = p.settle // the time of the longest request, as --drain is else
+		cfg.Lost = p.settle // the time of the longest request, as --drain otherwise is
 	}
 	if !shared && p.settle > 0 {
 		cfg.Mark = fencehttp.Settle(cfg.Mark, p.settle)

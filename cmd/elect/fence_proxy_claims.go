@@ -19,7 +19,7 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 )
 
-// claimFlags say who may raise the mark of a proxy.
+// claimFlags decide which clients may raise the mark of a proxy.
 type claimFlags struct {
 	secret, socket, ca string
 	anyone             bool
@@ -32,7 +32,7 @@ func (c *claimFlags) flags(f *pflag.FlagSet) {
 	f.BoolVar(&c.anyone, "anyone-may-claim", false, "let all clients raise the mark; one of them can keep all leaders out")
 }
 
-// config sets who may claim, and returns that for people. mark is that of --mark.
+// config sets which clients may claim, and returns that for people. mark is that of --mark.
 func (c *claimFlags) config(cfg *proxy.Config, mark string) (string, error) {
 	given := c.secret != "" || c.socket != "" || c.ca != ""
 	if c.anyone {
@@ -84,8 +84,8 @@ func (c *claimFlags) config(cfg *proxy.Config, mark string) (string, error) {
 	return "to raise the mark a client needs " + strings.Join(who, ", or "), nil
 }
 
-// listenPrivately listens on a Unix socket that only this user can connect to, from the moment
-// that it has its path. It takes the place of a socket that nobody listens on.
+// listenPrivately listens on a Unix socket to which only this user can connect, from the moment that it has its path.
+// It replaces a socket on which no process listens.
 func listenPrivately(path string) (net.Listener, error) {
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -112,7 +112,7 @@ func listenPrivately(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // what has its path then may be another's
+	l.SetUnlinkOnClose(false) // another socket may have its path by then
 	if err = os.Chmod(made, 0o600); err == nil {
 		err = os.Rename(made, path)
 	}

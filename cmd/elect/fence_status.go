@@ -35,7 +35,7 @@ is installed there.
     warnings  by what the mark can be lost, or go back; left out when there are none
 -o yaml writes the same on several lines.`
 
-// fenceStatus is the answer. Fields are added, and never renamed or removed.
+// fenceStatus is the output of the verb. Fields are added, and never renamed or removed.
 type fenceStatus struct {
 	At        string        `json:"at"`
 	Resources []marks.State `json:"resources"`
@@ -75,7 +75,7 @@ func newFenceStatus() *cobra.Command {
 func (s fenceStatus) table(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "RESOURCE\tTOKEN\tCLAIMED\tTABLES")
-	var warnings []string // those of a server are of all its resources
+	var warnings []string // a server's warnings apply to all its resources
 	for _, r := range s.Resources {
 		token := "-"
 		if r.Highest != 0 {

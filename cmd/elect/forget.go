@@ -53,7 +53,7 @@ func newForget(openers elect.Openers) *cobra.Command {
 			}
 			u, err := elect.ParseURL(p.election)
 			if err != nil || openers[u.Scheme] == nil {
-				_, err := p.open(cmd, openers) // which says what is wrong with the URL
+				_, err := p.open(cmd, openers) // its error says what is wrong with the URL
 				return err
 			}
 			if u.Scheme != "file" {
@@ -61,7 +61,7 @@ func newForget(openers elect.Openers) *cobra.Command {
 			}
 			e, err := p.open(cmd, openers)
 			if err != nil {
-				return err // as every verb says it
+				return err // the same error as of every verb
 			}
 			_ = e.Close()
 			last, err := file.Forget(u, p.name, tokens)
@@ -81,7 +81,7 @@ func newForget(openers elect.Openers) *cobra.Command {
 	return cmd
 }
 
-// forgotten is the answer to forget.
+// forgotten is the output of forget.
 type forgotten struct {
 	Election  string      `json:"election"`
 	Name      string      `json:"name"`

@@ -60,7 +60,7 @@ func newHistory(openers elect.Openers) *cobra.Command {
 			if silent != nil && !errors.Is(silent, driver.ErrUnreachable) || silent != nil && len(events) == 0 {
 				return failed.Backend(silent)
 			}
-			if silent != nil { // some have answered, and others may know more
+			if silent != nil { // some nodes have answered; the others may know more
 				fmt.Fprintf(cmd.ErrOrStderr(), "elect: %s\n", cli.OneLine(silent.Error()))
 			}
 			events = append([]peer.Event{}, events...) // [] and not null
@@ -82,16 +82,15 @@ func writeHistory(w io.Writer, events []peer.Event) error {
 	return t.Flush()
 }
 
-// The events that the table has something to say about.
+// The events for which the table has a remark.
 const (
 	elected = "elected"
 	active  = "active"
 	lost    = "lost"
 )
 
-// told is what a reader might wonder about at one of the events, which are ordered
-// by token: an end that seems to come after
-// the next leader's beginning, and one that nobody has told of.
+// told explains what may puzzle a reader about one of the events, which are ordered by token: an end that seems to
+// come after the next leader's beginning, and an end that no node has noted.
 func told(events []peer.Event, i int) string {
 	e := events[i]
 	switch e.Event {
@@ -115,7 +114,7 @@ func told(events []peer.Event, i int) string {
 	return ""
 }
 
-// joined puts texts together that may be empty.
+// joined joins the texts that are not empty.
 func joined(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), "; ")
 }

@@ -1,9 +1,8 @@
 // Command elect runs one program once among many candidates, and shows and
 // changes who leads: see `elect help`.
 //
-// It is wiring only. Each verb has a file of its own here, which reads the
-// command line and writes the answer; what a verb does is in the packages below
-// internal. A verb runs alone in its process. Whatever fails becomes one line on
+// This package only connects others. Each verb has a file of its own here, which reads the command line and writes
+// the output; the packages below internal do the work. A verb runs alone in its process. An error becomes one line on
 // stderr and an exit code of package exit.
 package main
 
@@ -19,7 +18,7 @@ import (
 )
 
 func main() {
-	supervise.KeeperMain(peer.Witness) // does not return in a keeper, which must know of nothing below
+	supervise.KeeperMain(peer.Witness) // it does not return in a keeper, which must not run any of the code below
 	os.Exit(cli.Run(newRoot(elect.Openers{
 		"file": file.Open, peerScheme: openPeer,
 		"postgres": marks.OpenElection, "postgresql": marks.OpenElection, "mysql": marks.OpenElection,

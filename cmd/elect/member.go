@@ -166,7 +166,7 @@ func parseMember(verb, text string) (peer.Peer, error) {
 	return node, nil
 }
 
-// ofChange gives the code to the error of a change of membership.
+// ofChange gives the error of a change of membership its exit code.
 func ofChange(err error, name string) error {
 	switch {
 	case errors.Is(err, peer.ErrUnknown):
@@ -179,8 +179,7 @@ func ofChange(err error, name string) error {
 	return failed.Backend(err)
 }
 
-// changed is what a change of membership has come to. Fields are added, and never
-// renamed or removed.
+// changed is the result of a change of membership. Fields are added, and never renamed or removed.
 type changed struct {
 	Election string `json:"election"`
 	Name     string `json:"name"`
@@ -197,7 +196,7 @@ func (c changed) write(w io.Writer) error {
 	return err
 }
 
-// describe is who takes part, in words.
+// describe lists the participants in words.
 func describe(m *peer.MembershipStatus) string {
 	var voters, observers []string
 	for _, v := range m.Voters {

@@ -104,8 +104,7 @@ func newMembers(openers elect.Openers) *cobra.Command {
 	return cmd
 }
 
-// members is who takes part in an election. Fields are added, and never renamed
-// or removed.
+// members lists the participants of an election. Fields are added, and never renamed or removed.
 type members struct {
 	Election string  `json:"election"`
 	Name     string  `json:"name"`
@@ -113,19 +112,19 @@ type members struct {
 	Answers  int     `json:"answers"`
 	Leader   *string `json:"leader"`
 	SeenBy   *string `json:"seen_by"`
-	// Membership is the newest one that they tell of.
+	// Membership is the newest one that they report.
 	Membership *peer.MembershipStatus `json:"membership"`
 	Members    []member               `json:"members"`
-	// Protocol is that of those who answer; empty if nobody does.
+	// Protocol is that of the nodes that answer; empty if none does.
 	Protocol string `json:"protocol,omitempty"`
 
 	noLease bool     // the protocol has no leases
-	leaders []string // who says that it leads
+	leaders []string // the nodes that report that they lead
 	voters  int
-	cause   string // why nobody leads, by one of them
+	cause   string // why there is no leader, from one of them
 }
 
-// member is one of them.
+// member is a participant.
 type member struct {
 	ID          string           `json:"id"`
 	Kind        string           `json:"kind"`
@@ -136,7 +135,7 @@ type member struct {
 	RTT         time.Duration    `json:"rtt_ns"`
 	LastContact time.Duration    `json:"last_contact_ns"`
 	Lag         time.Duration    `json:"lag_ns"`
-	apart       string           // how its clock runs by the leader's, if that is too much
+	apart       string           // how its clock differs from the leader's, if too much
 	Priority    int              `json:"priority"`
 	Position    string           `json:"position,omitempty"`
 	Ready       bool             `json:"ready"`
@@ -144,8 +143,8 @@ type member struct {
 	Program     string           `json:"program,omitempty"`
 }
 
-// membersOf puts together what the nodes have answered, voters first: each about
-// itself, and one of them about its connections.
+// membersOf combines the nodes' answers, voters first: each node's about itself, and one node's about its
+// connections.
 func membersOf(results []peer.NodeResult, voters int) *members {
 	m := &members{Members: []member{}, Membership: peer.Newest(results)}
 	kind := func(i int, id string) string { // by the URL, until they tell
@@ -162,7 +161,7 @@ func membersOf(results []peer.NodeResult, voters int) *members {
 		})
 	}
 	m.voters, m.Quorum = voters, voters/2+1
-	var seen *peer.NodeStatus // whose connections are shown
+	var seen *peer.NodeStatus // the node whose connections are shown
 	var leader *elect.Leader
 	for _, r := range results {
 		s := r.Status
@@ -180,7 +179,7 @@ func membersOf(results []peer.NodeResult, voters int) *members {
 		if l := s.Leader; l != nil && !s.Stale && (leader == nil || l.Token > leader.Token) {
 			leader = l
 		}
-		if seen == nil || s.Token > seen.Token { // who leads has a token
+		if seen == nil || s.Token > seen.Token { // a leader has a token
 			seen = s
 		}
 	}
@@ -205,7 +204,7 @@ func membersOf(results []peer.NodeResult, voters int) *members {
 		m.add(e, seen)
 	}
 	if seen != nil {
-		for _, o := range seen.Observers { // those whom the URL does not list
+		for _, o := range seen.Observers { // those that the URL does not list
 			if !slices.ContainsFunc(m.Members, func(e member) bool { return e.ID == o }) {
 				m.add(member{ID: o, Kind: "observer", LastContact: -1, Lag: -1}, seen)
 			}
@@ -214,7 +213,7 @@ func membersOf(results []peer.NodeResult, voters int) *members {
 	return m
 }
 
-// add adds one with what another one's connections show of it.
+// add adds a member with what another node's connections show of it.
 func (m *members) add(e member, seen *peer.NodeStatus) {
 	if e.Kind == "voter" && e.Status != nil {
 		m.Answers++
@@ -230,7 +229,7 @@ func (m *members) add(e member, seen *peer.NodeStatus) {
 			}
 		}
 	}
-	if e.Address == "" { // nobody can ask it: what is known is a connection to others
+	if e.Address == "" { // it cannot be asked: its connections to others are known
 		e.Error = ""
 	}
 	if seen != nil {
@@ -308,7 +307,7 @@ func (m *members) write(w io.Writer) error {
 	return err
 }
 
-// kindOf is what somebody is in a membership.
+// kindOf is a node's kind in a membership.
 func kindOf(m *peer.MembershipStatus, id string) string {
 	switch {
 	case slices.ContainsFunc(m.Voters, func(v peer.VoterStatus) bool { return v.ID == id }):
@@ -341,7 +340,7 @@ func (e *member) role() string {
 	}
 	switch s := e.Status; {
 	case s == nil && e.Address != "":
-		return "no answer" // its last contact says whether the others hear it
+		return "no answer" // its last contact shows whether the others hear it
 	case s == nil && e.Connected:
 		return "connected"
 	case s == nil:
@@ -359,14 +358,14 @@ func (e *member) role() string {
 	}
 }
 
-// trouble is what a person should know of a member.
+// trouble is what people should know about a member.
 func (e *member) trouble() string {
 	s := e.Status
 	switch {
 	case s == nil:
 		return e.Error
 	case !s.Founded && s.Cause != "":
-		return s.Cause // which has the connections, too
+		return s.Cause // it names the connections too
 	}
 	var all []string
 	if e.apart != "" {
@@ -386,7 +385,7 @@ func (e *member) trouble() string {
 	return strings.Join(slices.DeleteFunc(all, func(t string) bool { return t == "" }), "; ")
 }
 
-// or is a column that is empty.
+// or is a column's text, with a dash if it is empty.
 func or(text string) string {
 	if text == "" {
 		return "-"

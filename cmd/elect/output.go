@@ -18,8 +18,7 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 )
 
-// form is the value of --output of the verbs that ask: an output, or yaml, which is
-// the same document as json.
+// form is the value of --output of the verbs that ask: an output, or yaml, which is the same document as json.
 type form string
 
 func (f *form) String() string { return string(*f) }
@@ -37,7 +36,7 @@ func (f *form) flag(set *pflag.FlagSet) {
 	set.VarP(f, "output", "o", "`FORMAT` of the answer: table, for people, or json or yaml, which are stable")
 }
 
-// write writes an answer, the whole of it.
+// write writes a whole answer.
 func (f form) write(w io.Writer, v any, table func(io.Writer) error) error {
 	switch f {
 	case "json":
@@ -54,17 +53,16 @@ type view struct {
 	Time     time.Time     `json:"time,omitzero"` // when it was seen; watch only
 	Election string        `json:"election"`
 	Name     string        `json:"name"`
-	Leader   *elect.Leader `json:"leader"` // null when nobody leads
-	Stale    bool          `json:"stale"`  // the back end did not answer: leader is who was last known
+	Leader   *elect.Leader `json:"leader"` // null if there is no leader
+	Stale    bool          `json:"stale"`  // the back end did not answer: leader is the last known one
 	Cause    string        `json:"cause,omitempty"`
-	// Warnings are what nodes say of their certificates, and what is to be said of the
-	// one that was asked with; status of one election only.
+	// Warnings are the nodes' warnings about their certificates, and about the one that asked; for status of one
+	// election only.
 	Warnings []string `json:"warnings,omitempty"`
-	Private  bool     `json:"private,omitempty"` // the place is this user's own
+	Private  bool     `json:"private,omitempty"` // the place belongs to this user alone
 }
 
-// leaderText is who leads, for people. Of one that proves no lease others may think
-// differently.
+// leaderText describes the leader, for people. If it proves no lease, other nodes may disagree.
 func leaderText(l *elect.Leader) string {
 	if l.NoLease {
 		return l.ID + " (no lease)"
@@ -95,19 +93,19 @@ func writeYAML(w io.Writer, v any) error {
 	return err
 }
 
-// writeBlock writes the next value: a scalar behind a space, a list or an object below, by
-// lines that begin with indent.
+// writeBlock writes the next value: a scalar after a space, a list or an object below, in lines that begin with
+// indent.
 func writeBlock(b *bytes.Buffer, d *json.Decoder, indent string) {
-	token, _ := d.Token() // it is what json.Marshal wrote
+	token, _ := d.Token() // the text comes from json.Marshal
 	open, block := token.(json.Delim)
 	switch {
 	case !block:
 		fmt.Fprintf(b, " %s\n", scalar(token))
 		return
 	case !d.More():
-		fmt.Fprintf(b, " %v%c\n", open, open+2) // { and [ are two before what closes them
+		fmt.Fprintf(b, " %v%c\n", open, open+2) // the closing character is two after { and [
 	case open == '{' && bytes.HasSuffix(b.Bytes(), []byte("-")):
-		b.WriteString(" ") // the first field stands behind the dash
+		b.WriteString(" ") // the first field follows the dash
 	default:
 		b.WriteString("\n" + indent)
 	}
@@ -123,11 +121,11 @@ func writeBlock(b *bytes.Buffer, d *json.Decoder, indent string) {
 		}
 		writeBlock(b, d, indent+"  ")
 	}
-	_, _ = d.Token() // what closes it
+	_, _ = d.Token() // the closing character
 }
 
-// scalar writes a string without quotes if it begins like a word and everybody reads it as
-// a string. To old readers 12:30 is a number, and on a truth value.
+// scalar writes a string without quotes if it begins like a word and every reader takes it for a string. Old readers
+// take 12:30 for a number, and on for a truth value.
 func scalar(token json.Token) string {
 	s, ok := token.(string)
 	switch {
@@ -139,7 +137,7 @@ func scalar(token json.Token) string {
 		!slices.Contains([]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}, strings.ToLower(s)):
 		return s
 	}
-	return strconv.Quote(s) // whose escapes YAML has, too
+	return strconv.Quote(s) // YAML has the same escapes
 }
 
 // timestamp is a wall clock's time for people.

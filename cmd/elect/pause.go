@@ -104,7 +104,7 @@ func pausing(openers elect.Openers, on bool, verb, short, long, example string) 
 	return cmd
 }
 
-// allPaused reports whether every voter is known to be paused: then nobody leads.
+// allPaused reports whether every voter is known to be paused: then there is no leader.
 func allPaused(nodes []peer.NodeResult) bool {
 	newest := peer.Newest(nodes)
 	if newest == nil {
@@ -118,8 +118,8 @@ func allPaused(nodes []peer.NodeResult) bool {
 	return true
 }
 
-// pausable are the nodes that are meant: those named, or all voters of the newest
-// membership; of the URL, if nobody tells of one.
+// pausable are the selected nodes: those named, or all voters of the newest membership, or those of the URL if no
+// node reports one.
 func (p *place) pausable(newest *peer.MembershipStatus, named []string) ([]string, error) {
 	listed, cfg, err := p.peers()
 	if err != nil {
@@ -158,16 +158,15 @@ func (p *place) pausable(newest *peer.MembershipStatus, named []string) ([]strin
 	return which, nil
 }
 
-// paused is the answer to pause and resume. Fields are added, and never renamed or
-// removed.
+// paused is the output of pause and resume. Fields are added, and never renamed or removed.
 type paused struct {
 	Election string       `json:"election"`
 	Name     string       `json:"name"`
 	Nodes    []pausedNode `json:"nodes"`
-	Leader   any          `json:"leader,omitempty"` // where it has waited until nobody leads: an id, or null
+	Leader   any          `json:"leader,omitempty"` // after a wait until there is no leader: an id, or null
 
 	on   bool
-	then string // who leads now, for people
+	then string // the present leader, for people
 }
 
 type pausedNode struct {
@@ -178,7 +177,7 @@ type pausedNode struct {
 	err error
 }
 
-// setPaused asks all of them at the same time.
+// setPaused asks all nodes at the same time.
 func setPaused(ctx context.Context, c *peer.Client, which []string, on bool) *paused {
 	r := &paused{Nodes: make([]pausedNode, len(which)), on: on}
 	ask := c.Resume
@@ -218,7 +217,7 @@ func (r *paused) write(w io.Writer) error {
 	return err
 }
 
-// awaitNobody waits until nobody is seen to lead, and takes note of what was seen.
+// awaitNobody waits until no leader is seen, and records what it saw.
 func (r *paused) awaitNobody(cmd *cobra.Command, c *peer.Client) {
 	ctx, cancel := within(cmd, orderTimeout)
 	defer cancel()
@@ -235,7 +234,7 @@ func (r *paused) awaitNobody(cmd *cobra.Command, c *peer.Client) {
 	}
 }
 
-// verdict names on stderr those that did not do so.
+// verdict names on stderr the nodes that did not comply.
 func (r *paused) verdict(stderr io.Writer, named bool) error {
 	var failed []string
 	for _, n := range r.Nodes {

@@ -25,17 +25,16 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// peerScheme is that of the URLs of elections among peers.
+// peerScheme is the scheme of URLs of elections among peers.
 const peerScheme = "peer"
 
-// openPeer is peer.Open for this program, whose version others are told. It tells
-// a configuration that is wrong, which is the caller's matter, from what a disk or
-// a network has against it.
+// openPeer is peer.Open for this program, whose version the other nodes are told. It distinguishes a wrong
+// configuration, which is the caller's error, from errors of a disk or a network.
 func openPeer(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	return openPeerWith(ctx, t, func(*peer.Config) {})
 }
 
-// openPeerWith is openPeer with what a URL cannot say.
+// openPeerWith is openPeer with settings that a URL cannot have.
 func openPeerWith(ctx context.Context, t driver.Target, complete func(*peer.Config)) (driver.Elector, error) {
 	voters, cfg, err := peer.ParseURL(t.URL)
 	if err == nil {
@@ -50,7 +49,7 @@ func openPeerWith(ctx context.Context, t driver.Target, complete func(*peer.Conf
 	if !slices.ContainsFunc(voters, listed) && !slices.ContainsFunc(cfg.Observers, listed) {
 		c, err := peer.NewClient(voters, t.Name, cfg)
 		if err != nil {
-			return nil, ofPeers(err, &cfg) // and no nil *Client
+			return nil, ofPeers(err, &cfg) // so that an interface never holds a nil *Client
 		}
 		return c, nil
 	}
@@ -61,8 +60,7 @@ func openPeerWith(ctx context.Context, t driver.Target, complete func(*peer.Conf
 	return n, nil
 }
 
-// introducing are the openers, and what a node that they have opened is to be
-// introduced by.
+// introducing returns the openers, and a function that describes a node that they have opened.
 func introducing(openers elect.Openers) (elect.Openers, func() string) {
 	var node *peer.Node
 	var listed []peer.Peer
@@ -83,8 +81,7 @@ func introducing(openers elect.Openers) (elect.Openers, func() string) {
 	}
 }
 
-// introduction is what the times promise to the voters that there are. Where they are
-// not those of the URL it says both.
+// introduction is what the times promise with the present voters. If these are not those of the URL it says both.
 func introduction(s peer.NodeStatus, listed []peer.Peer) string {
 	var names []string
 	for _, v := range listed {
@@ -102,8 +99,8 @@ func introduction(s peer.NodeStatus, listed []peer.Peer) string {
 	return text
 }
 
-// ofPeers is failed.Backend for what a node or a client was not made for. Of
-// certificates that are not there it says where they come from.
+// ofPeers is failed.Backend for errors of making a node or a client. For missing certificates it says how to make
+// them.
 func ofPeers(err error, cfg *peer.Config) error {
 	missing, ok := errors.AsType[*fs.PathError](err)
 	if ok && cfg.Certs != "" && errors.Is(missing, fs.ErrNotExist) {
@@ -132,10 +129,10 @@ func (p *place) peers() ([]peer.Peer, peer.Config, error) {
 	return voters, cfg, nil
 }
 
-// parsePeers is peers without looking whether it can hold.
+// parsePeers is peers without the check whether it can hold.
 func (p *place) parsePeers() ([]peer.Peer, peer.Config, error) {
 	u, err := elect.ParseURL(p.election)
-	if e, ok := errors.AsType[*url.Error](err); ok { // which repeats the URL
+	if e, ok := errors.AsType[*url.Error](err); ok { // its text repeats the URL
 		err = e.Err
 	}
 	if err != nil {
@@ -148,8 +145,7 @@ func (p *place) parsePeers() ([]peer.Peer, peer.Config, error) {
 	return voters, cfg, nil
 }
 
-// candidate checks the id of one that stands among peers, and returns what its
-// configuration comes to.
+// candidate checks the id of a candidate among peers, and returns the plan of its configuration.
 func (p *place) candidate(id string, given bool) (peer.Plan, error) {
 	listed, cfg, err := p.peers()
 	if err != nil {
@@ -176,8 +172,8 @@ func (p *place) candidate(id string, given bool) (peer.Plan, error) {
 	return plan, nil
 }
 
-// peerFlags are those of elect run that are parameters of a peer election's URL; and
-// --shared-place, which is one of an election's in files, too.
+// peerFlags are the flags of elect run that are parameters of a peer election's URL; and --shared-place, which is
+// also one of an election in files.
 type peerFlags struct {
 	set *pflag.FlagSet
 
@@ -212,11 +208,10 @@ func profiles() (names []string) {
 	return names
 }
 
-// peerFlagNames are those flags, and their parameters' names.
+// peerFlagNames are those flags, and the names of their parameters.
 var peerFlagNames = [...]string{"profile", "promise", "heartbeat", "data", "listen", "certs", "insecure", "join", "priority", "position", sharedPlace}
 
-// merge puts the flags into the URL. A flag wins over a parameter, and over those
-// that contradict it.
+// merge puts the flags into the URL. A flag overrules a parameter, and those that contradict it.
 func (f *peerFlags) merge(p *place) error {
 	query, err := f.parameters()
 	if err != nil || len(query) == 0 {
@@ -249,13 +244,13 @@ func (f *peerFlags) merge(p *place) error {
 	return nil
 }
 
-// parameter is one of a URL, as a flag gives it.
+// parameter is a parameter of a URL, from a flag.
 type parameter struct {
-	key, value string // without a value it is left out
-	flag       string // as it was written
+	key, value string // without a value it is omitted
+	flag       string // as written
 }
 
-// replaces reports whether a parameter of the URL gives way to q.
+// replaces reports whether q replaces a parameter of the URL.
 func (q parameter) replaces(key string) bool {
 	files := []string{"ca", "cert", "key"}
 	switch q.key {
@@ -316,13 +311,13 @@ func (f *peerFlags) parameters() (all []parameter, err error) {
 	return all, nil
 }
 
-// escape writes a value into a query and leaves it readable.
+// escape escapes a value for a query, and keeps it readable.
 func escape(value string) string {
 	return strings.NewReplacer("%2F", "/", "%3A", ":", "%2C", ",", "%40", "@").Replace(url.QueryEscape(value))
 }
 
-// shownPeers is a peer URL as another process finds it: with absolute paths. It
-// holds no secrets: what stands before each @ is an id, and key= names a file.
+// shownPeers is a peer URL for another process: with absolute paths. It holds no secrets: the text before each @ is
+// an id, and key= names a file.
 func shownPeers(u *url.URL) string {
 	shown := *u
 	pairs := strings.Split(u.RawQuery, "&")
@@ -343,8 +338,8 @@ func shownPeers(u *url.URL) string {
 	return shown.String()
 }
 
-// ask opens the election among peers for a verb that only asks, and that no
-// other back end knows. It says how many voters there are.
+// ask opens the election among peers for a verb that only asks, and that no other back end supports. It returns the
+// number of voters.
 func (p *place) ask(openers elect.Openers, verb string) (c *peer.Client, voters int, err error) {
 	if err := p.resolve(openers); err != nil {
 		return nil, 0, err
@@ -353,7 +348,7 @@ func (p *place) ask(openers elect.Openers, verb string) (c *peer.Client, voters 
 		scheme, _, _ := strings.Cut(p.election, ":")
 		if openers[scheme] == nil {
 			_, err := openers.Open(context.Background(), p.election, p.name, elect.Config{})
-			return nil, 0, failed.Opening(err) // which says what is wrong with the URL
+			return nil, 0, failed.Opening(err) // it says what is wrong with the URL
 		}
 		return nil, 0, failed.Backend(fmt.Errorf("%s: %w: %s: elections are not held among peers; want --election peer://…", verb, elect.ErrUnsupported, scheme))
 	}
@@ -372,12 +367,11 @@ const (
 	// askTimeout bounds how long a verb waits for peers that do not answer.
 	askTimeout = 5 * time.Second
 
-	// orderTimeout bounds the whole conversation of a verb that has somebody do
-	// something.
+	// orderTimeout bounds the whole conversation of a verb that gives an order.
 	orderTimeout = 10 * time.Second
 )
 
-// within is the context of a verb that waits so long for an answer.
+// within is the context of a verb that waits up to limit for an answer.
 func within(cmd *cobra.Command, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(cmd.Context(), limit, fmt.Errorf("no answer within %v", limit))
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/electd/elect/internal/redact"
 )
 
-// place is which election a verb is about.
+// place is the election of a verb.
 type place struct {
 	election string // the URL
 	name     string
@@ -30,15 +30,14 @@ func (p *place) flags(set *pflag.FlagSet) {
 	set.StringVar(&p.name, "name", "", "`NAME` of the election")
 }
 
-// sharedPlace is the flag, and the parameter of a URL, with which root uses what other
-// users can write to.
+// sharedPlace is the flag, and the parameter of a URL, that lets root use files to which other users can write.
 const (
 	sharedPlace      = "shared-place"
 	sharedPlaceUsage = "let root use a place that other users can write to; they are trusted"
 )
 
-// resolve completes and checks the place, as far as that can be done without
-// opening it, so that a wrong command line is told from a back end in trouble.
+// resolve completes and checks the place, as far as possible without opening it, to distinguish a wrong command line
+// from an error of the back end.
 func (p *place) resolve(openers elect.Openers) error {
 	if p.name == "" {
 		return exit.Usagef("the election has no name; want --name, such as --name nightly")
@@ -49,7 +48,7 @@ func (p *place) resolve(openers elect.Openers) error {
 	return p.resolveURL(openers)
 }
 
-// resolveURL is resolve for a place whose elections are not named.
+// resolveURL is resolve for a place whose elections have no names.
 func (p *place) resolveURL(openers elect.Openers) error {
 	if p.election == "" {
 		dir, err := stateDir()
@@ -63,14 +62,14 @@ func (p *place) resolveURL(openers elect.Openers) error {
 		return exit.Usagef("election URL file: has no directory; want one such as file:/var/lib/elect")
 	}
 	if first, _, _ := strings.Cut(p.election, ":"); err != nil && !strings.Contains(p.election, "://") && strings.Contains(first, "@") {
-		list, _, _ := strings.Cut(p.election, "?") // and no password: the first @ is before the first colon
+		list, _, _ := strings.Cut(p.election, "?") // there is no password: the first @ is before the first colon
 		return exit.Usagef("election URL %q has no scheme; did you mean %s://%s?", list, peerScheme, list)
 	}
-	if e, ok := errors.AsType[*url.Error](err); ok && p.isPeer() { // of other places it might tell a password
+	if e, ok := errors.AsType[*url.Error](err); ok && p.isPeer() { // for other places the text may contain a password
 		return exit.Usagef("the election URL does not parse: %w; want one such as peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400", e.Err)
 	}
 	if err != nil || openers[u.Scheme] != nil {
-		return nil // Open says what is wrong with it
+		return nil // Open reports what is wrong with it
 	}
 	if u.Scheme == "" {
 		if strings.ContainsAny(p.election, "/.") && u.RawQuery == "" {
@@ -90,7 +89,7 @@ func (p *place) resolveURL(openers elect.Openers) error {
 	return nil
 }
 
-// names are the elections of the place, for the back ends that can tell.
+// names lists the elections of the place, for the back ends that can.
 func (p *place) names() ([]string, error) {
 	u, err := elect.ParseURL(p.election)
 	if err != nil || u.Scheme != "file" {
@@ -108,8 +107,8 @@ func (p *place) open(cmd *cobra.Command, openers elect.Openers) (*elect.Election
 	return e, failed.Opening(err)
 }
 
-// shown is the URL without credentials, for the environment of a command and
-// for output. A path that is relative would mean another place elsewhere.
+// shown is the URL without credentials, for the environment of a command and for output. It has no relative path,
+// which would be another place in another directory.
 func (p *place) shown() string {
 	u, err := elect.ParseURL(p.election)
 	if err != nil {
@@ -134,15 +133,14 @@ func (p *place) shown() string {
 	return u.String()
 }
 
-// private reports whether the place is a directory of this user's own, in the state
-// directory or the home directory: other users who name no place, or name theirs with
-// ~, hold other elections of the same names.
+// private reports whether the place is a directory of this user alone, in the state directory or the home directory:
+// other users who name no place, or name theirs with ~, hold other elections of the same names.
 func (p *place) private() bool {
 	u, err := elect.ParseURL(p.shown())
 	if err != nil || u.Scheme != "file" {
 		return false
 	}
-	state, _ := stateHome() // where there is none, nothing is in it
+	state, _ := stateHome() // without one nothing is in it
 	home, _ := os.UserHomeDir()
 	for _, own := range []string{state, home} {
 		if !filepath.IsAbs(own) || own == "/" {
@@ -155,16 +153,15 @@ func (p *place) private() bool {
 	return false
 }
 
-// stateDir is where elections are held by default.
+// stateDir is the default directory of elections.
 func stateDir() (string, error) {
 	home, err := stateHome()
 	return filepath.Join(home, "elect"), err
 }
 
-// stateHome is the place that the XDG Base Directory Specification gives to
-// state.
+// stateHome is the directory for state by the XDG Base Directory Specification.
 func stateHome() (string, error) {
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) { // relative ones are to be ignored, it says
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) { // the specification says to ignore relative ones
 		return dir, nil
 	}
 	home, err := os.UserHomeDir()
@@ -177,7 +174,7 @@ func stateHome() (string, error) {
 	return filepath.Join(home, ".local", "state"), nil
 }
 
-// nameArgument takes the election's name from the argument, where there is one.
+// nameArgument takes the election's name from the argument, if there is one.
 func (p *place) nameArgument(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:

@@ -18,8 +18,7 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// positionFlags are the commands of elect run by which a peer's position becomes
-// known.
+// positionFlags are the commands of elect run that tell a peer's position.
 type positionFlags struct {
 	set     *pflag.FlagSet
 	command string
@@ -28,8 +27,7 @@ type positionFlags struct {
 }
 
 const (
-	// everyPosition is the default time between two runs of the command: each of
-	// them is a process.
+	// everyPosition is the default interval between two runs of the command; each is a process.
 	everyPosition = time.Second
 	// positionLimit is how long one run may take.
 	positionLimit = 5 * time.Second
@@ -45,8 +43,7 @@ func (f *positionFlags) flags(set *pflag.FlagSet) {
 	set.StringVar(&f.catchUp, "catch-up-command", "", "`COMMAND` for sh -c that catches up from the peer ELECT_CATCH_UP_FROM, to ELECT_CATCH_UP_POSITION")
 }
 
-// check refuses what would do nothing. The policy is that of the URL, with its
-// flags.
+// check refuses flags without effect. The policy is that of the URL, with its flags.
 func (f *positionFlags) check(p *place) error {
 	given := ""
 	for _, name := range positionFlagNames {
@@ -75,7 +72,7 @@ func (f *positionFlags) check(p *place) error {
 	return nil
 }
 
-// openers are those given, in which peers have these commands.
+// openers are the given ones, with these commands for peers.
 func (f *positionFlags) openers(openers elect.Openers, env []string) elect.Openers {
 	if f.command == "" {
 		return openers
@@ -87,7 +84,7 @@ func (f *positionFlags) openers(openers elect.Openers, env []string) elect.Opene
 	return with
 }
 
-// complete makes functions of the commands.
+// complete sets functions that run the commands.
 func (f *positionFlags) complete(c *peer.Config, env []string) {
 	position := hook.Command{Text: f.command, Env: env, Limit: positionLimit}
 	c.LocateEvery = f.every

@@ -37,7 +37,7 @@ func newResign(openers elect.Openers) *cobra.Command {
 		Use:     "resign [flags] [NAME]",
 		Short:   "ask the leader to hand over",
 		Long:    resignHelp,
-		Example: "  elect resign nightly\n  elect resign nightly --token 42    # that one, and nobody who follows",
+		Example: "  elect resign nightly\n  elect resign nightly --token 42    # this leader, and no later one",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := p.nameArgument(cmd, args); err != nil {
 				return err
@@ -60,7 +60,7 @@ func newResign(openers elect.Openers) *cobra.Command {
 		},
 	}
 	p.flags(cmd.Flags())
-	cmd.Flags().StringVar(&token, "token", "", "ask only the leader with this `TOKEN` (default: whoever leads)")
+	cmd.Flags().StringVar(&token, "token", "", "ask only the leader with this `TOKEN` (default: any leader)")
 	format.flag(cmd.Flags())
 	return cmd
 }
@@ -88,8 +88,8 @@ func parseToken(text string) (token elect.Token, err error) {
 	return token, nil
 }
 
-// atLeader asks the leader with that token, or whoever leads if it is 0, to do
-// something, and returns who accepted. An error of it has its exit code.
+// atLeader asks the leader with that token, or any leader if it is 0, to do something, and returns the leader that
+// accepted. An error has its exit code.
 func (p *place) atLeader(cmd *cobra.Command, e *elect.Election, only elect.Token, what string, ask func(context.Context, elect.Token) error) (elect.Leader, error) {
 	ctx, cancel := within(cmd, orderTimeout)
 	defer cancel()
@@ -102,7 +102,7 @@ func (p *place) atLeader(cmd *cobra.Command, e *elect.Election, only elect.Token
 		default:
 			err = ask(ctx, leader.Token)
 			if errors.Is(err, driver.ErrSuperseded) && only == 0 && ctx.Err() == nil {
-				continue // somebody else was elected in between
+				continue // another candidate was elected in between
 			}
 		}
 		if errors.Is(err, elect.ErrNoLeader) {

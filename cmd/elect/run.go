@@ -172,12 +172,12 @@ func newRun(openers elect.Openers) *cobra.Command {
 				cfg.Openers, cfg.Introduce = introducing(cfg.Openers)
 			}
 			cfg.NonExclusive = !exclusive
-			cfg.Grace = max(cfg.Grace, 1) // 0 is the supervisor's default, and here it is none
+			cfg.Grace = max(cfg.Grace, 1) // 0 would be the supervisor's default; here it means none
 			return runner.Run(cmd.Context(), cfg)
 		},
 	}
 	f := cmd.Flags()
-	f.SetInterspersed(false) // what follows COMMAND is COMMAND's
+	f.SetInterspersed(false) // the arguments after COMMAND belong to COMMAND
 	p.flags(f)
 	f.Lookup("name").Usage = "`NAME` of the election (default: COMMAND's base name)"
 	f.StringVar(&cfg.ID, "id", "", "`ID` of this candidate, different from the others' (default: host:pid; peers: want one of the voters)")
@@ -192,10 +192,13 @@ func newRun(openers elect.Openers) *cobra.Command {
 	f.BoolVar(&exclusive, "exclusive", true, "start COMMAND only when leadership is proven exclusive; =false when all it does is fenced by its token")
 	peers.flags(f)
 	positions.flags(f)
-	_ = cmd.RegisterFlagCompletionFunc("position", cobra.FixedCompletions([]string{"ignore", "prefer", "require"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(profiles(), cobra.ShellCompDirectiveNoFileComp))                               // the flag is there
+	// the flag exists
+	_ = cmd.RegisterFlagCompletionFunc("position", cobra.FixedCompletions([]string{"ignore", "prefer", "require"}, cobra.ShellCompDirectiveNoFileComp))
+	// the flag exists
+	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(profiles(), cobra.ShellCompDirectiveNoFileComp))
 	f.Var(&logFormat, "log-format", "`FORMAT` of what elect says on stderr: text, for people, or json, an object a line")
-	_ = cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	// the flag exists
+	_ = cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	f.BoolVar(&cfg.Time, "log-time", false, "begin each line of text with the time; json has it in any case")
 	f.BoolVarP(&cfg.Verbose, "verbose", "v", false, "log what happens inside, to stderr")
 	return cmd
@@ -214,8 +217,7 @@ func (f *logFormat) Set(text string) error {
 	return nil
 }
 
-// runSettings takes from the environment what no flag gave. A flag overrules a
-// variable that contradicts it.
+// runSettings takes from the environment what no flag sets. A flag overrules a variable that contradicts it.
 func runSettings(cmd *cobra.Command, cfg *runner.Config) error {
 	f := cmd.Flags()
 	var except []string
@@ -242,8 +244,8 @@ func runSettings(cmd *cobra.Command, cfg *runner.Config) error {
 	return nil
 }
 
-// lookPath finds the command, and what can be seen to be wrong with it before
-// standing: a candidate that could not run it must not win.
+// lookPath finds the command, and returns its visible errors before standing: a candidate that cannot run it must not
+// win.
 func lookPath(name string) (string, error) {
 	path, err := supervise.LookPath(name)
 	if err == nil {

@@ -83,12 +83,11 @@ func newStatus(openers elect.Openers) *cobra.Command {
 	return cmd
 }
 
-// warnLimit bounds how long a status waits for what nodes have to say of their
-// certificates.
+// warnLimit bounds how long a status waits for the nodes' warnings about certificates.
 const warnLimit = time.Second
 
-// certificates asks nodes what they have to say of their certificates, while something
-// else is done; of other elections than those among peers it is nothing.
+// certificates asks nodes for their warnings about certificates, in the background; for elections other than those
+// among peers it does nothing.
 func (p *place) certificates(cmd *cobra.Command, openers elect.Openers) <-chan []string {
 	told := make(chan []string, 1)
 	if !p.isPeer() {
@@ -96,7 +95,7 @@ func (p *place) certificates(cmd *cobra.Command, openers elect.Openers) <-chan [
 		return told
 	}
 	c, _, err := p.ask(openers, "status")
-	if err != nil || c.Certificate() == nil { // what is wrong is told when the election is opened
+	if err != nil || c.Certificate() == nil { // the error is reported when the election is opened
 		close(told)
 		return told
 	}
@@ -127,7 +126,7 @@ func statusOfAll(cmd *cobra.Command, openers elect.Openers, p place, format form
 	case errors.Is(err, elect.ErrUnsupported):
 		if u, err := elect.ParseURL(p.election); err != nil || openers[u.Scheme] == nil {
 			p.name = "any"
-			_, err := p.open(cmd, openers) // which says what is wrong with the URL
+			_, err := p.open(cmd, openers) // its error says what is wrong with the URL
 			return err
 		}
 		return exit.Usagef("the elections at %s cannot be listed; want a name, such as elect status nightly", p.shown())
@@ -158,7 +157,7 @@ func statusOfAll(cmd *cobra.Command, openers elect.Openers, p place, format form
 	return verdict
 }
 
-// state opens the election and looks once.
+// state opens the election and observes it once.
 func (p *place) state(cmd *cobra.Command, openers elect.Openers) (elect.State, error) {
 	e, err := p.open(cmd, openers)
 	if err != nil {
@@ -171,7 +170,7 @@ func (p *place) state(cmd *cobra.Command, openers elect.Openers) (elect.State, e
 	return elect.State{}, failed.Backend(elect.ErrClosed)
 }
 
-// verdict is what a state makes of the exit code.
+// verdict returns the error of a state, for the exit code.
 func (p *place) verdict(s elect.State) error {
 	switch {
 	case s.Stale:
@@ -185,8 +184,8 @@ func (p *place) verdict(s elect.State) error {
 	return nil
 }
 
-// nobody is the exit code when nobody leads, with a word where that may be
-// because of a wrong place or name: names and err are those of [place.names].
+// nobody is the exit code without a leader, with a hint if the place or the name may be wrong: names and err are
+// those of [place.names].
 func (p *place) nobody(names []string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -199,8 +198,8 @@ func (p *place) nobody(names []string, err error) error {
 	return exit.Silent(exit.NoLeader)
 }
 
-// writeTable writes the states, and of a place that is this user's own that it is: who
-// shares a machine with others may look for their leader here.
+// writeTable writes the states, and a note if the place belongs to this user alone: a user who shares a machine with
+// others may look for another user's leader here.
 func (p *place) writeTable(w io.Writer, views ...view) error {
 	if err := writeTable(w, views...); err != nil || !p.private() {
 		return err
@@ -236,7 +235,7 @@ func writeTable(w io.Writer, views ...view) error {
 
 const nobody = "(nobody)"
 
-// nobody is who leads when no leader is known, for people.
+// nobody is the text in place of a leader, for people.
 func (v *view) nobody() string {
 	if v.Stale {
 		return "(not known)"

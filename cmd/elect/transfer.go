@@ -37,7 +37,7 @@ refused, --token is not that of the leader, another candidate than --to leads,
 nobody else leads after --wait, or the back end cannot choose the next leader; 77
 the certificate does not have the role.`
 
-// transferWait is the default of --wait: the default of --grace, three times.
+// transferWait is the default of --wait: three times the default of --grace.
 const transferWait = 30 * time.Second
 
 func newTransfer(openers elect.Openers) *cobra.Command {
@@ -49,7 +49,7 @@ func newTransfer(openers elect.Openers) *cobra.Command {
 		Use:     "transfer [flags] [NAME]",
 		Short:   "ask the leader to hand over to another",
 		Long:    transferHelp,
-		Example: "  elect transfer scheduler --to n2\n  elect transfer scheduler           # to whom the leader finds best",
+		Example: "  elect transfer scheduler --to n2\n  elect transfer scheduler           # to the best candidate",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := p.nameArgument(cmd, args); err != nil {
 				return err
@@ -69,7 +69,7 @@ func newTransfer(openers elect.Openers) *cobra.Command {
 			}
 			defer e.Close()
 			if !slices.Contains(e.Limits().Abilities, elect.AbilityTransfer) {
-				return exit.With(exit.Unavailable, errors.New("transfer: this back end cannot choose who comes next; elect resign hands over to whoever stands by"))
+				return exit.With(exit.Unavailable, errors.New("transfer: this back end cannot choose the next leader; elect resign hands over to any candidate that stands by"))
 			}
 			if done := p.leadsAlready(cmd, e, only, to); done != nil {
 				return format.write(cmd.OutOrStdout(), done, done.write)
@@ -93,15 +93,15 @@ func newTransfer(openers elect.Openers) *cobra.Command {
 		},
 	}
 	p.flags(cmd.Flags())
-	cmd.Flags().StringVar(&to, "to", "", "`ID` of the candidate that is to lead (default: whom the leader finds best)")
-	cmd.Flags().StringVar(&token, "token", "", "ask only the leader with this `TOKEN` (default: whoever leads)")
+	cmd.Flags().StringVar(&to, "to", "", "`ID` of the next leader (default: the best candidate, as the leader sees it)")
+	cmd.Flags().StringVar(&token, "token", "", "ask only the leader with this `TOKEN` (default: any leader)")
 	cmd.Flags().Var(cli.Duration(&wait), "wait", "`TIME` to wait for the successor after the leader has agreed")
 	format.flag(cmd.Flags())
 	return cmd
 }
 
-// leadsAlready is the answer where the one that is to lead does; nil where it does not, or
-// where that is for the leader to find.
+// leadsAlready is the answer if the named candidate leads already; nil if it does not, or if the leader has to decide
+// that.
 func (p *place) leadsAlready(cmd *cobra.Command, e *elect.Election, only elect.Token, to string) *transferred {
 	if to == "" {
 		return nil
@@ -110,12 +110,12 @@ func (p *place) leadsAlready(cmd *cobra.Command, e *elect.Election, only elect.T
 	defer cancel()
 	l, err := e.Leader(ctx)
 	if err != nil || l.ID != to || l.NoLease || only != 0 && l.Token != only {
-		return nil // it is asked, and says what is wrong
+		return nil // the leader is asked, and reports the error
 	}
 	return &transferred{Election: p.shown(), Name: p.name, From: party{l.ID, l.Token}, To: party{l.ID, l.Token}}
 }
 
-// successor waits until somebody leads with a greater token than old.
+// successor waits until there is a leader with a greater token than old.
 func successor(ctx context.Context, e *elect.Election, old elect.Leader, wait time.Duration) (elect.Leader, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("nobody else leads after %v", wait))
 	defer cancel()
@@ -134,7 +134,7 @@ func successor(ctx context.Context, e *elect.Election, old elect.Leader, wait ti
 	return elect.Leader{}, context.Cause(ctx)
 }
 
-// transferred is the answer to transfer.
+// transferred is the output of transfer.
 type transferred struct {
 	Election string `json:"election"`
 	Name     string `json:"name"`
@@ -142,7 +142,7 @@ type transferred struct {
 	To       party  `json:"to"`
 }
 
-// party is a leader, for an answer.
+// party is a leader in the output.
 type party struct {
 	ID    string      `json:"id"`
 	Token elect.Token `json:"token"`

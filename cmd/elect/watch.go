@@ -52,7 +52,7 @@ func newWatch(openers elect.Openers) *cobra.Command {
 func watch(ctx context.Context, w io.Writer, e *elect.Election, p *place, format form) error {
 	for s, err := range e.Watch(ctx) {
 		if ctx.Err() != nil {
-			return nil // asked for
+			return nil // the user has ended it
 		}
 		if err != nil {
 			return failed.Backend(err)

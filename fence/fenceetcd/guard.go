@@ -12,23 +12,21 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// DefaultPrefix is where marks are unless [Config.Prefix] says otherwise.
+// DefaultPrefix is the prefix of marks if [Config.Prefix] is empty.
 const DefaultPrefix = "elect/fence/"
 
-// Config is what a [Guard] or a [Mark] may be told. The zero value of each field is its documented
-// default.
+// Config configures a [Guard] or a [Mark]. The zero value of each field is its documented default.
 type Config struct {
-	// Prefix is what the keys of marks begin with; the name of the resource follows.
-	// Nothing else may be kept beneath it. "": [DefaultPrefix].
+	// Prefix is the beginning of the keys of marks; the name of the resource follows. No other keys may have it. "":
+	// [DefaultPrefix].
 	Prefix string
 
-	// Observe is told of each decision of Claim and Write, by several goroutines at once,
-	// as [fence.GuardConfig] has it. It must not block. An unknown outcome is
-	// [fence.Failed]. nil: nobody.
+	// Observe is called for each decision of Claim and Write, by several goroutines at once, as [fence.GuardConfig] has
+	// it. It must not block. An unknown outcome is [fence.Failed]. nil: none.
 	Observe func(fence.Decision)
 
-	// Logger gets claims at level Info; at level Warn refusals, with their [fence.Result],
-	// and writes and claims that have failed or whose outcome is not known. nil: silence.
+	// Logger gets claims at level Info. At level Warn it gets refusals, with their [fence.Result], and writes and claims
+	// that have failed or have an unknown outcome. nil: silence.
 	Logger *slog.Logger
 }
 
@@ -41,8 +39,8 @@ type Guard struct {
 	resource fence.Resource
 }
 
-// New returns the guard of a resource. It does not ask etcd anything. The caller keeps kv,
-// such as a *clientv3.Client, and closes it.
+// New returns the guard of a resource. It makes no request. The caller owns kv, such as a *clientv3.Client, and
+// closes it.
 func New(kv clientv3.KV, resource fence.Resource, cfg Config) (*Guard, error) {
 	if _, err := fence.ParseResource(string(resource)); err != nil {
 		return nil, err
@@ -59,14 +57,13 @@ func (g *Guard) Install(ctx context.Context) error { return g.mark.Install(ctx, 
 // Uninstall is [Mark.Uninstall] for the resource.
 func (g *Guard) Uninstall(ctx context.Context) error { return g.mark.Uninstall(ctx, g.resource) }
 
-// Status returns what is known of the resource. One that is not installed is refused with
-// [fence.ErrResource].
+// Status returns the state of the resource. One that is not installed is refused with [fence.ErrResource].
 func (g *Guard) Status(ctx context.Context) (State, error) { return g.mark.status(ctx, g.resource) }
 
-// Claim raises the mark to token. It is what a new leader does before it reads anything. The
-// same token again is no error. A greater mark is a [fence.StaleError]; a resource that is
-// not installed is refused with [fence.ErrResource]. After an error that matches
-// [fence.ErrUnknownOutcome] the mark may have been raised; claiming again is right.
+// Claim raises the mark to token. A new leader calls it before it reads anything. Claiming again with the same token
+// succeeds. If the mark is greater the error is a [fence.StaleError]; a resource that is not installed is refused
+// with [fence.ErrResource]. After an error that matches [fence.ErrUnknownOutcome] the mark may have been raised; the
+// leader should claim again.
 func (g *Guard) Claim(ctx context.Context, token fence.Token) error {
 	return g.mark.Raise(ctx, g.resource, token)
 }
@@ -75,16 +72,15 @@ func (g *Guard) Claim(ctx context.Context, token fence.Token) error {
 // raised if token is greater. The responses are those of the operations. Errors are those
 // of [Guard.Claim]: after a refusal nothing was applied.
 //
-// The operations are as in clientv3.Txn.Then: no key may be put twice, nor may the mark be
-// put or deleted. There may be one less than the server's max-txn-ops, 128 unless it was
-// told otherwise. What else the transaction is to depend on goes into a
-// clientv3.OpTxn among the operations; the mark is raised whether or not that succeeds.
+// The operations are as in clientv3.Txn.Then: no key may be put twice, nor may the mark be put or deleted. There may
+// be one less than the server's max-txn-ops, 128 by default. Further conditions go into a clientv3.OpTxn among the
+// operations; the mark is raised whether or not that succeeds.
 func (g *Guard) Write(ctx context.Context, token fence.Token, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	return g.mark.told(ctx, g.resource, token, ops)
 }
 
-// Mark is the marks beneath a prefix, for a [fence.Guard] of what is not in etcd. It is no
-// [fence.Sharer]: a resource that it guards has one guard.
+// Mark is the marks under a prefix, for a [fence.Guard] of data that is not in etcd. It is no [fence.Sharer]: a
+// resource has one such guard.
 type Mark struct {
 	kv  clientv3.KV
 	cfg Config
@@ -92,8 +88,7 @@ type Mark struct {
 
 var _ fence.Mark = (*Mark)(nil)
 
-// NewMark returns the marks beneath a prefix. It does not ask etcd anything. The caller keeps
-// kv, and closes it.
+// NewMark returns the marks under a prefix. It makes no request. The caller owns kv, and closes it.
 func NewMark(kv clientv3.KV, cfg Config) *Mark {
 	if cfg.Prefix == "" {
 		cfg.Prefix = DefaultPrefix
@@ -106,8 +101,8 @@ func NewMark(kv clientv3.KV, cfg Config) *Mark {
 
 func (m *Mark) key(resource fence.Resource) string { return m.cfg.Prefix + string(resource) }
 
-// Install makes a resource one that can be claimed. Its mark is 0, unless it was installed
-// before: then it stays what it is.
+// Install installs a resource, so that it can be claimed. Its mark is 0. If the resource is already installed, its
+// mark stays.
 func (m *Mark) Install(ctx context.Context, resource fence.Resource) error {
 	if _, err := fence.ParseResource(string(resource)); err != nil {
 		return err
@@ -123,8 +118,8 @@ func (m *Mark) Install(ctx context.Context, resource fence.Resource) error {
 	return nil
 }
 
-// Uninstall removes a resource and its mark. From then on all that is written for it is
-// refused with [fence.ErrResource]. If it is installed again, every old token passes again.
+// Uninstall removes a resource and its mark. From then on all writes for it are refused with [fence.ErrResource].
+// After another installation every old token passes again.
 func (m *Mark) Uninstall(ctx context.Context, resource fence.Resource) error {
 	if _, err := fence.ParseResource(string(resource)); err != nil {
 		return err
@@ -154,8 +149,8 @@ func (m *Mark) told(ctx context.Context, resource fence.Resource, token fence.To
 	return resp, nil
 }
 
-// below is what every mark is greater than, as text. The empty value and "0", which somebody
-// may have put by hand, are not greater: they are no marks, and let nobody pass.
+// below is less than every mark, as text. The empty value and "0", which a user may have put by hand, are not
+// greater: they are no marks, and no token passes with them.
 const below = "000000000000000000"
 
 func (m *Mark) write(ctx context.Context, resource fence.Resource, token fence.Token, ops []clientv3.Op) (*clientv3.TxnResponse, error) {
@@ -163,14 +158,14 @@ func (m *Mark) write(ctx context.Context, resource fence.Resource, token fence.T
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx) // nothing is sent
+		return nil, context.Cause(ctx) // nothing was sent
 	}
 	key := m.key(resource)
 	resp, err := m.kv.Txn(ctx).
 		If(
 			// etcd fails each comparison with the value of a key that does not exist.
 			clientv3.Compare(clientv3.Value(key), ">", below),
-			// There is no "<=". Above the greatest token, 2^63-1, is 2^63, of 19 digits, too.
+			// There is no "<=". 2^63, which follows the greatest token, has 19 digits too.
 			clientv3.Compare(clientv3.Value(key), "<", (token+1).Fixed()),
 		).
 		Then(append([]clientv3.Op{clientv3.OpPut(key, token.Fixed())}, ops...)...).
@@ -186,10 +181,10 @@ func (m *Mark) write(ctx context.Context, resource fence.Resource, token fence.T
 	return resp, nil
 }
 
-// errMark is a mark that somebody else has put.
+// errMark means that the value is no mark: something else has put it.
 var errMark = errors.New("not a mark")
 
-// refusal says why a transaction was refused that has found this mark.
+// refusal returns why a transaction was refused that has found this mark.
 func (m *Mark) refusal(resource fence.Resource, token fence.Token, found []*mvccpb.KeyValue) error {
 	if len(found) == 0 {
 		return fmt.Errorf("%w: %s is not installed; there is no key %q", fence.ErrResource, resource, m.key(resource))
@@ -220,10 +215,10 @@ func (m *Mark) Highest(ctx context.Context, resource fence.Resource) (fence.Toke
 	return s.Highest, err
 }
 
-// State is what is known of a resource.
+// State is the state of a resource.
 type State struct {
 	Highest  fence.Token // the mark, 0 before the first claim
-	Revision int64       // of etcd, at which it was put last
+	Revision int64       // the revision of its last put
 }
 
 func (m *Mark) status(ctx context.Context, resource fence.Resource) (State, error) {

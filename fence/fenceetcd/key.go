@@ -12,31 +12,29 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// ErrGone is what the refusal of a write matches whose leader's key has gone: its lease has
-// run out, or it has resigned. It matches [fence.ErrStale], too.
+// ErrGone is matched by the refusal of a write whose leader's key is gone: its lease has run out, or it has resigned.
+// It also matches [fence.ErrStale].
 var ErrGone = errors.New("the leader's key has gone")
 
-// Key is the key that a leader holds in an election in etcd. It stands for one term: a
-// later one of the same leader has another create revision.
+// Key is the key that a leader holds in an election in etcd. It identifies one term: a later one of the same leader
+// has another create revision.
 //
-// It protects what is written through it, in the same etcd, against leaders of the same
-// election. Not protected are two elections that lead the same keys, and whatever is
-// not in this etcd: use a [Guard] or another resource's guard with [Key.Token] there.
+// It protects what is written through it, in the same etcd, against leaders of the same election. It does not protect
+// keys that two elections write, nor data outside this etcd: for those use a [Guard] or another resource's guard with
+// [Key.Token].
 type Key struct {
 	Name     string // such as that of concurrency.Election.Key
 	Revision int64  // the create revision, from 1, such as that of concurrency.Election.Rev
 
-	// Era is that of the token: 0 until etcd was restored from a backup or made anew, and
-	// then greater each time.
+	// Era is that of the token: 0 until etcd was restored from a backup or made anew, and greater after each time.
 	Era uint64
 }
 
-// KeyOf returns the key of a leader. It is to be asked after Campaign has returned nil,
-// by the goroutine that uses the election, and again after each Campaign. While it waits, a
-// candidate has a key, too, that stands for nothing yet.
+// KeyOf returns the key of a leader. Call it after Campaign has returned nil, from the goroutine that uses the
+// election, and again after each Campaign. A waiting candidate has a key too, which does not mean that it leads.
 //
-// A leader that campaigns with another session closes its earlier one first: else its own
-// earlier key, which that session keeps alive, is what it waits for.
+// A leader that campaigns with another session must close its earlier one first: otherwise it waits for its own
+// earlier key, which that session keeps alive.
 func KeyOf(e *concurrency.Election) Key { return Key{Name: e.Key(), Revision: e.Rev()} }
 
 // Token returns the token of the term, whose count is the create revision. Of two leaders
@@ -48,25 +46,24 @@ func (k Key) Token() (fence.Token, error) {
 	return fence.NewToken(k.Era, uint64(k.Revision))
 }
 
-// Condition is what has to hold in each transaction that writes for this term, for those
-// who put transactions together by themselves.
+// Condition is the condition of each transaction that writes for this term, for programs that build their own
+// transactions.
 func (k Key) Condition() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(k.Name), "=", k.Revision)
 }
 
-// Claim makes sure that the term has not ended: what a new leader does before it reads
-// anything. It need not raise anything: etcd has let nobody lead while the key of an
-// earlier leader was there. A candidate whose lease ran out while it waited is told here.
+// Claim checks that the term has not ended. A new leader calls it before it reads anything. It need not raise a mark:
+// etcd has elected no other leader while the key of an earlier one existed. It refuses a candidate whose lease ran
+// out while it waited.
 func (k Key) Claim(ctx context.Context, kv clientv3.KV) error {
 	_, err := k.Write(ctx, kv)
 	return err
 }
 
-// Write applies the operations in one transaction, if the key is there still. Otherwise it
-// is refused with a [fence.StaleError] if somebody leads whose token is greater, whose
-// Highest is that, and with [ErrGone] beside. If nobody leads, Highest is the token shown.
-// After a refusal nothing was applied. A Key that is none is refused with
-// [fence.ErrMissing] or [fence.ErrToken]; any other error is as in [Guard.Write].
+// Write applies the operations in one transaction, if the key still exists. Otherwise the refusal matches [ErrGone]
+// and is a [fence.StaleError]. Its Highest is the token of the present leader if that is greater; without a leader it
+// is the token shown. After a refusal nothing was applied. An invalid Key is refused with [fence.ErrMissing] or
+// [fence.ErrToken]; any other error is as in [Guard.Write].
 //
 // The operations are as in clientv3.Txn.Then.
 func (k Key) Write(ctx context.Context, kv clientv3.KV, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
@@ -75,7 +72,7 @@ func (k Key) Write(ctx context.Context, kv clientv3.KV, ops ...clientv3.Op) (*cl
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx) // nothing is sent
+		return nil, context.Cause(ctx) // nothing was sent
 	}
 	election := k.Name[:strings.LastIndexByte(k.Name, '/')+1]
 	first := clientv3.OpGet(k.Name)

@@ -10,16 +10,13 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// outcome adds [fence.ErrUnknownOutcome] to the error of a transaction, unless it is an
-// answer of etcd that says that the request was not as it should be. etcd looks for
-// what is wrong with a transaction before its first write (checkTxn in etcdserver/txn of
-// 3.7): a put with a lease that has gone, NotFound, and a get at a revision that was compacted
-// or is to come, OutOfRange.
+// outcome adds [fence.ErrUnknownOutcome] to the error of a transaction, unless it is an answer of etcd that the
+// request was invalid. etcd checks a transaction before its first write (checkTxn in etcdserver/txn of 3.7): a put
+// with a lease that is gone, NotFound, and a get at a compacted or future revision, OutOfRange.
 //
-// No other code says that nothing was applied. ResourceExhausted does not: a transaction that
-// meets the quota of the database is applied, and then answered with "database space
-// exceeded" (quotaApplierV3 in etcdserver/apply). Nor does what is no answer of etcd, such as
-// the status of a proxy, whatever its code.
+// No other code means that nothing was applied. ResourceExhausted does not: a transaction that meets the quota of the
+// database is applied, and then answered with "database space exceeded" (quotaApplierV3 in etcdserver/apply). Nor
+// does a status that does not come from etcd, such as that of a proxy, whatever its code.
 func outcome(err error) error {
 	if answer, ok := errors.AsType[rpctypes.EtcdError](err); ok {
 		switch answer.Code() {

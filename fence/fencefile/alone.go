@@ -9,11 +9,10 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// Alone makes the caller the only guard of these resources with marks in this directory,
-// until release is called, m is in use no more, or the process ends. It is an error if
-// another guard that has asked for it is in front of one of them. Of no resources it does
-// nothing. A [fence.Guard] cannot see what another one has at work, and takes a token that
-// it knows without looking at the mark again: two of them would let an older leader pass.
+// Alone makes the caller the only guard of these resources with marks in this directory, until release is called, m
+// is no longer in use, or the process ends. It is an error if another guard has called it for one of them. Without
+// resources it does nothing. A [fence.Guard] does not see the work that another guard has admitted, and admits a
+// known token without reading the mark again: two guards would let an older leader pass.
 func (m *Mark) Alone(resources ...fence.Resource) (release func() error, err error) {
 	var held []*os.File
 	release = func() error {

@@ -13,17 +13,17 @@ import (
 	"github.com/electd/elect/internal/place"
 )
 
-// directory is one that is open for one call.
+// directory is a directory that is open for one call.
 type directory struct {
 	dir      *place.Dir
 	path     string
-	warnings []string // what is to be known of the file system
+	warnings []string // about the file system
 	before   func(string) error
 	mode     fs.FileMode // of new files that all users of the directory need
-	group    int         // theirs; -1 leaves what the kernel chose
+	group    int         // of new files; -1 leaves the kernel's choice
 }
 
-// openDirectory refuses what is not local.
+// openDirectory opens a directory. It refuses one that is not local.
 func openDirectory(ctx context.Context, at place.At) (*directory, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -53,8 +53,7 @@ func (d *directory) close() {
 	}
 }
 
-// do tells of an operation, does it, and says in its error what it was, and where that can
-// be told, what would be right.
+// do announces an operation and runs it. Its error names the operation and, if known, what would be right.
 func (d *directory) do(operation, name string, f func() error) error {
 	err := d.before(operation + " " + name)
 	if err == nil {
@@ -64,15 +63,15 @@ func (d *directory) do(operation, name string, f func() error) error {
 		return nil
 	}
 	if _, ok := errors.AsType[*place.Refused](err); ok {
-		return fmt.Errorf("fencefile: %w", err) // which says where, and what would be right
+		return fmt.Errorf("fencefile: %w", err) // that error says where, and what would be right
 	}
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		err = e.Err // the path is said here, as a whole
+		err = e.Err // the error below names the whole path
 	}
 	return fmt.Errorf("fencefile: %s %s: %w%s", operation, filepath.Join(d.path, name), err, d.wanted(operation, err))
 }
 
-// wanted is what would have been right where an operation has failed.
+// wanted is what would be right after an operation has failed.
 func (d *directory) wanted(operation string, err error) string {
 	switch {
 	case full(err):
@@ -91,14 +90,14 @@ func (d *directory) wanted(operation string, err error) string {
 	return ""
 }
 
-// The lock is tried for at such distances.
+// The intervals at which the lock is tried.
 const (
 	shortest = time.Millisecond
 	longest  = 25 * time.Millisecond
 )
 
-// lock waits for the lock of a file, which it may make. It is held until release is
-// called, or the process ends.
+// lock waits for the lock of a file, which it may create. The lock is held until release is called, or the process
+// ends.
 func (d *directory) lock(ctx context.Context, name string, create bool) (release func(), err error) {
 	for wait := shortest; ; wait = min(2*wait, longest) {
 		f, err := d.tryLock(name, create)
@@ -107,7 +106,7 @@ func (d *directory) lock(ctx context.Context, name string, create bool) (release
 			return nil, err
 		case f != nil:
 			return func() {
-				_ = d.before("unlock " + name) // it is let go of in any case
+				_ = d.before("unlock " + name) // the lock is released in any case
 				_ = f.Close()
 			}, nil
 		}
@@ -119,7 +118,7 @@ func (d *directory) lock(ctx context.Context, name string, create bool) (release
 	}
 }
 
-// tryLock returns nil if somebody else has the lock.
+// tryLock returns nil if another process has the lock.
 func (d *directory) tryLock(name string, create bool) (*os.File, error) {
 	var f *os.File
 	err := d.do("open", name, func() (err error) {
@@ -142,7 +141,7 @@ func (d *directory) tryLock(name string, create bool) (*os.File, error) {
 		return err
 	})
 	if err == nil && held {
-		// Uninstall may have removed it meanwhile: then this is nobody's lock.
+		// Uninstall may have removed the file meanwhile: then its lock excludes no other process.
 		var ours, theirs place.Info
 		if ours, err = place.Stat(f); err == nil {
 			theirs, err = d.dir.Lstat(name)
@@ -158,8 +157,8 @@ func (d *directory) tryLock(name string, create bool) (*os.File, error) {
 	return f, nil
 }
 
-// share lets those use a file that was just made who may write the directory. Where that
-// fails, they get an error that says so.
+// share makes a new file usable for all users who may write the directory. If that fails, those users get an error
+// that says so.
 func (d *directory) share(f *os.File) {
 	if d.group >= 0 {
 		_ = f.Chown(-1, d.group)
@@ -167,7 +166,7 @@ func (d *directory) share(f *os.File) {
 	}
 }
 
-// read returns the content of a small file, at most one byte more than a mark can have.
+// read returns the content of a small file, at most one byte more than the longest mark.
 func (d *directory) read(name string) (b []byte, err error) {
 	err = d.do("read", name, func() error {
 		f, err := d.dir.Open(name, os.O_RDONLY)
@@ -180,7 +179,7 @@ func (d *directory) read(name string) (b []byte, err error) {
 	return b, err
 }
 
-// create makes a file that must not be there.
+// create makes a file that must not exist.
 func (d *directory) create(name string, perm fs.FileMode) (f *os.File, err error) {
 	err = d.do("create", name, func() (err error) {
 		f, err = d.dir.Create(name, os.O_WRONLY, perm)
@@ -189,8 +188,7 @@ func (d *directory) create(name string, perm fs.FileMode) (f *os.File, err error
 	return f, err
 }
 
-// finish puts a file on the disk and closes it. If that fails, or what was done to the
-// file before has failed, it removes it.
+// finish syncs a file and closes it. If that fails, or err is set, it removes the file.
 func (d *directory) finish(f *os.File, name string, err error) error {
 	if err == nil {
 		err = d.do("sync", name, f.Sync)
@@ -200,7 +198,7 @@ func (d *directory) finish(f *os.File, name string, err error) error {
 	}
 	if err != nil {
 		_ = f.Close()
-		_ = d.remove(name) // the next one does, if this fails
+		_ = d.remove(name) // if this fails a later writer removes it
 	}
 	return err
 }
@@ -218,7 +216,7 @@ func (d *directory) rename(from, to string) error {
 	return d.do("rename", to, func() error { return d.dir.Rename(from, to) })
 }
 
-// sync puts the names of the directory on the disk.
+// sync makes the names in the directory durable.
 func (d *directory) sync() error {
 	return d.do("sync", ".", d.dir.Sync)
 }

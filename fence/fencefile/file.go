@@ -15,22 +15,20 @@ import (
 	"github.com/electd/elect/internal/place"
 )
 
-// State is what a file's sidecar says.
+// State is the content of a file's sidecar.
 type State struct {
 	// Highest is the mark, 0 before the first claim.
 	Highest fence.Token
 
-	// Warnings say what is to be known of the file system, a sentence each: that it may be
-	// on another machine, or is in memory. There are none for a local disk.
+	// Warnings are warnings about the file system, a sentence each: that it may be on another machine, or is in memory.
+	// There are none for a local disk.
 	Warnings []string
 }
 
-// Config is what a [Guard] or a [Mark] may be told. The zero value of each field is its
-// documented default.
+// Config configures a [Guard] or a [Mark]. The zero value of each field is its documented default.
 type Config struct {
-	// SharedPlace allows a process of root to work in a directory that other users can write
-	// to, or can put another one in the place of. Without it, such a directory is refused:
-	// what root reads and writes there could be another user's choice. It has no effect for
+	// SharedPlace allows a process of root to work in a directory that other users can write to or replace. Without it,
+	// such a directory is refused: another user could choose what root reads and writes there. It has no effect for
 	// users other than root.
 	SharedPlace bool
 }
@@ -41,7 +39,7 @@ type Guard struct {
 	at   place.At // its directory
 }
 
-// New returns the guard of a file. It does not touch the file system. It needs no closing.
+// New returns the guard of a file. It does not touch the file system. It need not be closed.
 func New(path string, cfg Config) (*Guard, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -54,8 +52,8 @@ func New(path string, cfg Config) (*Guard, error) {
 	return &Guard{base: base, at: place.At{Path: filepath.Dir(abs), Shared: cfg.SharedPlace}}, nil
 }
 
-// Install makes the sidecar of the file, which need not exist yet; its directory must. A
-// sidecar that is there stays as it is.
+// Install makes the sidecar of the file. The file need not exist yet; its directory must. An existing sidecar stays
+// as it is.
 func (g *Guard) Install(ctx context.Context) error {
 	t, err := g.open(ctx)
 	if err != nil {
@@ -74,8 +72,8 @@ func (g *Guard) Install(ctx context.Context) error {
 	return t.raise(ctx, from, from, exists)
 }
 
-// Uninstall removes the sidecar of the file. Then nothing is known of the tokens that it
-// has seen: installed again, it takes any.
+// Uninstall removes the sidecar of the file, and with it the memory of its tokens: after another installation every
+// token passes.
 func (g *Guard) Uninstall(ctx context.Context) error {
 	t, err := g.open(ctx)
 	if err != nil {
@@ -99,10 +97,9 @@ func (g *Guard) Uninstall(ctx context.Context) error {
 	return nil
 }
 
-// Claim raises the mark to token, and puts on the disk what it finds: what
-// a new leader does before it reads the file. A greater mark is a fence.StaleError; a
-// file without a sidecar matches fence.ErrResource. It waits for a [Guard.Write] that
-// is about to rename, as long as ctx lasts. After any error that does not match
+// Claim raises the mark to token, and makes durable what it finds. A new leader calls it before it reads the file. If
+// the mark is greater the error is a fence.StaleError; that for a file without a sidecar matches fence.ErrResource.
+// It waits for a [Guard.Write] that is about to rename, as long as ctx lasts. After any error that does not match
 // [fence.ErrUnknownOutcome] the mark is as it was.
 func (g *Guard) Claim(ctx context.Context, token fence.Token) error {
 	t, err := g.open(ctx)
@@ -144,16 +141,15 @@ func (g *Guard) Status(ctx context.Context) (State, error) {
 	return State{Highest: token, Warnings: t.warnings}, nil
 }
 
-// Write gives the file the content that write writes, as a whole, unless its mark is
-// above the token; a mark below is raised first. Success means that all of it is on the
-// disk. A greater mark is a fence.StaleError, a file without a sidecar matches
-// fence.ErrResource, and after an error of write, which is returned as it is, as after
-// any other that does not match [fence.ErrUnknownOutcome], the file is as it was.
+// Write replaces the content of the file, as a whole, with what write writes, unless its mark is above the token; it
+// first raises a mark below the token. Success means that all of it is on the disk. If the mark is greater the error
+// is a fence.StaleError; that for a file without a sidecar matches fence.ErrResource. An error of write is returned
+// unchanged. After an error that does not match [fence.ErrUnknownOutcome] the file is as it was.
 //
-// write is called once, by this goroutine, without the lock, so that a slow one keeps
-// nobody waiting; it may run in vain. Its writer is a file and is not buffered. Mode and
-// owner of the file are kept, and it is an error if they cannot be; a new one has mode
-// 0666 less the umask. A path that ends in a link, or is no regular file, is refused.
+// write is called once, in this goroutine, without the lock, so that a slow one delays no other caller; its content
+// may be refused. Its writer is a file and is not buffered. Mode and owner of the file are kept, and it is an error
+// if that fails; a new file has mode 0666 less the umask. A path that ends in a link, or is no regular file, is
+// refused.
 func (g *Guard) Write(ctx context.Context, token fence.Token, write func(io.Writer) error) error {
 	t, err := g.open(ctx)
 	if err != nil {
@@ -176,12 +172,12 @@ func (g *Guard) Write(ctx context.Context, token fence.Token, write func(io.Writ
 	}
 	renamed, err := t.admit(ctx, name, token)
 	if !renamed {
-		_ = t.remove(name) // a later claim does, if this fails
+		_ = t.remove(name) // if this fails a later claim removes it
 	}
 	return err
 }
 
-// admit renames the new content over the file, if the mark lets it.
+// admit renames the new content over the file, if the mark allows it.
 func (t target) admit(ctx context.Context, name string, token fence.Token) (renamed bool, err error) {
 	release, err := t.lock(ctx, t.held, false)
 	if err != nil {
@@ -196,8 +192,8 @@ func (t target) admit(ctx context.Context, name string, token fence.Token) (rena
 	case token < from:
 		return false, &fence.StaleError{Shown: token, Highest: from}
 	case token > from:
-		// It is durable before the content is seen: else, after a loss of power, the
-		// content could stand and a smaller token pass.
+		// The mark is durable before the content is visible. Otherwise, after a loss of power, the content could stay and a
+		// smaller token pass.
 		if err := t.raise(ctx, from, token, true); err != nil {
 			return false, err
 		}
@@ -214,7 +210,7 @@ func (t target) admit(ctx context.Context, name string, token fence.Token) (rena
 	return true, nil
 }
 
-// sidecar is how the name of a file's mark ends.
+// sidecar is the suffix of a mark's file.
 const sidecar = ".fence"
 
 // target is a guarded file.
@@ -236,7 +232,7 @@ func (t target) check(token fence.Token) error {
 	return nil
 }
 
-// unguarded says of a missing sidecar what that means.
+// unguarded explains the error of a missing sidecar.
 func (t target) unguarded(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s has no sidecar; install it, with elect fence install or Install in Go", fence.ErrResource, filepath.Join(t.path, t.base))
@@ -244,12 +240,12 @@ func (t target) unguarded(err error) error {
 	return err
 }
 
-// content is how the names begin of contents that wait to be renamed.
+// content is the prefix of the names of contents that wait to be renamed.
 func (t target) content(token fence.Token) string {
 	return t.mark + "." + token.Fixed() + "."
 }
 
-// write makes a file of the new content, and puts it on the disk.
+// write makes a file of the new content, and syncs it.
 func (t target) write(name string, write func(io.Writer) error) error {
 	var old place.Info
 	err := t.do("stat", t.base, func() (err error) {
@@ -293,7 +289,7 @@ func keep(f *os.File, old place.Info) error {
 	return f.Chmod(old.Mode)
 }
 
-// writer is the file that a writer gets to see.
+// writer is the writer that the caller's function gets.
 type writer struct {
 	*directory
 	f    *os.File
@@ -308,8 +304,8 @@ func (w writer) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// sweep removes what leaders up to a token have left behind that were killed. None of it
-// can be admitted any more. What cannot be removed is left to the next claim.
+// sweep removes the files that killed leaders with tokens up to upTo have left. None of them can be admitted any
+// more. What cannot be removed is left to the next claim.
 func (t target) sweep(upTo fence.Token) {
 	_ = t.do("list", ".", func() error {
 		names, err := t.dir.Names()

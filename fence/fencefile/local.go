@@ -6,7 +6,7 @@ import (
 	"github.com/electd/elect/internal/localfs"
 )
 
-// fileSystem refuses what is not local, and says what is not known to be.
+// fileSystem refuses a file system that is not local, and warns of one that may not be.
 func fileSystem(path string) (warnings []string, err error) {
 	on, err := localfs.Of(path)
 	if err != nil {

@@ -14,29 +14,27 @@ import (
 	"github.com/electd/elect/internal/place"
 )
 
-// Mark keeps the marks of resources in a directory, a small file for each. It is a
-// fence.Mark, for guards in one process at a time; that several processes of a machine
-// raise marks in one directory harms none of them, but a fence.Guard has to be alone in
-// front of its resource: [Mark.Alone] sees to that.
+// Mark keeps the marks of resources in a directory, a small file for each. It is a fence.Mark, for guards in one
+// process at a time. Several processes of a machine may raise marks in one directory, but a fence.Guard must be the
+// only one of its resource: [Mark.Alone] ensures that.
 //
-// A resource is installed once ([Mark.Install]). A Raise writes and syncs a new file, renames it,
-// and syncs the directory. A file that is not there is an error (fence.ErrResource), and
-// not a resource that was never claimed: a directory that was removed, or restored from
-// before that, must not let an older leader in. One that is damaged is an error, too
-// ([ErrDamaged]).
+// A resource is installed once ([Mark.Install]). A Raise writes and syncs a new file, renames it, and syncs the
+// directory. A missing file is an error (fence.ErrResource), and does not mean that the resource was never claimed: a
+// directory that was removed, or restored from an old backup, must not let an older leader pass. A damaged file is an
+// error too ([ErrDamaged]).
 type Mark struct {
 	at       place.At
-	dir      string // the same
+	dir      string // the path of at
 	warnings []string
 
 	mu    sync.Mutex
-	alone map[*os.File]struct{} // of Alone: a file that nobody refers to is closed, and its lock is gone
+	alone map[*os.File]struct{} // the files of Alone: without a reference a file would be closed, and its lock lost
 }
 
 var _ fence.Mark = (*Mark)(nil)
 
-// NewMark returns the marks in dir, which is made if it is absent, for this user alone.
-// A dir that its group may write is for all of the group. It needs no closing.
+// NewMark returns the marks in dir. It makes dir if it is absent, for this user alone. A dir that its group may write
+// is shared by the group. It need not be closed.
 func NewMark(dir string, cfg Config) (*Mark, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -45,7 +43,7 @@ func NewMark(dir string, cfg Config) (*Mark, error) {
 	at := place.At{Path: dir, Shared: cfg.SharedPlace}
 	made, err := at.Make()
 	if err == nil {
-		err = errors.Join(syncDirectory(filepath.Dir(dir)), made.Close()) // it may have been made by a process that was stopped then
+		err = errors.Join(syncDirectory(filepath.Dir(dir)), made.Close()) // a process that was stopped may have made it
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fencefile: %w", err)
@@ -58,7 +56,7 @@ func NewMark(dir string, cfg Config) (*Mark, error) {
 	return &Mark{at: at, dir: dir, warnings: d.warnings}, nil
 }
 
-// syncDirectory puts the names in a directory on the disk, if it may be read.
+// syncDirectory makes the names in a directory durable, if it may be read.
 func syncDirectory(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrPermission) {
@@ -71,12 +69,11 @@ func syncDirectory(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Warnings say what is to be known of the file system of the directory, as those of
-// [State] do. The slice must not be changed.
+// Warnings are warnings about the file system of the directory, as in [State]. The slice must not be changed.
 func (m *Mark) Warnings() []string { return m.warnings }
 
-// Install makes a resource one that can be claimed. Its mark is 0, unless it was installed
-// before: then it stays what it is. Errors are those of [Mark.Raise].
+// Install installs a resource, so that it can be claimed. Its mark is 0. If the resource is already installed, its
+// mark stays. Errors are those of [Mark.Raise].
 func (m *Mark) Install(ctx context.Context, resource fence.Resource) error {
 	return m.locked(ctx, resource, func(s slot) error {
 		from, exists, err := s.found()
@@ -87,9 +84,9 @@ func (m *Mark) Install(ctx context.Context, resource fence.Resource) error {
 	})
 }
 
-// Uninstall removes a resource and its mark, which no guard may use any more. It fails while
-// one has it by [Mark.Alone]. From then on the resource is refused with fence.ErrResource.
-// If it is installed again, it takes any token. It is no error if there is none.
+// Uninstall removes a resource and its mark, which no guard may use any more. It fails while a guard has it by
+// [Mark.Alone]. From then on the resource is refused with fence.ErrResource. After another installation every token
+// passes. Uninstalling an absent resource succeeds.
 func (m *Mark) Uninstall(ctx context.Context, resource fence.Resource) error {
 	release, err := m.Alone(resource)
 	if err != nil {
@@ -140,7 +137,7 @@ func (m *Mark) Highest(ctx context.Context, resource fence.Resource) (fence.Toke
 	return m.mark(s, resource)
 }
 
-// locked does something under the lock of a resource's mark.
+// locked runs do under the lock of a resource's mark.
 func (m *Mark) locked(ctx context.Context, resource fence.Resource, do func(slot) error) error {
 	if _, err := fence.ParseResource(string(resource)); err != nil {
 		return err
@@ -174,11 +171,10 @@ func (m *Mark) slot(ctx context.Context, resource fence.Resource) (slot, error) 
 	return slot{directory: d, of: string(resource), mark: "mark-" + name, temp: "new-" + name, held: "lock-" + name}, err
 }
 
-// fileName is the name of a resource as part of a file's, another one for each also
-// where case does not count. Small letters, digits and dashes stand for themselves, "_a"
-// for A, and "=2e" for the character of that number. What would be too long for a
-// file is a hash, of 64 digits after "=="; the content has the resource's own name, and
-// one with another's is refused.
+// fileName encodes the name of a resource as part of a file name, differently for each resource even if the file
+// system ignores case. Small letters, digits and dashes stand for themselves, "_a" for A, and "=2e" for the character
+// of that number. A name that would be too long is replaced by a hash, of 64 digits after "==". The content has the
+// resource's own name, and a file with another name in it is refused.
 func fileName(resource fence.Resource) string {
 	var b []byte
 	for _, c := range []byte(resource) {

@@ -10,27 +10,27 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// The content of a mark is text, for whoever looks at it in need:
+// The content of a mark is text, so that an operator can read it:
 //
 //	elect fence mark 1
 //	of orders
 //	token 0000000000000000042
 //	sum 0123456789abcdef
 //
-// The sum is the CRC-64 (ECMA) of all before its line. Nothing else is accepted.
+// The sum is the CRC-64 (ECMA) of everything before its line. Nothing else is accepted.
 const (
 	recordHead    = "elect fence mark "
 	recordVersion = "1"
 	sumLine       = len("sum 0123456789abcdef\n")
 	maxRecord     = 512
 
-	// ownFile is what a sidecar is the mark of: the file beside it, whatever its name.
+	// ownFile is the subject of a sidecar's mark: the file beside it, whatever its name.
 	ownFile = "file"
 )
 
-// ErrDamaged is what the error of a mark matches that cannot be read. It is never taken
-// for 0, nor for an older one: whoever knows the greatest token that was given out can
-// write a new one, by removing the file and claiming with a token above it.
+// ErrDamaged is matched by the error of a mark that cannot be read. Such a mark never counts as 0, nor as an older
+// one. An operator who knows the greatest issued token can replace it: remove the file, and claim with a token above
+// that.
 var ErrDamaged = errors.New("the mark is damaged")
 
 func encode(of string, token fence.Token) []byte {
@@ -42,7 +42,7 @@ func sum(b []byte) string {
 	return fmt.Sprintf("sum %016x\n", crc64.Checksum(b, crc64.MakeTable(crc64.ECMA)))
 }
 
-// decode reads what encode wrote, the mark of the same thing.
+// decode reads what encode wrote for the same subject.
 func decode(of string, b []byte) (fence.Token, error) {
 	if len(b) > maxRecord || len(b) < sumLine {
 		return 0, fmt.Errorf("%w: it has %d bytes, or more; want %d to %d", ErrDamaged, len(b), sumLine, maxRecord)

@@ -13,7 +13,7 @@ import (
 // slot is one mark in a directory.
 type slot struct {
 	*directory
-	of               string // what it is the mark of
+	of               string // the subject of the mark
 	mark, temp, held string // the names of its files; held is the one that is locked
 }
 
@@ -30,7 +30,7 @@ func (s slot) highest() (fence.Token, error) {
 	return token, nil
 }
 
-// repair is what is to be done about a mark that is damaged.
+// repair says how to replace a damaged mark.
 func (s slot) repair(err error) string {
 	if !errors.Is(err, ErrDamaged) {
 		return ""
@@ -38,9 +38,8 @@ func (s slot) repair(err error) string {
 	return "; when no earlier leader is left, remove it, install it, and claim again"
 }
 
-// raise makes the token the mark, which is from, and returns when that is durable. The
-// lock is held. Also where there is nothing to raise it syncs the directory: who raised
-// the mark to this may have died before he did.
+// raise raises the mark from from to token, and returns when that is durable. The lock is held. It syncs the
+// directory even if there is nothing to raise: the process that raised the mark may have died before it did.
 func (s slot) raise(ctx context.Context, from, token fence.Token, exists bool) error {
 	if token < from {
 		return &fence.StaleError{Shown: token, Highest: from}
@@ -59,9 +58,9 @@ func (s slot) raise(ctx context.Context, from, token fence.Token, exists bool) e
 	return nil
 }
 
-// put writes the mark. Its name is not on the disk yet.
+// put writes the mark. The new name is not yet durable.
 func (s slot) put(token fence.Token) error {
-	if err := s.remove(s.temp); err != nil { // of somebody who was killed
+	if err := s.remove(s.temp); err != nil { // left by a killed process
 		return err
 	}
 	f, err := s.create(s.temp, 0o600)
@@ -83,7 +82,7 @@ func (s slot) put(token fence.Token) error {
 	return nil
 }
 
-// found is highest, for which no mark is 0.
+// found is highest, with 0 for a missing mark.
 func (s slot) found() (token fence.Token, exists bool, err error) {
 	token, err = s.highest()
 	if errors.Is(err, fs.ErrNotExist) {

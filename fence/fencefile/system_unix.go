@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flock takes the lock of an open file, unless somebody has it.
+// flock takes the lock of an open file, unless another process has it.
 func flock(f *os.File) (held bool, err error) {
 	for {
 		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err {
@@ -24,6 +24,5 @@ func flock(f *os.File) (held bool, err error) {
 	}
 }
 
-// full reports whether an error says that nothing more fits onto the disk, or into what
-// this user may have of it.
+// full reports whether an error means that the disk, or this user's quota, is full.
 func full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }

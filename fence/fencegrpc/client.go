@@ -9,19 +9,16 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// Client has the interceptors of a client, which show the token of each call's context
-// ([fence.NewContext]) for one resource, and make errors of a guard's refusals: a
-// *[fence.StaleError], or one that matches [fence.ErrMissing], [fence.ErrToken],
-// [fence.ErrResource] or [fence.ErrBusy]. After these the handler has not run. An error
-// with the code CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, INTERNAL, UNKNOWN or
-// RESOURCE_EXHAUSTED, which gRPC itself gives, too, matches
-// [fence.ErrUnknownOutcome], for gRPC does not say whether the handler has run, and so
-// does a call that was ended because a greater token came. All other statuses are the
-// handler's answers, and returned as they are. status.FromError sees the status in any.
+// Client has the interceptors of a client. They show the token of each call's context ([fence.NewContext]) for one
+// resource, and translate a guard's refusals into errors: a *[fence.StaleError], or one that matches
+// [fence.ErrMissing], [fence.ErrToken], [fence.ErrResource] or [fence.ErrBusy]. After these the handler has not run.
+// gRPC itself also returns the codes CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, INTERNAL, UNKNOWN and
+// RESOURCE_EXHAUSTED, and does not say whether the handler has run. So an error with one of them matches
+// [fence.ErrUnknownOutcome], and so does that of a call that was ended because a greater token came. All other
+// statuses are the handler's answers, and are returned unchanged. status.FromError finds the status in each error.
 //
-// A call without a token in its context is sent as it is, with the metadata that it may
-// have. Who uses the interceptors without [Client.DialOptions] must switch policies of
-// retries off for what is guarded; see "gRPC Retry Design", gRFC A6.
+// A call without a token in its context is sent unchanged, with its metadata. A program that uses the interceptors
+// without [Client.DialOptions] must disable retry policies for guarded methods; see "gRPC Retry Design", gRFC A6.
 type Client struct{ resource fence.Resource }
 
 // NewClient returns the client for a resource.
@@ -32,8 +29,8 @@ func NewClient(resource fence.Resource) (*Client, error) {
 	return &Client{resource}, nil
 }
 
-// DialOptions are what grpc.NewClient takes: both interceptors, and no retries by policy: a
-// call that was applied and lost its answer would be told as refused if it came again too late.
+// DialOptions are options for grpc.NewClient: both interceptors, and no retry policy. A retry of a call that was
+// applied and lost its answer could be refused, which would report the call as refused.
 func (c *Client) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.Unary), grpc.WithChainStreamInterceptor(c.Stream), grpc.WithDisableRetry()}
 }
@@ -63,7 +60,7 @@ func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	return &clientStream{ClientStream: s, shown: shown}, nil
 }
 
-// show returns the context of a call, and what is shown in it.
+// show returns the context of a call, and what it shows.
 func (c *Client) show(ctx context.Context) (context.Context, fence.Shown, error) {
 	token, ok := fence.FromContext(ctx)
 	if !ok {
@@ -81,7 +78,7 @@ func (c *Client) show(ctx context.Context) (context.Context, fence.Shown, error)
 	return show(ctx, shown), shown, nil
 }
 
-// clientStream reads refusals.
+// clientStream translates refusals.
 type clientStream struct {
 	grpc.ClientStream
 	shown fence.Shown

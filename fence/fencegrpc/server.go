@@ -18,30 +18,26 @@ import (
 // Key is the key of the metadata in which a call shows RESOURCE;TOKEN, as in "orders;42".
 const Key = "x-fencing-token"
 
-// Config is what a [Server] may be told. The zero value of each field is its documented
-// default.
+// Config configures a [Server]. The zero value of each field is its documented default.
 type Config struct {
-	// Open says which methods need no token, by their full names, as in
-	// "/grpc.health.v1.Health/Check": reads that anybody may do. A call that shows a token is
-	// checked all the same. nil: none.
+	// Open reports which methods need no token, by their full names, as in "/grpc.health.v1.Health/Check": reads that
+	// any client may do. A call that shows a token is checked all the same. nil: none.
 	Open func(method string) bool
 
-	// Observe is told of what is refused before the guard has seen it, for no resource is
-	// known: missing and malformed metadata. The guard tells its own
-	// [fence.GuardConfig.Observe] of the others. nil: nobody.
+	// Observe is called for refusals before the guard, when no resource is known: missing and malformed metadata. For
+	// the others the guard calls its own [fence.GuardConfig.Observe]. nil: none.
 	Observe func(fence.Decision)
 
-	// Logger gets those refusals at level Warn. nil: silence.
+	// Logger gets those refusals, at level Warn. nil: silence.
 	Logger *slog.Logger
 }
 
 // Server has the interceptors and the service of a server whose handlers are guarded.
 //
-// The context of an admitted call carries the token ([fence.FromContext]), and ends with a
-// [fence.StaleError] as its cause when the call must end because a greater token came. From
-// then on the methods of its stream fail; a message that RecvMsg was given then must not be
-// used again. The greater token waits until the handler has returned, so a handler must
-// heed its context, and leave nothing behind that still writes.
+// The context of an admitted call carries the token ([fence.FromContext]), and ends with a [fence.StaleError] as its
+// cause when the call must end because a greater token came. From then on the methods of its stream fail, and a
+// message that was passed to RecvMsg must not be used again. The greater token waits until the handler has returned,
+// so a handler must return when its context ends, and leave nothing behind that still writes.
 type Server struct {
 	guard *fence.Guard
 	cfg   Config
@@ -55,8 +51,8 @@ func NewServer(guard *fence.Guard, cfg Config) *Server {
 	return &Server{guard: guard, cfg: cfg}
 }
 
-// Options are what grpc.NewServer takes for a guarded server: both interceptors.
-// Interceptors after them run with the token admitted, those before them without.
+// Options are options for grpc.NewServer: both interceptors. Interceptors after them run with the admitted token,
+// those before them without.
 func (s *Server) Options() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(s.Unary), grpc.ChainStreamInterceptor(s.Stream)}
 }
@@ -98,7 +94,7 @@ func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	})
 }
 
-// shown reads what a call shows. open says that it shows nothing and need not.
+// shown reads what a call shows. open reports that it shows nothing and need not.
 func (s *Server) shown(ctx context.Context, method string) (shown fence.Shown, open bool, err error) {
 	shown, err = FromIncoming(ctx)
 	if err == nil {
@@ -110,7 +106,7 @@ func (s *Server) shown(ctx context.Context, method string) (shown fence.Shown, o
 		if s.cfg.Open != nil && s.cfg.Open(method) {
 			return fence.Shown{}, true, nil
 		}
-	case fence.Foreign: // the name is malformed, and not one that is guarded elsewhere
+	case fence.Foreign: // the name is malformed; this is not about where it is guarded
 		result, err = fence.Malformed, fmt.Errorf("%w: %w", fence.ErrToken, err)
 	}
 	s.cfg.Logger.Warn("refused", "method", method, "result", result, "error", err)
@@ -120,8 +116,8 @@ func (s *Server) shown(ctx context.Context, method string) (shown fence.Shown, o
 	return fence.Shown{}, false, refusal(fence.Shown{}, result, err)
 }
 
-// FromIncoming returns what the metadata of a call to this server show. None is
-// [fence.ErrMissing]; several are malformed ([fence.ErrToken]), even if they are equal.
+// FromIncoming returns what the metadata of an incoming call show. Without any the error is [fence.ErrMissing];
+// several are malformed ([fence.ErrToken]), even if they are equal.
 func FromIncoming(ctx context.Context) (fence.Shown, error) {
 	switch values := metadata.ValueFromIncomingContext(ctx, Key); len(values) {
 	case 0:
@@ -133,13 +129,13 @@ func FromIncoming(ctx context.Context) (fence.Shown, error) {
 	}
 }
 
-// admit runs a handler as the guard admits it.
+// admit runs a handler if the guard admits it.
 func (s *Server) admit(ctx context.Context, shown fence.Shown, handler func(context.Context) error) error {
 	pass, err := s.guard.Begin(ctx, shown.Resource, shown.Token)
 	if err != nil {
 		return s.refuse(ctx, shown, err)
 	}
-	defer pass.End() // of a handler that panics
+	defer pass.End() // if a handler panics
 	err = foreign(handler(pass.Context()))
 	var cut *fence.StaleError
 	if errors.As(context.Cause(pass.Context()), &cut) && isEnd(err) {
@@ -151,8 +147,8 @@ func (s *Server) admit(ctx context.Context, shown fence.Shown, handler func(cont
 	return err
 }
 
-// foreign takes the details away from a refusal that a handler got from another server and
-// returns as it is. To our client it would say that this handler has not run.
+// foreign removes the details from a refusal that a handler got from another server and returns unchanged. To this
+// server's client it would mean that this handler has not run.
 func foreign(err error) error {
 	s, ok := status.FromError(err)
 	if err != nil && ok && infoOf(s) != nil {
@@ -185,9 +181,8 @@ func (s *stream) Context() context.Context { return s.ctx }
 func (s *stream) RecvMsg(m any) error { return s.do(func() error { return s.ServerStream.RecvMsg(m) }) }
 func (s *stream) SendMsg(m any) error { return s.do(func() error { return s.ServerStream.SendMsg(m) }) }
 
-// do returns when f has, or when the context ends: a leader that stands still neither sends
-// nor takes anything, and is what the next one must not wait for. What it leaves behind
-// ends with the stream, when the handler has returned.
+// do returns when f has returned, or when the context ends: a stopped leader neither sends nor receives, and the next
+// one must not wait for it. What f leaves behind ends with the stream, when the handler has returned.
 func (s *stream) do(f func() error) error {
 	if s.ctx.Err() != nil {
 		return s.ended()

@@ -21,12 +21,11 @@ import (
 //	  rpc Highest(google.protobuf.StringValue) returns (google.protobuf.UInt64Value);
 //	}
 //
-// A claim shows its resource and token as every call does. Highest is asked with the name
-// of a resource, and answers with its mark, 0 if it was never claimed.
+// A claim shows its resource and token as every call does. Highest takes the name of a resource, and returns its
+// mark, 0 if it was never claimed.
 const ServiceName = "electd.fence.v1.Fence"
 
-// Register registers the service by which leaders claim. The same server needs
-// [Server.Options].
+// Register registers the service for claims. The same server needs [Server.Options].
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	r.RegisterService(&grpc.ServiceDesc{
 		ServiceName: ServiceName,
@@ -61,7 +60,7 @@ func (s *Server) claim(ctx context.Context, _ *emptypb.Empty) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if shown.Token == 0 { // Config.Open has taken this method for one that needs none
+	if shown.Token == 0 { // Config.Open says that this method needs no token
 		return nil, refusal(shown, fence.Missing, fence.ErrMissing)
 	}
 	if err := s.guard.Claim(ctx, shown.Resource, shown.Token); err != nil {
@@ -79,10 +78,9 @@ func (s *Server) highest(ctx context.Context, req *wrapperspb.StringValue) (any,
 	return wrapperspb.UInt64(uint64(token)), nil
 }
 
-// Claim raises the mark at a [Server] and returns when no handler of a smaller token is at
-// work any more: what a new leader does before it reads anything. Errors are those of
-// Client. After one that matches [fence.ErrUnknownOutcome], as where the mark could not be
-// read or raised, or [fence.ErrBusy], claiming again is right.
+// Claim raises the mark at a [Server] and returns when no handler of a smaller token runs any more. A new leader
+// calls it before it reads anything. Errors are those of Client. After one that matches [fence.ErrUnknownOutcome], as
+// after a failure of the mark, or [fence.ErrBusy], the leader should claim again.
 func (c *Client) Claim(ctx context.Context, conn grpc.ClientConnInterface, token fence.Token) error {
 	shown := fence.Shown{Resource: c.resource, Token: token}
 	if err := fence.CheckShown(c.resource, token); err != nil {
@@ -114,7 +112,7 @@ func (c *Client) Highest(ctx context.Context, conn grpc.ClientConnInterface) (fe
 	return token, nil
 }
 
-// show puts what is shown into the metadata of a call, in place of what was there.
+// show puts what is shown into the metadata of a call, and replaces an earlier value.
 func show(ctx context.Context, shown fence.Shown) context.Context {
 	md, ok := metadata.FromOutgoingContext(ctx) // a copy
 	if !ok {

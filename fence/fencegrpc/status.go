@@ -24,11 +24,11 @@ const (
 	infoHighest  = "highest"
 )
 
-// errFailed is told to clients in place of the mark's own error, which may name hosts. Of a
-// call the handler has not run. Of a claim it is not known whether the mark was raised.
+// errFailed replaces the mark's own error for clients, because that may name hosts. The handler of a call has not
+// run. For a claim it is not known whether the mark was raised.
 var errFailed = errors.New("the mark could not be read or raised")
 
-// codeOf is the code that goes with a result.
+// codeOf is the code of a result.
 func codeOf(result fence.Result) codes.Code {
 	switch result {
 	case fence.Stale:
@@ -41,8 +41,7 @@ func codeOf(result fence.Result) codes.Code {
 	return codes.Unavailable
 }
 
-// refusal makes a status of what a guard has said. What it says of its mark is for the
-// server's log.
+// refusal makes a status of a guard's error. Details about the mark are for the server's log only.
 func refusal(shown fence.Shown, result fence.Result, err error) error {
 	info := &errdetails.ErrorInfo{
 		Reason:   strings.ToUpper(string(result)),
@@ -73,9 +72,8 @@ func (r *refused) Error() string              { return r.err.Error() }
 func (r *refused) Unwrap() error              { return r.err }
 func (r *refused) GRPCStatus() *status.Status { return r.status }
 
-// FromError makes of the error of a call what [Client] returns, for programs with
-// interceptors of their own. shown is what the call has shown. io.EOF, nil, and an answer of
-// the handler's own are returned as they are.
+// FromError translates the error of a call as [Client] does, for programs with interceptors of their own. shown is
+// what the call has shown. io.EOF, nil, and the handler's own answers are returned unchanged.
 func FromError(err error, shown fence.Shown) error {
 	if err == nil || err == io.EOF {
 		return err
@@ -91,7 +89,8 @@ func FromError(err error, shown fence.Shown) error {
 		return &refused{err: refusalOf(s, info, shown), status: s}
 	}
 	switch s.Code() {
-	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Internal, codes.Unknown, codes.ResourceExhausted: // a message may be too large on its way back
+	// the answer may have been too large
+	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Internal, codes.Unknown, codes.ResourceExhausted:
 		return &refused{err: fmt.Errorf("%w: %w", fence.ErrUnknownOutcome, err), status: s}
 	}
 	return err
@@ -107,8 +106,7 @@ func infoOf(s *status.Status) *errdetails.ErrorInfo {
 	return nil
 }
 
-// refusalOf reads a detail. One that does not fit its status, or what was shown, is of an
-// unknown outcome.
+// refusalOf reads a detail. One that does not match its status, or what was shown, is an unknown outcome.
 func refusalOf(s *status.Status, info *errdetails.ErrorInfo, shown fence.Shown) error {
 	result := fence.Result(strings.ToLower(info.GetReason()))
 	if codeOf(result) != s.Code() {

@@ -10,8 +10,7 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// statuses are the codes of answers. Ended is a proxy's, of a request that was admitted
-// and then cut.
+// statuses are the codes of answers. Ended is for a proxy's answer to a request that was admitted and then cut.
 var statuses = map[fence.Result]int{
 	fence.Stale:     http.StatusPreconditionFailed,
 	fence.Missing:   http.StatusPreconditionRequired,
@@ -29,7 +28,7 @@ type answer struct {
 	Resource fence.Resource `json:"resource,omitempty"`
 	Shown    fence.Token    `json:"shown,omitempty"`
 	Highest  fence.Token    `json:"highest,omitempty"`
-	InFlight *int           `json:"in_flight,omitempty"` // of a status only
+	InFlight *int           `json:"in_flight,omitempty"` // for the status only
 	Error    string         `json:"error,omitempty"`
 }
 
@@ -40,12 +39,11 @@ func (a answer) write(w http.ResponseWriter, status int) {
 		w.Header().Set(ResultHeader, string(a.Result))
 	}
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(a) // the client may have gone
+	_ = json.NewEncoder(w).Encode(a) // the client may be gone
 }
 
-// readAnswer makes an error of an answer that is a guard's own, and nil of any other: a 412
-// may be the upstream's, about an entity tag. A refusal as stale that does not fit what
-// was shown is of an unknown outcome.
+// readAnswer returns the error of a guard's own answer, and nil for any other answer: a 412 may be the upstream's,
+// about an entity tag. A refusal as stale that does not match what was shown is an unknown outcome.
 func readAnswer(resp *http.Response, host string, shown fence.Shown) error {
 	values := resp.Header.Values(ResultHeader)
 	if len(values) == 0 {
@@ -68,10 +66,10 @@ func readAnswer(resp *http.Response, host string, shown fence.Shown) error {
 		err = errFailed
 	}
 	var a answer
-	_ = json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&a) // for its words only
+	_ = json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&a) // for its text only
 	return fmt.Errorf("%w: %s answers %d: %.200q", err, host, resp.StatusCode, a.Error)
 }
 
-// errFailed is told to clients in place of the mark's own error, which may name hosts.
-// Of a request nothing was applied. Of a claim it is not known.
+// errFailed replaces the mark's own error for clients, because that may name hosts. Nothing of a request was applied.
+// For a claim that is not known.
 var errFailed = errors.New("the fencing mark could not be read or raised")

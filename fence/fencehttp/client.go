@@ -16,29 +16,24 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// Transport shows the token of each request's context ([fence.NewContext]) for one
-// resource, and makes errors of a guard's refusals: a *[fence.StaleError], or one that
-// matches [fence.ErrMissing], [fence.ErrToken], [fence.ErrResource], [fence.ErrUnclaimed]
-// or [fence.ErrBusy].
-// After these nothing was applied. An error of the connection, and that of a request
-// which was cut in the middle, matches [fence.ErrUnknownOutcome], unless nobody could be
-// connected to. All other answers are responses as ever, also a 412 that is not a guard's,
-// and a 502 of a proxy, after which the outcome is not known either.
+// Transport shows the token of each request's context ([fence.NewContext]) for one resource, and translates a guard's
+// refusals into errors: a *[fence.StaleError], or one that matches [fence.ErrMissing], [fence.ErrToken],
+// [fence.ErrResource], [fence.ErrUnclaimed] or [fence.ErrBusy]. After these nothing was applied. An error of the
+// connection, and that of a request that was cut in the middle, matches [fence.ErrUnknownOutcome], unless no
+// connection was made. All other answers are ordinary responses, including a 412 that is not a guard's, and a 502 of
+// a proxy, after which the outcome is not known either.
 //
-// A request with a body is sent once. One without is sent again by net/http when a
-// connection that it kept turns out to be dead, if its method is safe (RFC 9110, section
-// 9.2.1) or it has an Idempotency-Key. The first try may have been applied then, so a
-// refusal or an error of a later one matches [fence.ErrUnknownOutcome], too.
+// A request with a body is sent once. A request without a body is sent again by net/http if a kept connection turns
+// out to be dead, and if its method is safe (RFC 9110, section 9.2.1) or it has an Idempotency-Key. The first attempt
+// may have been applied then, so a refusal or an error of a later one also matches [fence.ErrUnknownOutcome].
 //
-// A request without a token in its context is sent as it is, with a header that it may
-// have. The http.Client adds its own words to errors; errors.Is and errors.As see through
-// them.
+// A request without a token in its context is sent unchanged, even with a header of its own. The http.Client adds
+// text to errors; errors.Is and errors.As work all the same.
 type Transport struct {
 	Resource fence.Resource
 
-	// Base sends the requests. Tries are told apart by their [httptrace.ClientTrace]: a Base
-	// that is neither an *http.Transport, nor calls one, must send a request once.
-	// nil: http.DefaultTransport.
+	// Base sends the requests. Attempts are counted by their [httptrace.ClientTrace]: a Base that is neither an
+	// *http.Transport, nor calls one, must send a request once. nil: http.DefaultTransport.
 	Base http.RoundTripper
 }
 
@@ -48,7 +43,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	// How many times the headers were written: a try that ended before that has sent nothing.
+	// How many times the headers were written: an attempt that ended before that has sent nothing.
 	var sent atomic.Int32
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Add(1) }}
 	shown := fence.Shown{Resource: t.Resource}
@@ -66,7 +61,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			r.Header = http.Header{}
 		}
 		SetHeader(r.Header, shown)
-		r.GetBody = nil // sent once
+		r.GetBody = nil // send it once
 	} else {
 		if own, err := FromHeader(r.Header); err == nil {
 			shown = own
@@ -79,8 +74,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		if fence.ResultOf(err) != fence.Failed {
-			// net/http returns the cause of the end of the context: of the work of another guard
-			// that is a refusal, and none of this request.
+			// net/http returns the cause of the end of the context. For the work of another guard that is a refusal, but not
+			// of this request.
 			err = errors.Join(r.Context().Err(), opaque{err})
 		}
 		return nil, &unknown{err}
@@ -95,42 +90,40 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// isDial reports whether nobody could be connected to.
+// isDial reports whether no connection was made.
 func isDial(err error) bool {
 	dial, ok := errors.AsType[*net.OpError](err)
 	return ok && dial.Op == "dial"
 }
 
-// opaque has the text of an error, and does not match it.
+// opaque keeps the text of an error and breaks the chain.
 type opaque struct{ err error }
 
 func (o opaque) Error() string { return o.err.Error() }
 
-// unknown is an error after which the outcome is not known.
+// unknown is an error with an unknown outcome.
 type unknown struct{ err error }
 
 func (u *unknown) Error() string   { return fence.ErrUnknownOutcome.Error() + ": " + u.err.Error() }
 func (u *unknown) Unwrap() []error { return []error{fence.ErrUnknownOutcome, u.err} }
 
-// Timeout is for the http.Client, which asks.
+// Timeout is for the http.Client, which calls it.
 func (u *unknown) Timeout() bool {
 	t, ok := u.err.(interface{ Timeout() bool })
 	return ok && t.Timeout()
 }
 
-// ClientConfig is what a [Client] may be told. The zero value of each field is its documented
-// default.
+// ClientConfig configures a [Client]. The zero value of each field is its documented default.
 type ClientConfig struct {
-	// HTTP sends the requests. A [Transport] in it is looked through. nil: http.DefaultClient.
+	// HTTP sends the requests. If it has a [Transport], its Base is used. nil: http.DefaultClient.
 	HTTP *http.Client
 
-	// Secret is shown with claims, in [ClaimHeader]. The zero one: none, for a guard that knows
-	// the leader by a certificate of the client, or by a Unix socket that HTTP dials.
+	// Secret is shown with claims, in [ClaimHeader]. Without one the guard must know the leader by a client certificate,
+	// or by a Unix socket that HTTP dials.
 	Secret Secret
 }
 
-// Client is a leader's side of a [Handler], for one resource. It is safe for concurrent use
-// and needs no closing.
+// Client is a leader's side of a [Handler], for one resource. It is safe for concurrent use and need not be closed.
 type Client struct {
 	base     url.URL
 	resource fence.Resource
@@ -139,8 +132,8 @@ type Client struct {
 	asks     http.Client // follows none
 }
 
-// NewClient returns the client of a server, whose URL is such as "http://orders:8080"; its path
-// is used by nobody. The server is not asked yet.
+// NewClient returns the client of a server with a URL such as "http://orders:8080"; it ignores the path. It makes no
+// request.
 func NewClient(base string, resource fence.Resource, cfg ClientConfig) (*Client, error) {
 	if _, err := fence.ParseResource(string(resource)); err != nil {
 		return nil, err
@@ -166,10 +159,10 @@ func NewClient(base string, resource fence.Resource, cfg ClientConfig) (*Client,
 	return c, nil
 }
 
-// Claim raises the mark and returns when no work of a smaller token is left: what a new leader
-// does before it reads anything. Errors are those of [Transport]; an answer that is not a
-// guard's is an error, too. After one that matches [fence.ErrUnknownOutcome], as where the
-// mark could not be read or raised, and after [fence.ErrBusy], claiming again is right.
+// Claim raises the mark and returns when no work of a smaller token is left. A new leader calls it before it reads
+// anything. Errors are those of [Transport]; an answer that is not a guard's is an error too. After one that matches
+// [fence.ErrUnknownOutcome], as after a failure of the mark, and after [fence.ErrBusy], the leader should claim
+// again.
 func (c *Client) Claim(ctx context.Context, token fence.Token) error {
 	if err := fence.CheckShown(c.resource, token); err != nil {
 		return err
@@ -211,7 +204,7 @@ func (c *Client) Write(ctx context.Context, token fence.Token, r *http.Request) 
 	return c.writes.Do(r.WithContext(fence.NewContext(ctx, token)))
 }
 
-// ask sends a request to a path of the guard's own.
+// ask sends a request to one of the guard's own paths.
 func (c *Client) ask(ctx context.Context, method, path, query string, secret Secret) (*http.Response, error) {
 	at := c.base
 	at.Path, at.RawQuery = path, query

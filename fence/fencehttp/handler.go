@@ -14,68 +14,58 @@ import (
 )
 
 const (
-	// ClaimPath is where a [Handler] takes claims: POST, with the header [Header]. It
-	// answers 204 and the same header when the mark is raised and no work of a smaller
-	// token is left. See [Client.Claim].
+	// ClaimPath is the path at which a [Handler] takes claims: POST, with the header [Header]. It answers 204 and the
+	// same header when the mark is raised and no work of a smaller token is left. See [Client.Claim].
 	ClaimPath = "/.well-known/fencing/claim"
 
-	// StatusPath is where a [Handler] tells the mark of a resource: GET, with the
-	// query resource=NAME. The answer is JSON. See [Client.Highest].
+	// StatusPath is the path at which a [Handler] returns the mark of a resource: GET, with the query resource=NAME. The
+	// answer is JSON. See [Client.Highest].
 	StatusPath = "/.well-known/fencing/status"
 )
 
-// Config is what a [Handler] may be told. The zero value of each field is its
-// documented default.
+// Config configures a [Handler]. The zero value of each field is its documented default.
 type Config struct {
-	// Open says which requests need no token: reads that anybody may do. Those that
-	// show one are checked all the same. A WebSocket begins as a GET: see [IsUpgrade].
-	// nil: none.
+	// Open reports which requests need no token: reads that any client may do. Requests that show one are checked all
+	// the same. A WebSocket begins as a GET: see [IsUpgrade]. nil: none.
 	Open func(*http.Request) bool
 
-	// MayClaim says which requests may raise a mark: [Secret.IsShown], [HasCertificate],
-	// [IsFromSocket] or [Anyone]. Others pass with the token of the mark alone: a greater one
-	// of theirs, and a claim, is refused with 403, and the mark stays. It guards the mark, not
-	// the data: who may write at all is for the handler behind to say. nil: none, so that
-	// marks are raised by [fence.Guard.Claim] in this process only.
+	// MayClaim reports which requests may raise a mark: [Secret.IsShown], [HasCertificate], [IsFromSocket] or [Anyone].
+	// Other requests pass with the token of the mark only: a greater token, or a claim, is refused with 403, and the
+	// mark stays. It guards the mark, not the data: the handler behind decides which clients may write at all. nil:
+	// none, so that marks are raised by [fence.Guard.Claim] in this process only.
 	MayClaim func(*http.Request) bool
 
-	// RetryAfter is when a client may ask again that was refused with 503, in whole
-	// seconds, rounded up. 0 and less: one second.
+	// RetryAfter is when a client may ask again after a refusal with 503, in whole seconds, rounded up. 0 or less: one
+	// second.
 	RetryAfter time.Duration
 
-	// Linger is how long a request may go on whose client has gone, or has given it up.
-	// Its work has not ended by that: a greater token waits for it. When Linger is over
-	// the request's context ends. 0: at once, and 30 seconds for [NewProxy], whose upstream
-	// is at work until it has answered. Negative: never for that reason.
+	// Linger is how long a request may go on after its client is gone, or has given it up. The client's absence does not
+	// end its work, so a greater token waits for it. When Linger is over the request's context ends. 0: at once, and 30
+	// seconds for [NewProxy], whose upstream works until it has answered. Negative: never for that reason.
 	Linger time.Duration
 
-	// Lost is how long a request of [NewProxy] counts as at work whose upstream was lost
-	// before it had answered in full: the upstream may be at work on it all the same. Let
-	// it be the time of the longest request. It ends sooner where a greater token ends what
-	// is in flight ([fence.GuardConfig.Drain]); but what was forwarded of a stream since
-	// that token had come has the full time. Where Linger ends it, the time counts from when
-	// the client went. 0: that of Linger, and 30 seconds where Linger is negative. Negative:
-	// not at all.
+	// Lost is how long a request of [NewProxy] still counts as in flight if its upstream was lost before it had answered
+	// in full: the upstream may be working on it all the same. It should be the time of the longest request. It ends
+	// sooner if a greater token ends the requests in flight ([fence.GuardConfig.Drain]); but parts of a stream that were
+	// forwarded after that token had come have the full time. If Linger ends the request, the time counts from when the
+	// client was gone. 0: that of Linger, and 30 seconds if Linger is negative. Negative: not at all.
 	Lost time.Duration
 
-	// Observe is told of what is refused before the guard has seen it, without a resource:
-	// missing and malformed headers, and claims of those that may not claim. The guard tells its own
-	// [fence.GuardConfig.Observe] of the others. nil: nobody.
+	// Observe is called for refusals before the guard, without a resource: missing and malformed headers, and claims of
+	// clients that may not claim. For the others the guard calls its own [fence.GuardConfig.Observe]. nil: none.
 	Observe func(fence.Decision)
 
-	// Logger gets those refusals, and trouble with the upstream, at level Warn. nil:
-	// silence.
+	// Logger gets those refusals, and errors of the upstream, at level Warn. nil: silence.
 	Logger *slog.Logger
 }
 
-// Handler lets requests through to the handler behind it as its guard admits them. The
-// context of an admitted request carries the token ([fence.FromContext]) and ends with
-// a [fence.StaleError] as its cause when the request must end because a greater token
-// came. From then on reading the request's body fails, and a second later writing the
-// response, so that a client that stands still holds nobody up.
+// Handler passes requests on to the handler behind it if its guard admits them. The context of an admitted request
+// carries the token ([fence.FromContext]) and ends with a [fence.StaleError] as its cause when the request must end
+// because a greater token came. From then on reading the request's body fails, and a second later writing the
+// response, so that a stopped client delays no other request.
 //
-// A handler that hijacks its connection is at work until it has returned and has
-// closed the connection that it got; when its context ends, that is closed under it.
+// A request whose handler hijacks the connection is in flight until the handler has returned and has closed that
+// connection; when its context ends, the connection is closed.
 //
 // A handler must leave nothing behind that still writes when it returns. One of
 // http.TimeoutHandler does: it belongs in front of a Handler, not behind it.
@@ -97,8 +87,8 @@ func NewHandler(guard *fence.Guard, next http.Handler, cfg Config) *Handler {
 	return &Handler{guard: guard, next: next, cfg: cfg}
 }
 
-// IsUpgrade reports whether a request asks for another protocol on its connection, which
-// may do anything then.
+// IsUpgrade reports whether a request asks for another protocol on its connection, which may do anything from then
+// on.
 func IsUpgrade(r *http.Request) bool {
 	return r.Header.Get("Upgrade") != "" || r.Method == http.MethodConnect
 }
@@ -128,7 +118,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		open.finish()
 	case err != nil:
 		result := fence.ResultOf(err)
-		if result == fence.Foreign { // the name is malformed, and not one that is guarded elsewhere
+		if result == fence.Foreign { // the name is malformed; this is not about where it is guarded
 			result = fence.Malformed
 		}
 		h.cfg.Logger.Warn("refused", "method", r.Method, "remote", r.RemoteAddr, "result", result, "error", err)
@@ -151,7 +141,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var errMayNotClaim = fmt.Errorf("%w: the claim has no credential that is good here, such as a secret in %s; the mark stays", fence.ErrUnclaimed, ClaimHeader)
 
-// serve admits a request and runs the handler behind.
+// serve admits a request and runs the handler behind it.
 func (h *Handler) serve(rw http.ResponseWriter, r *http.Request, shown fence.Shown, may bool) {
 	// The server ends the request's context when the handler returns. A hijacked
 	// connection goes on after that, and so does its pass.
@@ -183,20 +173,20 @@ func (h *Handler) serve(rw http.ResponseWriter, r *http.Request, shown fence.Sho
 	})
 	defer func() {
 		if err := w.handlerReturned(uncut); err != nil {
-			panic(http.ErrAbortHandler) // no answer rather than one that may be wrong
+			panic(http.ErrAbortHandler) // no answer is better than one that may be wrong
 		}
 	}()
 	h.next.ServeHTTP(w, r.WithContext(pass.Context()))
 }
 
-// gone ends the context of a request whose client has gone, in time.
+// gone ends the context of a request some time after its client is gone.
 func (h *Handler) gone(r *http.Request, cancel context.CancelCauseFunc) {
 	end := func() { cancel(context.Cause(r.Context())) }
 	switch {
 	case h.cfg.Linger == 0:
 		end()
 	case h.cfg.Linger > 0:
-		time.AfterFunc(h.cfg.Linger, end) // does nothing to a request that has ended by then
+		time.AfterFunc(h.cfg.Linger, end) // has no effect on a request that has ended by then
 	}
 }
 
@@ -217,7 +207,7 @@ func (h *Handler) refuse(w http.ResponseWriter, shown fence.Shown, result fence.
 	a.write(w, statuses[result])
 }
 
-// status tells the mark of a resource.
+// status returns the mark of a resource.
 func (h *Handler) status(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")

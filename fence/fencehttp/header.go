@@ -12,17 +12,16 @@ const (
 	// refusal of a stale token it carries the greatest one, in the same form.
 	Header = "Fencing-Token"
 
-	// ResultHeader carries a [fence.Result] in the answers that are a [Handler]'s own. It is
-	// the guard's word: a Handler takes it out of whatever the handler or the upstream
-	// behind it answers, also where that is another guard.
+	// ResultHeader carries a [fence.Result] in the answers of a [Handler] itself. A Handler removes it from all answers
+	// of the handler or the upstream behind it, even if that is another guard.
 	ResultHeader = "Fencing-Result"
 )
 
-// SetHeader puts what a leader shows in h, in place of any that is there.
+// SetHeader puts what a leader shows into h, and replaces an earlier value.
 func SetHeader(h http.Header, shown fence.Shown) { h.Set(Header, shown.String()) }
 
-// FromHeader returns what the headers of a request show. No such header is
-// [fence.ErrMissing]; several are malformed ([fence.ErrToken]), even if they are equal.
+// FromHeader returns what the headers of a request show. Without the header the error is [fence.ErrMissing]; several
+// are malformed ([fence.ErrToken]), even if they are equal.
 func FromHeader(h http.Header) (fence.Shown, error) {
 	switch values := h.Values(Header); len(values) {
 	case 0:

@@ -22,16 +22,16 @@ func (c *hijacked) Close() error {
 	over := first && c.w.returned
 	c.w.mu.Unlock()
 	if over {
-		_ = c.w.over() // logged; there is nobody left to tell
+		_ = c.w.over() // logged; no caller is left to get it
 	}
 	return err
 }
 
-// CloseWrite closes the sending half, where the connection can.
+// CloseWrite closes the sending half, if the connection can.
 func (c *hijacked) CloseWrite() error { return closeWrite(c.Conn) }
 
-// upgraded is a proxy's connection to an upstream that has switched protocols. No answer
-// says when that has ended: its closing the connection does.
+// upgraded is a proxy's connection to an upstream that has switched protocols. No answer marks its end: the
+// upstream's close does.
 type upgraded struct {
 	io.ReadWriteCloser
 	w *writer
@@ -52,7 +52,7 @@ func (u *upgraded) Write(b []byte) (int, error) {
 	return u.ReadWriteCloser.Write(b)
 }
 
-// CloseWrite closes the sending half, where the connection can.
+// CloseWrite closes the sending half, if the connection can.
 func (u *upgraded) CloseWrite() error { return closeWrite(u.ReadWriteCloser) }
 
 func closeWrite(c any) error {

@@ -17,24 +17,21 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// NewProxy returns a handler that guards an upstream which knows nothing of fencing: a
-// reverse proxy that forwards what the guard admits. The mark is raised durably before the
-// first request of a token is forwarded. The upstream is a URL of http, of https, or of
-// h2c, which is HTTP/2 without TLS; its path is put before that of requests. Streams,
-// trailers and WebSockets (not to h2c) pass. The upstream sees the header [Header], and
-// X-Forwarded-For, -Host and -Proto.
+// NewProxy returns a handler that guards an upstream without fencing: a reverse proxy that forwards what the guard
+// admits. The mark is raised durably before the first request of a token is forwarded. The upstream is a URL of http,
+// of https, or of h2c, which is HTTP/2 without TLS; its path is put before that of requests. Streams, trailers and
+// WebSockets (not to h2c) pass. The upstream sees the header [Header], and X-Forwarded-For, -Host and -Proto.
 //
-// A request is at work until the upstream has answered it in full. One whose upstream was
-// lost before that counts as at work for [Config.Lost] more, unless it was never
-// connected to; so does a connection that has switched protocols, unless the upstream has
-// ended it. A request that is cut counts for [Config.Lost] from the last piece of it that
-// was forwarded after the greater token had come, and not at all if there was none. A
-// request is sent again by itself only if its method is safe.
+// A request is in flight until the upstream has answered it in full. If the upstream was lost before that, the
+// request counts as in flight for a further [Config.Lost], unless no connection was made; so does a connection that
+// has switched protocols, unless the upstream has ended it. A request that is cut counts for [Config.Lost] from the
+// last part of it that was forwarded after the greater token had come, and not at all if there was none. A request is
+// sent again automatically only if its method is safe.
 //
-// A nil transport is that of [NewTransport]. Another one must not follow HTTP_PROXY,
-// decompress, or send requests again. A request that is cut ([fence.GuardConfig.Drain])
-// is answered with 502 and the result ended if no response had begun, and else its
-// connection is broken. An upstream that fails is 502. After both the outcome is not known.
+// A nil transport is that of [NewTransport]. Another one must not follow HTTP_PROXY, decompress, or send requests
+// again. A request that is cut ([fence.GuardConfig.Drain]) is answered with 502 and the result ended if no response
+// had begun; otherwise its connection is closed. If the upstream fails the answer is 502. After both the outcome is
+// not known.
 func NewProxy(guard *fence.Guard, upstream *url.URL, transport http.RoundTripper, cfg Config) (*Handler, error) {
 	target, err := checkUpstream(upstream)
 	if err != nil {
@@ -75,8 +72,8 @@ func NewProxy(guard *fence.Guard, upstream *url.URL, transport http.RoundTripper
 	return NewHandler(guard, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := rw.(*writer) // of Handler
 		if w.http1 {
-			// The server would else swallow what is left of the body when an upstream
-			// begins to answer before it has read all of it.
+			// Otherwise, when an upstream begins to answer before it has read the whole body, the server would discard the
+			// rest of it.
 			_ = w.control.EnableFullDuplex()
 		}
 		if w.pass != nil && r.ContentLength != 0 {
@@ -88,7 +85,7 @@ func NewProxy(guard *fence.Guard, upstream *url.URL, transport http.RoundTripper
 		}
 		answered := false
 		defer func() {
-			if !answered { // it panics: of the two connections one broke in the middle of the answer
+			if !answered { // a panic: one of the two connections broke in the middle of the answer
 				w.setLost(true)
 			}
 		}()
@@ -97,11 +94,10 @@ func NewProxy(guard *fence.Guard, upstream *url.URL, transport http.RoundTripper
 	}), cfg), nil
 }
 
-// proxyLinger is the [Config.Linger] of a proxy that is told none.
+// proxyLinger is the default [Config.Linger] of a proxy.
 const proxyLinger = 30 * time.Second
 
-// upgradeKey is that of the *writer in the context of a request that asks for another
-// protocol.
+// upgradeKey is the context key of the *writer of a request that asks for another protocol.
 type upgradeKey struct{}
 
 // watchUpgrade implements httputil.ReverseProxy.ModifyResponse.
@@ -112,20 +108,18 @@ func watchUpgrade(resp *http.Response) error {
 	w, _ := resp.Request.Context().Value(upgradeKey{}).(*writer)
 	conn, ok := resp.Body.(io.ReadWriteCloser)
 	if w == nil || !ok {
-		return errors.New("the upstream switches protocols, and nobody has asked for that")
+		return errors.New("the upstream switches protocols without a request for it")
 	}
 	w.setLost(true)               // until it has closed its connection
-	resp.Header.Del(ResultHeader) // it goes to the client past the writer
+	resp.Header.Del(ResultHeader) // it bypasses the writer on its way to the client
 	resp.Body = &upgraded{ReadWriteCloser: conn, w: w}
 	return nil
 }
 
-// sendOnce keeps net/http from sending a request again whose connection turned out to be
-// dead: the upstream may be at work on the first try, and the answer to the second does
-// not say when that ends. It does it to requests without a body that have a safe method,
-// which has nothing to land, or an Idempotency-Key; it looks for that name as it is
-// written canonically. To others names of fields are the same in any case (RFC 9110,
-// section 5.1).
+// sendOnce keeps net/http from sending a request again if its connection turns out to be dead: the upstream may be
+// working on the first attempt, and the answer to the second does not tell when that ends. net/http does so for
+// requests without a body that have a safe method, which write nothing, or an Idempotency-Key. It compares that name
+// in canonical form only, but field names are case-insensitive (RFC 9110, section 5.1).
 func sendOnce(r *http.Request) {
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		if values, ok := r.Header[name]; ok {
@@ -151,7 +145,7 @@ func (b *buffers) Get() []byte {
 // Put implements httputil.BufferPool.
 func (b *buffers) Put(buffer []byte) { b.pool.Put((*[bufferSize]byte)(buffer)) }
 
-// ParseUpstream reads the URL of an upstream, as [NewProxy] wants it.
+// ParseUpstream reads the URL of an upstream in the form for [NewProxy].
 func ParseUpstream(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" {
@@ -161,7 +155,7 @@ func ParseUpstream(text string) (*url.URL, error) {
 	return u, err
 }
 
-// checkUpstream returns where requests go.
+// checkUpstream returns the URL that requests go to.
 func checkUpstream(upstream *url.URL) (*url.URL, error) {
 	target := *upstream
 	switch target.Scheme {
@@ -177,8 +171,8 @@ func checkUpstream(upstream *url.URL) (*url.URL, error) {
 	return &target, nil
 }
 
-// NewTransport returns what NewProxy makes for an upstream of http, https or h2c, for those
-// who want to change something of it: certificates, timeouts.
+// NewTransport returns the default transport of NewProxy for an upstream of http, https or h2c, for programs that
+// change a part of it: certificates, timeouts.
 func NewTransport(scheme string) *http.Transport {
 	protocols := new(http.Protocols)
 	switch scheme {
@@ -199,12 +193,12 @@ func NewTransport(scheme string) *http.Transport {
 	}
 }
 
-// badGateway says that nothing is known.
+// badGateway answers that the outcome is not known.
 func badGateway(w *writer, r *http.Request, err error, log *slog.Logger) {
-	w.disown() // what may have come of the upstream's
+	w.disown() // headers that came from the upstream
 	w.own = true
 	if w.http1 && w.isComing() {
-		// The transport may be reading the body still, and the server would be in its way.
+		// The transport may still be reading the body, which would conflict with the server.
 		w.Header().Set("Connection", "close")
 	}
 	if !isDial(err) {
@@ -237,7 +231,7 @@ func (f *forwarded) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// trailing is the body of a request whose trailers go along.
+// trailing is the body of a request whose trailers are forwarded.
 type trailing struct {
 	io.ReadCloser
 	from, to *http.Request

@@ -22,12 +22,11 @@ const (
 	maxSecret = 1024
 )
 
-// Secret is what leaders share with a guard, so that nobody else raises its marks. The zero
-// Secret is none. Its text is in no output of package fmt.
+// Secret is shared by the leaders and a guard, so that no other client raises its marks. The zero Secret is none.
+// Package fmt never prints its text.
 type Secret struct{ text string }
 
-// ParseSecret reads a secret: 16 to 1024 printable characters of ASCII. Space around it is
-// left out.
+// ParseSecret reads a secret: 16 to 1024 printable characters of ASCII. It ignores space around it.
 func ParseSecret(text string) (Secret, error) {
 	text = strings.TrimSpace(text)
 	if len(text) < minSecret || len(text) > maxSecret {
@@ -53,7 +52,7 @@ func ReadSecret(path string) (Secret, error) {
 	if err != nil {
 		return Secret{}, fmt.Errorf("fencehttp: claim secret: %w", err)
 	}
-	if perm := info.Mode().Perm(); perm&0o007 != 0 && runtime.GOOS != "windows" { // where modes say nothing
+	if perm := info.Mode().Perm(); perm&0o007 != 0 && runtime.GOOS != "windows" { // where modes mean nothing
 		return Secret{}, fmt.Errorf("fencehttp: claim secret: every user can use %s, its mode is %#o; want %#o, and a new secret if others may have read it", path, perm, perm&^0o007)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, 4*maxSecret))
@@ -70,7 +69,7 @@ func ReadSecret(path string) (Secret, error) {
 // IsZero reports whether there is no secret.
 func (s Secret) IsZero() bool { return s.text == "" }
 
-// Format implements fmt.Formatter, and tells nothing.
+// Format implements fmt.Formatter, and prints no secret.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "(secret)") }
 
 // IsShown reports whether a request has the secret in [ClaimHeader]. It is a [Config.MayClaim].
@@ -79,7 +78,7 @@ func (s Secret) IsShown(r *http.Request) bool {
 	if s.IsZero() || len(values) != 1 {
 		return false
 	}
-	want, got := sha256.Sum256([]byte(s.text)), sha256.Sum256([]byte(values[0])) // of one length, for what follows
+	want, got := sha256.Sum256([]byte(s.text)), sha256.Sum256([]byte(values[0])) // of equal length, for the comparison
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
@@ -88,15 +87,15 @@ func (s Secret) IsShown(r *http.Request) bool {
 // [Config.MayClaim].
 func HasCertificate(r *http.Request) bool { return r.TLS != nil && len(r.TLS.VerifiedChains) > 0 }
 
-// IsFromSocket reports whether a request came by a Unix socket. The mode of the socket says
-// who can connect. It is a [Config.MayClaim].
+// IsFromSocket reports whether a request came over a Unix socket. The mode of the socket decides which users can
+// connect. It is a [Config.MayClaim].
 func IsFromSocket(r *http.Request) bool {
 	at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return ok && at.Network() == "unix"
 }
 
-// Anyone lets every client claim that can connect. One request with a great token, by mistake
-// or malice, keeps all leaders out then. It is a [Config.MayClaim].
+// Anyone lets every client claim that can connect. Then one request with a great token, by mistake or malice,
+// excludes all leaders. It is a [Config.MayClaim].
 func Anyone(*http.Request) bool { return true }
 
 // withoutSecret is the request without [ClaimHeader].

@@ -10,39 +10,34 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// settledSuffix follows the name of the resource in that of its second mark.
+// settledSuffix is appended to the name of a resource for its second mark.
 const settledSuffix = "@settled"
 
-// Settled is the name of the second mark that [Settle] keeps beside that of a resource.
+// Settled is the name of the second mark that [Settle] keeps for a resource.
 func Settled(resource fence.Resource) fence.Resource { return resource + settledSuffix }
 
-// IsSettled reports whether the name is one that [Settled] makes. No resource behind
-// [Settle] may have it.
+// IsSettled reports whether the name is one that [Settled] returns. No resource behind [Settle] may have such a name.
 func IsSettled(resource fence.Resource) bool {
 	return strings.HasSuffix(string(resource), settledSuffix)
 }
 
-// settledPatience is how long the second mark may take to be written. A guard waits for it
-// once a token, and can do without it.
+// settledPatience bounds the writing of the second mark. A guard waits for it once for each token, and works without
+// it.
 const settledPatience = 5 * time.Second
 
-// Settle returns the mark with a delay: for the time d from now a Raise waits, unless the
-// resource was never claimed. A proxy that starts needs it: the upstream may still be at
-// work on requests of a process that was killed before, and a greater token has to wait
-// for them as it waits for those in flight. Let d be the time of the longest request; 0
-// and less is no delay.
+// Settle returns the mark with a delay: for the time d from now a Raise waits, unless the resource was never claimed.
+// A proxy needs that at its start: the upstream may still be working on requests of a process that was killed before,
+// and a greater token has to wait for them as it waits for those in flight. d should be the time of the longest
+// request; 0 or less is no delay.
 //
-// The token that the mark is at waits likewise, unless the process before had let it in:
-// that one may have been killed while the token still waited for smaller ones. A
-// [fence.Guard] tells when it lets a token in ([fence.Clearer]), and a second mark keeps
-// that, named as the resource with "@settled" after it. If the mark has a method Install, as
-// those of fencefile and fenceetcd, the second one is installed by it. Where there can be no
-// such mark (the name would be too long, or the place refuses it), the token waits after
-// each start.
+// The token of the mark waits too, unless the earlier process had admitted it: that process may have been killed
+// while the token still waited for smaller ones. A [fence.Guard] reports each token that it admits ([fence.Clearer]),
+// and a second mark stores that. Its name is that of the resource with "@settled" appended. If the mark has a method
+// Install, as those of fencefile and fenceetcd do, Settle installs the second mark by it. If there can be no such
+// mark (the name would be too long, or the store refuses it), the token waits after each start.
 //
-// It is for a mark that one process has at a time. Where several share one
-// ([fence.Sharer]), the others are not told that one has died; what is returned is not a
-// Sharer.
+// It is for a mark that one process uses at a time. If several share one ([fence.Sharer]), the others do not learn
+// that one has died; the returned mark is not a Sharer.
 func Settle(mark fence.Mark, d time.Duration) fence.Mark {
 	return &settling{Mark: mark, until: time.Now().Add(d)}
 }
@@ -54,7 +49,7 @@ type settling struct {
 
 var _ fence.Clearer = (*settling)(nil)
 
-// installer is a mark whose resources have to be installed before they can be claimed.
+// installer is a mark whose resources must be installed before they can be claimed.
 type installer interface {
 	Install(ctx context.Context, resource fence.Resource) error
 }
@@ -84,7 +79,7 @@ func (s *settling) Raise(ctx context.Context, resource fence.Resource, token fen
 
 // Cleared implements [fence.Clearer].
 func (s *settling) Cleared(ctx context.Context, resource fence.Resource, token fence.Token) {
-	// Once a token, for all of its requests: not for as long as the first of them lasts.
+	// Once for each token and all of its requests, so not bounded by the context of the first.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settledPatience)
 	defer cancel()
 	if s.settled(ctx, resource) == token {
@@ -97,7 +92,7 @@ func (s *settling) Cleared(ctx context.Context, resource fence.Resource, token f
 	}
 }
 
-// settled is the token that was let in last, 0 if that is not known.
+// settled is the last admitted token, 0 if not known.
 func (s *settling) settled(ctx context.Context, resource fence.Resource) fence.Token {
 	token, err := s.Highest(ctx, Settled(resource))
 	if err != nil {

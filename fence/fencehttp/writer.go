@@ -15,12 +15,11 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// lastWords is how long a request that was cut may still write, such as that it was.
+// lastWords is how long a cut request may still write an answer.
 const lastWords = time.Second
 
-// writer is the http.ResponseWriter of a request that was let through. It keeps the
-// guard's word, the header [ResultHeader], from the handler behind, and knows when an
-// admitted request has ended.
+// writer is the http.ResponseWriter of an admitted request. It keeps the handler behind from setting the header
+// [ResultHeader], and knows when an admitted request has ended.
 type writer struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -28,7 +27,7 @@ type writer struct {
 	begun   bool // the header was written
 	own     bool // the answer is the guard's
 
-	// The rest is zero for a request that needs no token.
+	// The other fields are zero for a request that needs no token.
 	pass   *fence.Pass
 	cancel context.CancelCauseFunc
 	detach func() bool   // from the server's context
@@ -38,11 +37,11 @@ type writer struct {
 	mu       sync.Mutex
 	isCut    bool
 	returned bool
-	lost     bool      // the upstream may be at work, and nobody will hear when it has ended
+	lost     bool      // the upstream may still be working, and its end will not be seen
 	conn     *hijacked // nil: not hijacked
-	coming   bool      // the request's body is
-	last     time.Time // when the last piece of it was forwarded
-	left     time.Time // when the client went
+	coming   bool      // the request's body is being forwarded
+	last     time.Time // when the last part of it was forwarded
+	left     time.Time // when the client was gone
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -61,7 +60,7 @@ func (w *writer) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// ReadFrom implements io.ReaderFrom, for the server may send a file as it is.
+// ReadFrom implements io.ReaderFrom, so that the server may send a file directly.
 func (w *writer) ReadFrom(r io.Reader) (int64, error) {
 	w.begin()
 	return io.Copy(w.ResponseWriter, r)
@@ -79,7 +78,7 @@ func (w *writer) FlushError() error {
 	return w.control.Flush()
 }
 
-// begin is called before the header is written.
+// begin runs before the header is written.
 func (w *writer) begin() {
 	if w.begun {
 		return
@@ -87,13 +86,13 @@ func (w *writer) begin() {
 	w.begun = true
 	w.disown()
 	if w.http1 && w.pass != nil && w.pass.Context().Err() != nil {
-		// Its reading side is of no use to another request: the server takes the deadline
-		// of a cut for the end of its client.
+		// The connection's reading side cannot serve another request: the server takes the deadline of a cut for the end of
+		// the client.
 		w.Header().Set("Connection", "close")
 	}
 }
 
-// disown takes the guard's word away from an answer that is not the guard's.
+// disown removes the guard's header from an answer that is not the guard's.
 func (w *writer) disown() {
 	if w.own {
 		return
@@ -141,7 +140,7 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return w.conn, buffered, nil
 }
 
-// cut makes an end of what the client may still hold up.
+// cut ends what the client may still delay.
 func (w *writer) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,20 +150,20 @@ func (w *writer) cut() {
 		return
 	}
 	if w.returned {
-		return // the connection is the server's again
+		return // the server has the connection again
 	}
 	now := time.Now()
-	_ = w.control.SetReadDeadline(now) // of a writer without deadlines the handler must heed its context
+	_ = w.control.SetReadDeadline(now) // if the writer has no deadlines the handler must watch its context
 	_ = w.control.SetWriteDeadline(now.Add(lastWords))
 }
 
-// finish is called before the server ends the answer.
+// finish runs before the server ends the answer.
 func (w *writer) finish() {
-	w.begin()  // an answer of no words
+	w.begin()  // an empty answer
 	w.disown() // in trailers
 }
 
-// setLost says whether the upstream may be at work when the handler has returned.
+// setLost sets whether the upstream may still be working when the handler has returned.
 func (w *writer) setLost(lost bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,15 +187,15 @@ func (w *writer) handlerReturned(uncut func() bool) error {
 	return w.over()
 }
 
-// piece notes that a piece of a request's body was forwarded, or of what a client sends on
-// a connection that has switched protocols; and whether more may come.
+// piece records that a part of a request's body was forwarded, or of what a client sends on a connection that has
+// switched protocols, and whether more may come.
 func (w *writer) piece(more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last, w.coming = time.Now(), more
 }
 
-// gone is told that the client has gone.
+// gone records that the client is gone.
 func (w *writer) gone() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -209,8 +208,7 @@ func (w *writer) isComing() bool {
 	return w.coming
 }
 
-// over ends the pass: at once if the upstream has answered, and if it was lost, when it
-// cannot be at work any more, as far as [Config.Lost] tells.
+// over ends the pass: at once if the upstream has answered; if it was lost, when [Config.Lost] has passed.
 func (w *writer) over() error {
 	w.mu.Lock()
 	lost := w.lost
@@ -224,23 +222,22 @@ func (w *writer) over() error {
 		return w.end()
 	}
 	w.detach()
-	timer := time.AfterFunc(left, sync.OnceFunc(func() { _ = w.end() })) // logged; there is nobody left to tell
+	timer := time.AfterFunc(left, sync.OnceFunc(func() { _ = w.end() })) // logged; no caller is left to get it
 	if !cut {
 		context.AfterFunc(ctx, func() { timer.Reset(max(0, w.owed())) })
 	}
 	return nil
 }
 
-// owed is how long a request still counts as at work whose context has ended. Where a
-// greater token has ended it, what was forwarded before that token came has had its time
-// ([fence.GuardConfig.Drain]), and what was forwarded since has not. Where its client has
-// gone it has had [Config.Linger], which may be less than the time of a request.
+// owed is how long a request still counts as in flight after its context has ended. If a greater token has ended it,
+// the parts that were forwarded before that token came have had their time ([fence.GuardConfig.Drain]), and later
+// ones have not. If its client was gone it has had [Config.Linger], which may be less than the time of a request.
 func (w *writer) owed() time.Duration {
 	w.mu.Lock()
 	since, left := w.last, w.left
 	w.mu.Unlock()
 	if !errors.Is(context.Cause(w.pass.Context()), fence.ErrStale) {
-		if left.IsZero() { // it was ended by us
+		if left.IsZero() { // the handler has ended it
 			return 0
 		}
 		if left.After(since) {

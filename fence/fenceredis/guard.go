@@ -12,17 +12,14 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// Config is what a [Guard] may be told. The zero value of each field is its documented
-// default.
+// Config configures a [Guard]. The zero value of each field is its documented default.
 type Config struct {
-	// Observe is told of each decision of Claim, Write and Eval, by several goroutines at
-	// once, as [fence.GuardConfig] has it. It must not block. An unknown outcome is
-	// [fence.Failed]. nil: nobody.
+	// Observe is called for each decision of Claim, Write and Eval, by several goroutines at once, as
+	// [fence.GuardConfig] has it. It must not block. An unknown outcome is [fence.Failed]. nil: none.
 	Observe func(fence.Decision)
 
-	// Logger gets claims at level Info; at level Warn refusals, with their [fence.Result],
-	// writes and claims that have failed or whose outcome is not known, and the warnings of
-	// Install. nil: silence.
+	// Logger gets claims at level Info. At level Warn it gets refusals, with their [fence.Result], writes and claims
+	// that have failed or have an unknown outcome, and the warnings of Install. nil: silence.
 	Logger *slog.Logger
 }
 
@@ -36,8 +33,7 @@ type Guard struct {
 	several  *Script
 }
 
-// New returns the guard of a resource. The client stays the caller's; its dialer, timeouts
-// and pool are used as they are.
+// New returns the guard of a resource. The caller owns the client; the guard uses its dialer, timeouts and pool.
 func New(client redis.UniversalClient, resource fence.Resource, cfg Config) (*Guard, error) {
 	if _, err := fence.ParseResource(string(resource)); err != nil {
 		return nil, err
@@ -50,11 +46,11 @@ func New(client redis.UniversalClient, resource fence.Resource, cfg Config) (*Gu
 	return g, nil
 }
 
-// Key is a key of the resource: its name in braces, a colon, and the rest.
+// Key is a key of the resource: its name in braces, a colon, and rest.
 func (g *Guard) Key(rest string) string { return "{" + string(g.resource) + "}:" + rest }
 
-// Command is a command of Redis whose one key is its first argument: SET, HSET, DEL of one
-// key, INCRBY, LPUSH, ZADD, EXPIRE and many more. Others want a [Script].
+// Command is a command of Redis whose one key is its first argument: SET, HSET, DEL of one key, INCRBY, LPUSH, ZADD,
+// EXPIRE and many more. Other commands need a [Script].
 type Command struct {
 	Name string
 	Key  string
@@ -70,9 +66,9 @@ func HSet(key string, pairs ...any) Command { return Command{Name: "HSET", Key: 
 // Del is DEL of a key.
 func Del(key string) Command { return Command{Name: "DEL", Key: key} }
 
-// Claim raises the mark of the resource to the token: what a new leader does before it
-// reads any of its keys. A greater mark is a fence.StaleError; a resource that is not
-// installed matches fence.ErrResource.
+// Claim raises the mark of the resource to the token. A new leader calls it before it reads any of the keys. If the
+// mark is greater the error is a fence.StaleError; that for a resource that is not installed matches
+// fence.ErrResource.
 func (g *Guard) Claim(ctx context.Context, token fence.Token) error {
 	if _, err := g.Write(ctx, token); err != nil {
 		return err
@@ -81,14 +77,14 @@ func (g *Guard) Claim(ctx context.Context, token fence.Token) error {
 	return nil
 }
 
-// most is how many arguments a Write has at most: Lua can unpack about 8,000.
+// most is the greatest number of arguments of a Write: Lua can unpack about 8,000.
 const most = 7000
 
-// Write carries out the commands one after another, with nothing of others in between, and
-// returns their replies, unless the mark is above the token; a mark below is raised
-// first. A greater mark is a fence.StaleError, and nothing was applied. An error that is
-// Redis's own (redis.Error), and does not match [fence.ErrUnknownOutcome], may be that of
-// a later command: those before it have been applied, for Redis takes nothing back.
+// Write runs the commands one after another, with no other client's in between, and returns their replies, unless the
+// mark is above the token; it first raises a mark below the token. If the mark is greater the error is a
+// fence.StaleError, and nothing was applied. An error of Redis itself (redis.Error) that does not match
+// [fence.ErrUnknownOutcome] may be that of a later command: those before it have been applied, because Redis does not
+// roll back.
 //
 // There may be up to 7,000 arguments in all, where each command counts as two more. One
 // Write of several commands is cheaper than a pipeline of Writes of one.
@@ -113,9 +109,9 @@ func (g *Guard) Write(ctx context.Context, token fence.Token, all ...Command) ([
 	return replies, nil
 }
 
-// Eval runs a script and returns its reply, unless the mark is above the token; a mark
-// below is raised first. It must touch no keys but those that it is given. There may be
-// up to 7,000 keys, and as many arguments. Errors are those of [Guard.Write].
+// Eval runs a script and returns its reply, unless the mark is above the token; it first raises a mark below the
+// token. The script must touch only the given keys. There may be up to 7,000 keys, and as many arguments. Errors are
+// those of [Guard.Write].
 func (g *Guard) Eval(ctx context.Context, token fence.Token, script *Script, keys []string, args ...any) (any, error) {
 	reply, err := g.eval(ctx, token, script, keys, args)
 	fence.DecisionOf(g.resource, token, 0, err).Report(g.cfg.Logger, g.cfg.Observe, err)
@@ -153,7 +149,7 @@ func (g *Guard) eval(ctx context.Context, token fence.Token, script *Script, key
 	return reply, nil
 }
 
-// tag is what Redis finds a key's slot by, "" if that is all of it.
+// tag is the part of a key that determines its slot in Redis, "" if that is the whole key.
 func tag(key string) string {
 	_, rest, ok := strings.Cut(key, "{")
 	inside, _, closed := strings.Cut(rest, "}")
@@ -174,7 +170,7 @@ func (g *Guard) once(ctx context.Context, args []any) (any, error) {
 		return nil, notSent{context.Cause(ctx)}
 	}
 	cmd := once{redis.NewCmd(ctx, args...)}
-	_ = g.client.Process(ctx, cmd) // the command has the error, too
+	_ = g.client.Process(ctx, cmd) // cmd has the error too
 	reply, err := cmd.Result()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
@@ -182,12 +178,12 @@ func (g *Guard) once(ctx context.Context, args []any) (any, error) {
 	return reply, err
 }
 
-// notSent is an error before anything was sent.
+// notSent is an error from before anything was sent.
 type notSent struct{ error }
 
 func (e notSent) Unwrap() error { return e.error }
 
-// explain says what an error means for a write with the token.
+// explain returns the meaning of an error for a write with the token.
 func (g *Guard) explain(token fence.Token, err error) error {
 	var answered redis.Error
 	var early notSent

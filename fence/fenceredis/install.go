@@ -11,19 +11,17 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// State is what Redis says of a resource.
+// State is the state of a resource in Redis.
 type State struct {
 	// Highest is the mark, 0 before the first claim.
 	Highest fence.Token
 
-	// Warnings say by what the mark can go back or be lost, as far as the settings of the
-	// server tell, a sentence each. None is no proof that it cannot: of a failover that
-	// is yet to be set up nothing is known.
+	// Warnings say how the mark could go back or be lost, as far as the server's settings tell, a sentence each. Their
+	// absence is no proof that it cannot: a failover that is set up later is not known.
 	Warnings []string
 }
 
-// Install makes the mark of the resource, unless there is one, and loads the scripts. It logs
-// the warnings of [State].
+// Install makes the mark of the resource, unless it exists, and loads the scripts. It logs the warnings of [State].
 func (g *Guard) Install(ctx context.Context) error {
 	if err := g.client.SetNX(ctx, g.mark, "0", 0).Err(); err != nil {
 		return fmt.Errorf("fenceredis: %s: %w", g.resource, err)
@@ -40,8 +38,8 @@ func (g *Guard) Install(ctx context.Context) error {
 	return err
 }
 
-// Uninstall removes the mark. Then nothing is known of the tokens that the resource has
-// seen: installed again, it takes any.
+// Uninstall removes the mark, and with it the memory of the resource's tokens: after another installation every token
+// passes.
 func (g *Guard) Uninstall(ctx context.Context) error {
 	n, err := g.client.Del(ctx, g.mark).Result()
 	switch {
@@ -73,7 +71,7 @@ func (g *Guard) Status(ctx context.Context) (State, error) {
 	return s, nil
 }
 
-// server is one of those that a client talks to.
+// server is one of the servers of a client.
 type server interface {
 	ConfigGet(ctx context.Context, parameter string) *redis.MapStringStringCmd
 	Info(ctx context.Context, section ...string) *redis.StringCmd
@@ -107,7 +105,7 @@ func (g *Guard) warnings(ctx context.Context) (all []string) {
 	return append(all, judge(settings)...)
 }
 
-// judge says what is wrong with settings.
+// judge returns what is wrong with settings.
 func judge(settings map[string]string) (all []string) {
 	switch {
 	case settings["appendonly"] != "yes":

@@ -5,8 +5,8 @@ import (
 	"encoding/hex"
 )
 
-// check is how each script begins. KEYS[1] is the mark, ARGV[1] the token in plain decimal.
-// A token that is the mark, as nearly all are, costs one comparison.
+// check is the beginning of each script. KEYS[1] is the mark, ARGV[1] the token in plain decimal. A token equal to
+// the mark, as nearly all are, costs one comparison.
 const check = `local call = redis.call
 local mark, shown = call('GET', KEYS[1]), ARGV[1]
 if mark ~= shown then
@@ -23,12 +23,12 @@ if mark ~= shown then
 end
 `
 
-// single runs one command: ARGV has its name and what follows the key.
+// single runs one command: ARGV has its name and the arguments after the key.
 const single = check + `return {call(ARGV[2], KEYS[2], unpack(ARGV, 3))}
 `
 
-// commands runs one command for each further key: ARGV has how many arguments follow the
-// key, the name of the command, and those arguments.
+// commands runs one command for each further key: ARGV has the number of arguments after the key, the name of the
+// command, and those arguments.
 const commands = check + `local keys, args, unpack, replies, at = KEYS, ARGV, unpack, {}, 2
 for i = 2, #keys do
   local n = args[at]
@@ -43,7 +43,7 @@ end
 return replies
 `
 
-// Script is one that a [Guard] can run, made by [NewScript]. It may be shared.
+// Script is a script for a [Guard], made by [NewScript]. It may be shared.
 type Script struct {
 	source, sha string
 }
@@ -52,9 +52,9 @@ type Script struct {
 // its keys in KEYS and its arguments in ARGV, as any script of EVAL does, at most 7,000 of
 // each. The body must not begin with a line "#!lua".
 //
-// The errors that it answers with must begin with words of its own. One that begins with
-// STALETOKEN, UNGUARDED or DAMAGEDMARK would be taken for the check's; after NOSCRIPT, and
-// in a cluster after READONLY, MOVED or ASK, the script would be run again.
+// Its errors must begin with words of their own. An error that begins with STALETOKEN, UNGUARDED or DAMAGEDMARK would
+// be taken for the check's. After NOSCRIPT, and in a cluster after READONLY, MOVED or ASK, the script would run
+// again.
 func NewScript(body string) *Script {
 	return newScript(check + "local KEYS, ARGV = {unpack(KEYS, 2)}, {unpack(ARGV, 2)}\n" + body)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// claimDurably is claim, and confirms a mark that was there. It returns what claim does.
+// claimDurably is claim, and confirms an existing mark. It returns what claim does.
 func (m *Mark) claimDurably(ctx context.Context, resource fence.Resource, token fence.Token) (fence.Token, error) {
 	highest, err := m.claim(ctx, resource, token)
 	if err == nil && highest == token {
@@ -20,13 +20,13 @@ func (m *Mark) claimDurably(ctx context.Context, resource fence.Resource, token 
 	return highest, err
 }
 
-// claim returns the mark as it was before, as far as it is known.
+// claim returns the mark from before, as far as known.
 func (m *Mark) claim(ctx context.Context, resource fence.Resource, token fence.Token) (fence.Token, error) {
 	if err := fence.CheckShown(resource, token); err != nil {
 		return 0, err
 	}
-	// Whoever sees its own token has nothing to raise. It must not wait either: what is
-	// open may be its own.
+	// A leader that finds its own token has nothing to raise. It must not wait either: the open transaction may be its
+	// own.
 	highest, err := m.committed(ctx, resource)
 	switch {
 	case err != nil && m.dialect.classify(err) == waited:
@@ -45,7 +45,7 @@ type queryer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// highest reads the mark of the resource with one of the statements that do.
+// highest reads the mark of the resource with a statement that does.
 func (m *Mark) highest(ctx context.Context, q queryer, statement string, resource fence.Resource) (fence.Token, error) {
 	var mark sql.NullInt64
 	err := q.QueryRowContext(ctx, statement, string(resource)).Scan(&mark)
@@ -63,7 +63,7 @@ func (m *Mark) missing(resource fence.Resource) error {
 	return fmt.Errorf("%w: %s has no row in %s; want elect fence install %s, or Install in Go", fence.ErrResource, resource, m.cfg.Table, resource)
 }
 
-// committed reads the mark of the resource as it was committed last, beside everything else.
+// committed reads the last committed mark of the resource, outside of any transaction.
 func (m *Mark) committed(ctx context.Context, resource fence.Resource) (fence.Token, error) {
 	if !m.say.dirty {
 		return m.highest(ctx, m.db, m.say.highest, resource)
@@ -83,10 +83,9 @@ func (m *Mark) committed(ctx context.Context, resource fence.Resource) (fence.To
 	return highest, err
 }
 
-// confirm makes a mark that the database shows as durable as one that is raised. An earlier
-// claim with the same token may not have heard from the standbys that the server waits for:
-// where that wait was cancelled, or the server has crashed meanwhile, it shows what it
-// alone has.
+// confirm makes a mark that the database shows as durable as one that is raised. An earlier claim with the same token
+// may not have heard from the standbys for which the server waits: if that wait was cancelled, or the server has
+// crashed meanwhile, it may show what only it has.
 func (m *Mark) confirm(ctx context.Context, resource fence.Resource, token fence.Token) (err error) {
 	if m.say.confirm == "" {
 		return nil
@@ -106,7 +105,7 @@ func (m *Mark) confirm(ctx context.Context, resource fence.Resource, token fence
 		return err
 	}
 	defer m.putBack(end)
-	defer tx.Rollback() // does nothing after a commit
+	defer tx.Rollback() // no effect after a commit
 	if _, err := tx.ExecContext(ctx, m.say.confirm); err != nil {
 		return err
 	}
@@ -121,16 +120,16 @@ func (m *Mark) raise(ctx context.Context, resource fence.Resource, token fence.T
 	defer conn.Close()
 	tx, session, end, err := m.dialect.begin(ctx, conn, m.cfg.LockTimeout)
 	switch {
-	case err != nil && m.dialect.classify(err) == waited: // where a driver begins with the lock
+	case err != nil && m.dialect.classify(err) == waited: // for drivers that begin with the lock
 		return fmt.Errorf("fencesql: claiming %s with %v: %w after %v: %w", resource, token, fence.ErrBusy, m.cfg.LockTimeout, err)
 	case err != nil:
 		return fmt.Errorf("fencesql: claiming %s: %w", resource, err)
 	}
 	defer m.putBack(end)
-	defer tx.Rollback() // does nothing after a commit
+	defer tx.Rollback() // no effect after a commit
 
-	// The server counts each wait for a lock by itself, and there may be several. What this
-	// context ends was not committed: the commit has the caller's own.
+	// The server bounds each wait for a lock separately, and there may be several. What this context ends was not
+	// committed: the commit uses the caller's own.
 	bounded, cancel := context.WithTimeout(ctx, m.cfg.LockTimeout+unanswered)
 	defer cancel()
 	watch := m.watch(ctx, resource, token, session)
@@ -147,8 +146,7 @@ func (m *Mark) raise(ctx context.Context, resource fence.Resource, token fence.T
 	case err != nil:
 		return m.failed(err, "claiming %s", resource)
 	}
-	// How many rows an update has changed is counted differently by databases and
-	// drivers. What is there now is not.
+	// Databases and drivers count the rows that an update has changed differently. The resulting mark is certain.
 	highest, err := m.highest(ctx, tx, m.say.highest, resource)
 	switch {
 	case err != nil:
@@ -168,33 +166,32 @@ func (m *Mark) raise(ctx context.Context, resource fence.Resource, token fence.T
 	return nil
 }
 
-// putBack puts the session of a claim back as it was before the dialect's begin.
+// putBack restores the session of a claim to its state before the dialect's begin.
 func (m *Mark) putBack(end func() error) {
 	if err := end(); err != nil {
 		m.cfg.Logger.Warn("the session of a claim could not be put back as it was", "error", err)
 	}
 }
 
-// watch is a look at whom a claim waits for.
+// watch observes the transactions that a claim waits for.
 type watch struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
 	// Written by the watcher, read after done.
-	holders []holder // of the last look that saw any
-	err     error    // of the last look
+	holders []holder // of the last check that saw any
+	err     error    // of the last check
 }
 
-// unanswered is the time that a server has to say by itself that a claim has waited for
-// [Config.LockTimeout], so that the connection need not be closed. MySQL rounds that
-// timeout up to a second.
+// unanswered is how long a server may take to report by itself that a claim has waited for [Config.LockTimeout], so
+// that the connection need not be closed. MySQL rounds that timeout up to a second.
 const unanswered = 2 * time.Second
 
-// lookAgain is the time between two looks, of a claim that ends whom it sees.
+// lookAgain is the time between two checks, for a claim that terminates those it sees.
 const lookAgain = 20 * time.Millisecond
 
-// watch looks who is in the way when half of the lock timeout has passed, and ends them if
-// it may. It needs a connection beside the claim's, and does without if there is none.
+// watch checks which transactions are in the way when half of the lock timeout has passed, and terminates them if it
+// may. It needs a connection beside the claim's, and does without if there is none.
 func (m *Mark) watch(ctx context.Context, resource fence.Resource, token fence.Token, session int64) *watch {
 	w := &watch{done: make(chan struct{})}
 	ctx, w.cancel = context.WithCancel(ctx)
@@ -212,7 +209,7 @@ func (m *Mark) watch(ctx context.Context, resource fence.Resource, token fence.T
 				return
 			case <-timer.C:
 			}
-			// What fails is tried again: a connection of the pool may be dead.
+			// After an error it tries again: a connection of the pool may be dead.
 			err := m.look(ctx, w, resource, token, session)
 			if ctx.Err() != nil || err == nil && !m.cfg.Terminate {
 				return
@@ -224,7 +221,7 @@ func (m *Mark) watch(ctx context.Context, resource fence.Resource, token fence.T
 	return w
 }
 
-// look looks once who is in the way, and ends them if it may.
+// look checks once which transactions are in the way, and terminates them if it may.
 func (m *Mark) look(ctx context.Context, w *watch, resource fence.Resource, token fence.Token, session int64) error {
 	holders, err := m.dialect.holders(ctx, m, session)
 	if err != nil {
@@ -236,8 +233,8 @@ func (m *Mark) look(ctx context.Context, w *watch, resource fence.Resource, toke
 	if !m.cfg.Terminate {
 		return nil
 	}
-	// Transactions of a greater token than ours are not in our way: we are in theirs. Those of
-	// our own are another process's of the same leader, which has claimed meanwhile.
+	// Transactions of a greater token are not in the way: this claim is in theirs. Transactions of the same token belong
+	// to another process of the same leader, which has claimed meanwhile.
 	highest, err := m.committed(ctx, resource)
 	if err != nil || highest >= token {
 		return err
@@ -260,7 +257,7 @@ func (w *watch) stop() {
 	<-w.done
 }
 
-// String says who is in the way. It is called after stop.
+// String says which sessions are in the way. It is called after stop.
 func (w *watch) String() string {
 	var all []string
 	for _, h := range w.holders {

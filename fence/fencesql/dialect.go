@@ -8,22 +8,21 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// dialect is what differs between databases. Its values have no state.
+// dialect is the difference between databases. Its values have no state.
 type dialect interface {
 	quote(name string) string
 	statements(table string) statements
 
 	install(ctx context.Context, m *Mark) error
 
-	// warnings are the settings of the server that may lose marks, a sentence each.
+	// warnings are about settings of the server that may lose marks, a sentence each.
 	warnings(ctx context.Context, m *Mark) ([]string, error)
 
 	uninstall(ctx context.Context, m *Mark) error
 
-	// begin begins the transaction of a claim: one that sees what was committed when it
-	// has waited for a lock, that waits for it no longer than patience, and whose commit
-	// is durable. It returns what identifies the session to holders, 0 if
-	// nothing does, and what is to be called when the transaction has ended.
+	// begin begins the transaction of a claim. The transaction sees what was committed when it has waited for a lock,
+	// waits for it no longer than patience, and has a durable commit. begin returns what identifies the session to
+	// holders, 0 if nothing does, and a function to call when the transaction has ended.
 	begin(ctx context.Context, conn *sql.Conn, patience time.Duration) (tx *sql.Tx, session int64, end func() error, err error)
 
 	// holders are the sessions whose transactions a session waits for.
@@ -32,7 +31,7 @@ type dialect interface {
 	// terminate ends the connection of a holder.
 	terminate(ctx context.Context, m *Mark, h holder) error
 
-	// classify says what an error of the database means.
+	// classify returns the meaning of an error of the database.
 	classify(err error) verdict
 }
 
@@ -43,73 +42,71 @@ type guarder interface {
 	tables(ctx context.Context, m *Mark) (map[fence.Resource][]string, error)
 }
 
-// statements are those that all databases have in common but for their wording. Each is
-// prepared with as many arguments as are named here, in this order. Tokens are
-// 64-bit integers.
+// statements are those that all databases share except for their wording. Each is prepared with the arguments that
+// are named here, in this order. Tokens are 64-bit integers.
 type statements struct {
-	add    string // resource; does nothing if it is there
+	add    string // resource; does nothing if it exists
 	remove string // resource
 
-	// highest reads the mark: resource; a row with the token, as last committed or as
-	// written by the same transaction.
+	// highest reads the mark. Argument: resource. Result: a row with the token, as last committed or as written by the
+	// same transaction.
 	highest string
 
-	// queue is what a claim does before it raises the mark: resource. It waits for
-	// transactions that hold the mark, and whoever checks it from then on waits behind it,
-	// until the claim's transaction ends. "": raise does that by itself.
+	// queue is what a claim does before it raises the mark. Argument: resource. It waits for transactions that hold the
+	// mark, and later checks wait behind it until the claim's transaction ends. "": raise does that by itself.
 	queue string
 
-	// raise raises the mark: token, resource, token; of the resource, if its mark
-	// is not above the token. It waits for transactions that hold the mark.
+	// raise raises the mark of the resource, if it is not above the token. Arguments: token, resource, token. It waits
+	// for transactions that hold the mark.
 	raise string
 
-	// confirm writes something that is nobody's data, so that a commit waits for all that was
-	// committed before, here and at standbys. "": what can be read is as durable as it gets.
+	// confirm writes a record without data, so that a commit waits for everything that was committed before, here and at
+	// standbys. "": what can be read is as durable as possible.
 	confirm string
 
-	// check holds the mark where it is until the transaction ends: resource, token; a row
-	// with the mark, if that is not above the token, or none. It waits for a raise.
+	// check holds the mark where it is until the transaction ends. Arguments: resource, token. Result: a row with the
+	// mark, if that is not above the token, or none. It waits for a raise.
 	check string
 
 	// share is check, for a transaction that does nothing else and may be idle for long.
 	share string
 
-	// refusal reads the mark after a check that has found no row, in the same
-	// transaction: resource; a row with a mark that is no older than what check saw.
+	// refusal reads the mark after a check that has found no row, in the same transaction. Argument: resource. Result: a
+	// row with a mark that is no older than what check saw.
 	refusal string
 
-	// token makes the token known to the triggers of guarded tables until the
-	// transaction ends: token. "": there are no such triggers. check does it, too.
+	// token makes the token known to the triggers of guarded tables until the transaction ends. Argument: token. "":
+	// there are no such triggers. check does it too.
 	token string
 
-	// status reads all marks: rows of resource, token, and milliseconds since 1970 of
-	// the last claim or NULL, ordered by resource.
+	// status reads all marks. Result: rows of resource, token, and milliseconds since 1970 of the last claim or NULL,
+	// ordered by resource.
 	status string
 
-	// inline: check and share are formats with a string for the resource and a number for
-	// the token, for drivers that prepare each statement with arguments anew. The
-	// characters of a resource's name need no quoting.
+	// inline means that check and share are formats with a string for the resource and a number for the token, for
+	// drivers that prepare each statement with arguments anew. The characters of a resource's name need no quoting.
 	inline bool
 
-	// dirty: highest may read what is not committed, if it is the default of the
-	// connection, unless it is in a transaction that asks for another isolation level.
+	// dirty means that highest may read uncommitted data, if that is the default of the connection, unless it is in a
+	// transaction that asks for another isolation level.
 	dirty bool
 }
 
 // holder is a session in the way of a claim.
 type holder struct {
 	session int64
-	text    string // who it is, and what it does
-	may     bool   // it holds a check, so that ending it makes way
+	text    string // its user and its statement
+	may     bool   // it holds a check, so that terminating it makes way
 }
 
-// verdict is what an error of the database means.
+// verdict is the meaning of an error of the database.
 type verdict int
 
 const (
-	unknown    verdict = iota // nothing that is known here
-	refused                   // the database refused the statement, and has applied nothing of it; of a commit, nothing of the transaction
-	waited                    // as refused: a lock was waited for too long
-	serialized                // as refused: what runs at the same time does not go together; beginning anew is right
-	absent                    // as refused: there is no such table
+	unknown verdict = iota // not known here
+	// the database refused the statement, and has applied nothing of it; for a commit, nothing of the transaction
+	refused
+	waited     // as refused: a wait for a lock took too long
+	serialized // as refused: concurrent transactions conflict; the caller should begin anew
+	absent     // as refused: the table does not exist
 )

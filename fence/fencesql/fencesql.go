@@ -1,23 +1,20 @@
-// Package fencesql guards what is in an SQL database against leaders that were replaced.
-// A [Guard] stands for one resource. It keeps a row in a table, which holds the greatest
-// token that was claimed: the mark.
+// Package fencesql guards data in an SQL database against leaders that were replaced. A [Guard] guards one resource.
+// It keeps a row in a table, which holds the greatest token that was claimed: the mark.
 //
-// [Guard.Install] makes the table and the row, once. A new leader calls [Guard.Claim] before
-// it reads anything. That raises the mark, and waits for transactions of earlier leaders
-// that are open. From then on each of its writes is a transaction that begins with a check
-// of the mark, which holds it where it is until the transaction ends: [Guard.Write], or
-// [Guard.Check] in a transaction of the caller's own. A transaction with a smaller token is
-// refused with a fence.StaleError.
+// [Guard.Install] makes the table and the row, once. A new leader calls [Guard.Claim] before it reads anything. Claim
+// raises the mark, and waits for open transactions of earlier leaders. From then on each of its writes is a
+// transaction that begins with a check of the mark, which holds it where it is until the transaction ends:
+// [Guard.Write], or [Guard.Check] in a transaction of the caller's own. A transaction with a smaller token is refused
+// with a fence.StaleError.
 //
-// A [Mark] is the table as a mark of a fence.Guard, for what is not in the database.
+// [Mark] uses the table for the marks of a fence.Guard, for data that is not in the database.
 //
-// It imports no driver and works with any of database/sql. A Guard may be used by several
-// goroutines at once, and several of them, in several processes, may share one table. When
-// the database does not answer, nothing is written: all errors are refusals, or match
-// fence.ErrUnknownOutcome where a commit was sent and not answered.
+// It imports no driver and works with any driver of database/sql. A Guard may be used by several goroutines at once,
+// and several Guards, in several processes, may share one table. If the database does not answer, nothing is written:
+// all errors are refusals, or match fence.ErrUnknownOutcome if a commit was sent and not answered.
 //
-// The mark is as durable as the database's commits, and as old as a backup that is
-// restored: see fence.ErrUnclaimed.
+// The mark is as durable as the database's commits. Restoring a backup also restores the old mark: see
+// fence.ErrUnclaimed.
 package fencesql
 
 import (
@@ -42,33 +39,28 @@ const (
 	SQLite     Dialect = "sqlite"
 )
 
-// Config is what a Guard or a Mark may be told. The zero value of each field is its documented
-// default.
+// Config configures a Guard or a Mark. The zero value of each field is its documented default.
 type Config struct {
-	// Table is the table of marks: a name, or schema.name, of small letters, digits and
-	// underscores. "": elect_fence.
+	// Table is the table of marks: a name, or schema.name, of small letters, digits and underscores. "": elect_fence.
 	Table string
 
-	// LockTimeout is how long a claim waits at most for transactions of earlier leaders
-	// that are open. Then it is refused with fence.ErrBusy, and an error that says who
-	// they are, as far as the database tells. 0: ten seconds. MySQL counts whole seconds.
-	// A claim that waits for several locks one after the other, or for a server that does
-	// not answer, is given up two seconds later, with the same error.
+	// LockTimeout is how long a claim waits at most for open transactions of earlier leaders. Then it is refused with
+	// fence.ErrBusy, and an error that names them, as far as the database tells. 0: ten seconds. MySQL counts whole
+	// seconds. A claim that waits for several locks one after the other, or for a server that does not answer, ends two
+	// seconds later, with the same error.
 	LockTimeout time.Duration
 
-	// Terminate makes a claim end the connections of transactions that are in its way
-	// after half of LockTimeout, where the database permits it and tells which they are.
-	// Their work is rolled back. It takes a second connection of the pool. MariaDB does
-	// not tell apart transactions that have checked and written nothing yet: where others
-	// have locks at the same time, none of these is ended. SQLite has no connections to
-	// end. What holds a shared mark ([Mark]) must not be ended, for the work that it
-	// is held for is not in the database. PostgreSQL tells such holds apart; with MySQL
-	// leave Terminate out.
+	// Terminate makes a claim end the connections of transactions that are in its way after half of LockTimeout, if the
+	// database permits that and identifies them. Their work is rolled back. It takes a second connection of the pool.
+	// MariaDB does not distinguish transactions that have checked and written nothing yet: if others have locks at the
+	// same time, none of these is ended. SQLite has no connections to end. A transaction that holds a shared mark
+	// ([Mark]) must not be ended, because the work that it protects is not in the database. PostgreSQL identifies such
+	// transactions; with MySQL do not set Terminate.
 	Terminate bool
 
-	// Observe is told of each decision of Claim, Check and Write, and of invalid tokens at
-	// SetToken, by several goroutines at once, as [fence.GuardConfig] has it. It must not
-	// block. What a trigger refuses is in the server's log, and not told here. nil: nobody.
+	// Observe is called for each decision of Claim, Check and Write, and for invalid tokens at SetToken, by several
+	// goroutines at once, as [fence.GuardConfig] has it. It must not block. A trigger's refusals are in the server's log
+	// only. nil: none.
 	Observe func(fence.Decision)
 
 	// Logger gets claims at level Info, and at level Warn refusals, connections that were
@@ -81,9 +73,8 @@ const (
 	defaultLockTimeout = 10 * time.Second
 )
 
-// Mark is a table of marks, for what is not in the database, and is written through a
-// fence.Guard. It is a [fence.Sharer]: several guards, in several processes, may have it in
-// common. Decisions are logged and observed by the guards ([fence.GuardConfig]).
+// Mark is a table of marks, for a fence.Guard of data that is not in the database. It is a [fence.Sharer]: several
+// guards, in several processes, may share it. The guards log and observe the decisions ([fence.GuardConfig]).
 type Mark struct {
 	db      *sql.DB
 	dialect dialect
@@ -91,8 +82,7 @@ type Mark struct {
 	cfg     Config
 }
 
-// NewMark returns the marks of a table. It does not ask the database anything. The caller
-// keeps db, and closes it.
+// NewMark returns the marks of a table. It makes no request. The caller owns db, and closes it.
 func NewMark(db *sql.DB, d Dialect, cfg Config) (*Mark, error) {
 	m := &Mark{db: db}
 	switch d {
@@ -128,8 +118,8 @@ func NewMark(db *sql.DB, d Dialect, cfg Config) (*Mark, error) {
 	return m, nil
 }
 
-// maxName leaves room, within the 63 characters that PostgreSQL tells apart, for what is
-// named after the table.
+// maxName leaves room, within the 63 characters that PostgreSQL distinguishes, for names that are derived from the
+// table's.
 const maxName = 48
 
 func validTable(name string) bool {
@@ -150,7 +140,7 @@ func validTable(name string) bool {
 	return true
 }
 
-// table is the table's name as statements have it.
+// table is the table's name in statements.
 func (m *Mark) table() string {
 	parts := strings.Split(m.cfg.Table, ".")
 	for i, part := range parts {
@@ -159,9 +149,8 @@ func (m *Mark) table() string {
 	return strings.Join(parts, ".")
 }
 
-// Install makes the table, unless it is there, and a row for the resource. Its mark is 0,
-// unless it was installed before: then it stays what it is. Install needs the right to
-// create tables, and logs the warnings of [State].
+// Install makes the table, unless it exists, and a row for the resource. Its mark is 0. If the resource is already
+// installed, its mark stays. Install needs the right to create tables, and logs the warnings of [State].
 func (m *Mark) Install(ctx context.Context, resource fence.Resource) error {
 	if _, err := fence.ParseResource(string(resource)); err != nil {
 		return err
@@ -187,10 +176,9 @@ func (m *Mark) warnings(ctx context.Context) ([]string, error) {
 	return all, nil
 }
 
-// Uninstall removes a resource and its mark, and waits for transactions that have checked
-// it. From then on all that is written for it is refused with fence.ErrResource. If it is
-// installed again, every old token passes again once it is claimed. Uninstall is refused
-// while triggers on tables check the mark ([Guard.InstallTriggers]).
+// Uninstall removes a resource and its mark, and waits for transactions that have checked it. From then on all writes
+// for it are refused with fence.ErrResource. After another installation every old token passes again once it is
+// claimed. Uninstall is refused while triggers on tables check the mark ([Guard.InstallTriggers]).
 func (m *Mark) Uninstall(ctx context.Context, resource fence.Resource) error {
 	if _, err := fence.ParseResource(string(resource)); err != nil {
 		return err
@@ -208,8 +196,8 @@ func (m *Mark) Uninstall(ctx context.Context, resource fence.Resource) error {
 	return nil
 }
 
-// Drop removes the table with all marks, and what [Mark.Install] has made beside it. It is
-// refused while triggers on tables check a mark.
+// Drop removes the table with all marks, and everything else that [Mark.Install] has made. It is refused while
+// triggers on tables check a mark.
 func (m *Mark) Drop(ctx context.Context) error {
 	guarded, err := m.guarded(ctx)
 	if err != nil {
@@ -224,20 +212,19 @@ func (m *Mark) Drop(ctx context.Context) error {
 	return nil
 }
 
-// State is what is known of a resource.
+// State is the state of a resource.
 type State struct {
 	Resource fence.Resource
 	Highest  fence.Token // the mark, 0 before the first claim
-	Claimed  time.Time   // when the mark was raised last, by the database's clock; zero: never
+	Claimed  time.Time   // when the mark was last raised, by the database's clock; zero: never
 	Tables   []string    // whose triggers check the mark
 
-	// Warnings say which settings of the server may lose marks, or take them back, a sentence
-	// each. None is no proof that all is well: of standbys nothing is known.
+	// Warnings are about settings of the server that may lose or undo marks, a sentence each. Their absence is no proof
+	// that there are none: standbys are not checked.
 	Warnings []string
 }
 
-// List returns what is known of all resources, by name. Where nothing was installed it is
-// refused with fence.ErrResource.
+// List returns the state of all resources, by name. If nothing was installed it is refused with fence.ErrResource.
 func (m *Mark) List(ctx context.Context) ([]State, error) {
 	guarded, err := m.guarded(ctx)
 	if err != nil {
@@ -288,7 +275,7 @@ func (m *Mark) guarding(ctx context.Context, resource fence.Resource, tables []s
 	return do(g, ctx, m, resource, tables)
 }
 
-// guarded is which tables are guarded by which resource.
+// guarded returns the tables that each resource guards.
 func (m *Mark) guarded(ctx context.Context) (map[fence.Resource][]string, error) {
 	g, ok := m.dialect.(guarder)
 	if !ok {
@@ -312,7 +299,7 @@ func (m *Mark) observe(d fence.Decision) {
 	}
 }
 
-// failed says what has failed, and where the table of marks is absent, what to do.
+// failed says what has failed and, if the table of marks is absent, what to do.
 func (m *Mark) failed(err error, doing string, args ...any) error {
 	doing = fmt.Sprintf(doing, args...)
 	if m.dialect.classify(err) == absent {

@@ -15,8 +15,7 @@ type Guard struct {
 	resource fence.Resource
 }
 
-// New returns the guard of a resource. It does not ask the database anything. The caller
-// keeps db, and closes it.
+// New returns the guard of a resource. It makes no request. The caller owns db, and closes it.
 func New(db *sql.DB, d Dialect, resource fence.Resource, cfg Config) (*Guard, error) {
 	if _, err := fence.ParseResource(string(resource)); err != nil {
 		return nil, err
@@ -34,8 +33,7 @@ func (g *Guard) Install(ctx context.Context) error { return g.mark.Install(ctx, 
 // Uninstall is [Mark.Uninstall] for the resource.
 func (g *Guard) Uninstall(ctx context.Context) error { return g.mark.Uninstall(ctx, g.resource) }
 
-// Status returns what is known of the resource. One that is not installed is refused with
-// fence.ErrResource.
+// Status returns the state of the resource. One that is not installed is refused with fence.ErrResource.
 func (g *Guard) Status(ctx context.Context) (State, error) {
 	all, err := g.mark.List(ctx)
 	if err != nil {
@@ -49,16 +47,15 @@ func (g *Guard) Status(ctx context.Context) (State, error) {
 	return State{}, g.mark.missing(g.resource)
 }
 
-// Claim raises the mark to token, durably, and returns when no transaction is open any more
-// that was checked with a smaller token. It is what a new leader does before it reads
-// anything. The same token again is no error, and waits for no transaction; PostgreSQL makes
-// a commit for it all the same, so that the mark is as durable as after the first claim.
+// Claim raises the mark to token, durably, and returns when no transaction that was checked with a smaller token is
+// open any more. A new leader calls it before it reads anything. Claiming again with the same token succeeds, and
+// waits for no transaction; PostgreSQL makes a commit for it all the same, so that the mark is as durable as after
+// the first claim.
 //
-// A greater mark is a fence.StaleError. A resource that is not installed is refused with
-// fence.ErrResource. If transactions of earlier leaders stay open, the claim is refused with
-// fence.ErrBusy and may be repeated: see [Config.LockTimeout]. After an error that matches
-// fence.ErrUnknownOutcome the mark may have been raised; claiming again is right. After any
-// other it was not.
+// If the mark is greater the error is a fence.StaleError. A resource that is not installed is refused with
+// fence.ErrResource. If transactions of earlier leaders stay open, the claim is refused with fence.ErrBusy and may be
+// repeated: see [Config.LockTimeout]. After an error that matches fence.ErrUnknownOutcome the mark may have been
+// raised; the leader should claim again. After any other error it was not raised.
 //
 // Claims of one resource wait for each other.
 func (g *Guard) Claim(ctx context.Context, token fence.Token) error {
@@ -70,14 +67,13 @@ func (g *Guard) Claim(ctx context.Context, token fence.Token) error {
 	return err
 }
 
-// Write begins a transaction, checks the mark, does the work, and commits. opts may be nil;
-// it must not ask for a read only transaction.
+// Write begins a transaction, checks the mark, does the work, and commits. opts may be nil; it must not ask for a
+// read-only transaction.
 //
-// The errors of the check are those of [Guard.Check]. If the work returns an error or
-// panics, the transaction is rolled back; the error is returned, as [Refusal] reads it.
-// The work must not commit or roll back by itself. If ctx ends before the commit is sent,
-// nothing is applied. An error that matches fence.ErrUnknownOutcome says that the commit
-// may or may not have been done, and no other error leaves that open.
+// The errors of the check are those of [Guard.Check]. If the work returns an error or panics, the transaction is
+// rolled back; the error is returned, as [Refusal] reads it. The work must not commit or roll back by itself. If ctx
+// ends before the commit is sent, nothing is applied. An error that matches fence.ErrUnknownOutcome means that the
+// commit may or may not have been done. After any other error it was not done.
 func (g *Guard) Write(ctx context.Context, token fence.Token, opts *sql.TxOptions, work func(*sql.Tx) error) error {
 	if opts != nil && opts.ReadOnly {
 		return errors.New("fencesql: a read only transaction cannot hold the mark; want TxOptions without ReadOnly")
@@ -93,18 +89,16 @@ func (g *Guard) Write(ctx context.Context, token fence.Token, opts *sql.TxOption
 // Check is the first statement of a transaction that writes to the resource. It holds the
 // mark where it is until tx ends, so that a claim of a later leader waits for it.
 //
-// It is refused with a fence.StaleError if a greater token was claimed, with
-// fence.ErrUnclaimed if this one was not claimed, and with fence.ErrResource if the resource
-// is not installed. After any error the caller rolls tx back. At REPEATABLE READ and
-// SERIALIZABLE it may fail as any statement may that meets a concurrent update; then the
-// whole transaction is to be begun anew.
+// It is refused with a fence.StaleError if a greater token was claimed, with fence.ErrUnclaimed if this one was not
+// claimed, and with fence.ErrResource if the resource is not installed. After any error the caller rolls tx back. At
+// REPEATABLE READ and SERIALIZABLE it may fail like any statement that meets a concurrent update; then the caller
+// must begin the whole transaction again.
 //
-// The hold ends with what it was taken in: it must not be taken within a savepoint that is
-// rolled back while the transaction goes on. With MySQL, a statement that changes
-// definitions commits, and ends the hold with it: none belongs into the transaction. tx
-// must not be read only.
+// A rollback to a savepoint ends a hold that was taken after it: do not call Check within a savepoint that is rolled
+// back while the transaction goes on. With MySQL, a statement that changes definitions commits, and so ends the hold:
+// the transaction must not contain one. tx must not be read-only.
 //
-// The token is made known to triggers, too, as by [Guard.SetToken].
+// Check also makes the token known to triggers, as [Guard.SetToken] does.
 func (g *Guard) Check(ctx context.Context, tx *sql.Tx, token fence.Token) error {
 	var highest fence.Token
 	err := fence.CheckShown(g.resource, token)
@@ -115,9 +109,8 @@ func (g *Guard) Check(ctx context.Context, tx *sql.Tx, token fence.Token) error 
 	return err
 }
 
-// SetToken makes the token known to the triggers of [Guard.InstallTriggers] until tx ends:
-// what a program does that writes to such tables and does not call Check. A program in
-// another language does the same with
+// SetToken makes the token known to the triggers of [Guard.InstallTriggers] until tx ends. It is for programs that
+// write to such tables and do not call Check. A program in another language does the same with
 //
 //	SELECT set_config('elect.token', '42', true)
 //
@@ -137,10 +130,10 @@ func (g *Guard) SetToken(ctx context.Context, tx *sql.Tx, token fence.Token) err
 	return nil
 }
 
-// InstallTriggers has the database itself check the mark at every statement that writes to
-// the tables, for programs that cannot be changed, or that forget to check. The names are
-// as in a statement. A table that has the trigger already stays as it is. InstallTriggers
-// waits for transactions that have written to the tables, for [Config.LockTimeout] at most.
+// InstallTriggers makes the database itself check the mark at every statement that writes to the tables, for programs
+// that cannot be changed, or that forget to check. The names are as in a statement. A table that has the trigger
+// already stays as it is. InstallTriggers waits for transactions that have written to the tables, for
+// [Config.LockTimeout] at most.
 //
 // The token of a statement is the run-time parameter elect.token. A program of one term
 // connects with it: PGOPTIONS="-c elect.token=42" in its environment, or the parameter
@@ -149,16 +142,15 @@ func (g *Guard) SetToken(ctx context.Context, tx *sql.Tx, token fence.Token) err
 //	cfg.RuntimeParams["elect.token"] = term.Token().String()
 //	db := stdlib.OpenDB(*cfg)
 //
-// Such a pool belongs to that term and is closed with it. To keep it longer does no harm:
-// the token of an older term is refused, whoever shows it. But later connections of the
-// same pool must not begin with the token of a later term: work of the older one that is
-// still on its way would be given one of them, and pass. A program that outlives terms and
-// has one pool sets the token in each transaction: [Guard.SetToken].
+// Such a pool belongs to that term and is closed with it. Keeping it longer does no harm: the token of an older term
+// is always refused. But later connections of the same pool must not begin with the token of a later term: unfinished
+// work of the older term could get one of them, and pass. A program that outlives terms and has one pool sets the
+// token in each transaction: [Guard.SetToken].
 //
-// A partitioned table is guarded together with the partitions that it has now. What
-// drops or alters a table is not checked.
+// A partitioned table is guarded together with its present partitions. Statements that drop or alter a table are not
+// checked.
 //
-// It is for PostgreSQL; elsewhere the error matches errors.ErrUnsupported.
+// It is for PostgreSQL; with other databases the error matches errors.ErrUnsupported.
 func (g *Guard) InstallTriggers(ctx context.Context, tables ...string) error {
 	return g.mark.guarding(ctx, g.resource, tables, guarder.guard)
 }

@@ -23,16 +23,15 @@ func (m *Mark) Highest(ctx context.Context, resource fence.Resource) (fence.Toke
 	return m.committed(ctx, resource)
 }
 
-// Share implements [fence.Sharer]. It never returns fence.ErrUnclaimed: where the mark is below
-// the token, it raises it first. It holds a transaction open, with a connection of its own,
-// until release: db needs at least as many connections as there are requests at once, and
-// one for Raise. With SQLite a Share is the one writer, so that each waits for the other.
+// Share implements [fence.Sharer]. It never returns fence.ErrUnclaimed: it first raises a mark that is below the
+// token. It holds a transaction open, with a connection of its own, until release: db needs at least as many
+// connections as there are requests at once, and one for Raise. With SQLite a Share is the only writer, so that
+// Shares wait for each other.
 func (m *Mark) Share(ctx context.Context, resource fence.Resource, token fence.Token) (release func() error, err error) {
 	if _, err := m.claim(ctx, resource, token); err != nil {
 		return nil, err
 	}
-	// The end of ctx ends the attempt. It must not end the hold: whoever has it may have
-	// to finish something first.
+	// The end of ctx ends the attempt. It must not end the hold: the holder may have to finish something first.
 	held, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
 	tx, _, err := m.begin(held, m.say.share, resource, token, nil)
@@ -46,7 +45,7 @@ func (m *Mark) Share(ctx context.Context, resource fence.Resource, token fence.T
 	}
 	return func() error {
 		defer cancel()
-		// A commit that is answered shows that the transaction was there all the time.
+		// A commit that is answered shows that the transaction existed all the time.
 		if err := tx.Commit(); err != nil {
 			return fmt.Errorf("fencesql: the mark of %s may not have been held: %w", resource, err)
 		}

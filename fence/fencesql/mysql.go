@@ -12,16 +12,14 @@ import (
 
 // mysql is MySQL and MariaDB, with InnoDB.
 //
-// A check is a SELECT … LOCK IN SHARE MODE, which both know. It reads the row as it was
-// committed last, at any isolation level, and conflicts with the UPDATE of a claim until
-// the transaction ends: manual of MySQL, "Locking Reads". A predicate in the write itself
-// is such a read at REPEATABLE READ, and none at READ COMMITTED.
+// A check is a SELECT … LOCK IN SHARE MODE, which both support. It reads the last committed row, at any isolation
+// level, and conflicts with the UPDATE of a claim until the transaction ends: manual of MySQL, "Locking Reads". A
+// predicate in the write itself is such a read at REPEATABLE READ, but not at READ COMMITTED.
 //
-// There are no triggers that check. They would run for each row and not for each statement,
-// and TRUNCATE and what a foreign key cascades run none at all. And there is
-// nothing that a program could show the token in: a variable like @elect_token belongs to
-// the session and outlives the transaction, so that whoever is given the connection next
-// by a pool would pass as the leader.
+// There are no triggers that check. They would run for each row and not for each statement, and TRUNCATE and the
+// cascades of foreign keys run none at all. And a program has no place to show the token: a variable like
+// @elect_token belongs to the session and outlives the transaction, so that the next user of a pool's connection
+// would pass as the leader.
 type mysql struct{}
 
 func (mysql) quote(name string) string { return "`" + name + "`" }
@@ -95,11 +93,10 @@ func (mysql) uninstall(ctx context.Context, m *Mark) error {
 	return err
 }
 
-// begin bounds two waits, for the row and for a change of the table's definition, in whole
-// seconds: they are settings of the session, which are put back. REPEATABLE READ is as good
-// as READ COMMITTED here, whose snapshots begin with each statement: the first one is an
-// UPDATE, which has no use for a snapshot. READ COMMITTED is not possible everywhere, with
-// the binary log in the form of statements.
+// begin bounds two waits, for the row and for a change of the table's definition, in whole seconds. The bounds are
+// settings of the session, which are restored. READ COMMITTED, whose snapshots begin with each statement, is not
+// needed here: the first statement is an UPDATE, which uses no snapshot, so REPEATABLE READ does as well. And READ
+// COMMITTED is not possible everywhere: not with a binary log of statements.
 func (mysql) begin(ctx context.Context, conn *sql.Conn, patience time.Duration) (*sql.Tx, int64, func() error, error) {
 	var session, row, table int64
 	err := conn.QueryRowContext(ctx, `SELECT CONNECTION_ID(), @@SESSION.innodb_lock_wait_timeout, @@SESSION.lock_wait_timeout`).Scan(&session, &row, &table)
@@ -126,9 +123,8 @@ func (mysql) begin(ctx context.Context, conn *sql.Conn, patience time.Duration) 
 	return tx, session, end, nil
 }
 
-// MariaDB names a transaction that has locked rows and written none by the number 0, and
-// so do its locks. They are told apart from others that have locked rows elsewhere by
-// counting.
+// MariaDB gives the number 0 to a transaction that has locked rows and written none, and to its locks. Counting
+// distinguishes these transactions from others that have locked rows elsewhere.
 const mariadbHolders = `SELECT t.trx_mysql_thread_id, t.trx_id = 0, w.locks, COALESCE(l.lock_mode, ''), COALESCE(t.trx_requested_lock_id = w.lock_id, false),
 		COALESCE(p.command = 'Sleep' AND p.time_ms >= ?, false),
 		CONCAT_WS(', ', CONCAT('user ', p.user), CONCAT('from ', p.host), p.command, CONCAT('open for ', TIMESTAMPDIFF(SECOND, t.trx_started, NOW()), ' s'))
@@ -149,13 +145,12 @@ const mysqlHolders = `SELECT t.processlist_id, false, 1, LEFT(l.lock_mode, 1), l
 	JOIN performance_schema.data_locks l ON l.engine_lock_id = w.blocking_engine_lock_id
 	WHERE me.processlist_id = ? AND t.processlist_id <> ? ORDER BY 1`
 
-// holders asks the server who is in front of the session in the queue for the row. Those
-// that may be ended are transactions that have checked the mark, and claims that have the
-// row and do nothing with it. It takes the privilege PROCESS.
+// holders asks the server which sessions are before this one in the queue for the row. Those that may be terminated
+// are transactions that have checked the mark, and claims that have the row and do nothing with it. It takes the
+// privilege PROCESS.
 //
-// What the server shows it takes down anew when nobody has looked for 0.1 seconds
-// (CACHE_MIN_IDLE_TIME in its trx0i_s.cc). So those who look again and again wait for
-// longer than that, and not all of them equally long.
+// The server renews that information only when no client has read it for 0.1 seconds (CACHE_MIN_IDLE_TIME in its
+// trx0i_s.cc). So clients that poll it wait for longer than that, and not all of them equally long.
 func (mysql) holders(ctx context.Context, m *Mark, session int64) ([]holder, error) {
 	wait := time.NewTimer(120*time.Millisecond + rand.N(200*time.Millisecond))
 	defer wait.Stop()
@@ -179,7 +174,7 @@ func (mysql) holders(ctx context.Context, m *Mark, session int64) ([]holder, err
 	defer rows.Close()
 	var all []holder
 	var nameless []int // of all
-	var locks int      // that the nameless have in the way
+	var locks int      // of the nameless that are in the way
 	for rows.Next() {
 		var h holder
 		var noName, waits, idle bool
@@ -190,7 +185,7 @@ func (mysql) holders(ctx context.Context, m *Mark, session int64) ([]holder, err
 		}
 		h.text = fmt.Sprintf("connection %d (%s)", h.session, h.text)
 		switch {
-		case noName && waits: // behind the session, as far as one can see
+		case noName && waits: // behind the session, as far as can be seen
 			continue
 		case noName:
 			nameless, locks = append(nameless, len(all)), n
@@ -210,14 +205,14 @@ func (mysql) holders(ctx context.Context, m *Mark, session int64) ([]holder, err
 
 func (mysql) terminate(ctx context.Context, m *Mark, h holder) error {
 	_, err := m.db.ExecContext(ctx, fmt.Sprintf(`KILL %d`, h.session))
-	if numbered(err, 1094) { // ER_NO_SUCH_THREAD: it has gone by itself
+	if numbered(err, 1094) { // ER_NO_SUCH_THREAD: it has ended by itself
 		return nil
 	}
 	return err
 }
 
-// numbered reports whether the server has sent an error with that number. The driver has it
-// in a field, which only a program that imports it can read, and in front of the text.
+// numbered reports whether err is a server's error with that number. The driver has it in a field, which only a
+// program that imports the driver can read, and at the beginning of the text.
 func numbered(err error, number int) bool {
 	if err == nil {
 		return false

@@ -15,22 +15,20 @@ import (
 
 // postgresql is PostgreSQL, 12 and later.
 //
-// A check is a SELECT … FOR SHARE, which conflicts with the UPDATE of a claim until the
-// transaction ends, and which, when it has waited for one, looks at the row as it is then
-// (READ COMMITTED) or fails (REPEATABLE READ, SERIALIZABLE): manual, sections 13.2 and
-// 13.3.2. A predicate alone holds nothing and reads a snapshot, and FOR KEY SHARE
-// does not conflict with an UPDATE of what is no key.
+// A check is a SELECT … FOR SHARE, which conflicts with the UPDATE of a claim until the transaction ends, and which,
+// when it has waited for one, looks at the row as it is then (READ COMMITTED) or fails (REPEATABLE READ,
+// SERIALIZABLE): manual, sections 13.2 and 13.3.2. A predicate alone holds nothing and reads a snapshot, and FOR KEY
+// SHARE does not conflict with an UPDATE of other columns than the key.
 //
-// A row that is locked FOR SHARE lets others lock it so too, whoever waits to update it
-// (heap_lock_tuple; README.tuplock). Short transactions which overlap would keep a claim
-// out for ever, each of its waits shorter than lock_timeout. So a check takes an advisory
-// lock first, shared, and a claim takes it alone: the lock manager's queues are in order
-// (README of its storage/lmgr). What protects the data is the row: a program that does not
-// take the advisory lock is not fair, and no less safe.
+// A row that is locked FOR SHARE can be locked so by further transactions, even if another waits to update it
+// (heap_lock_tuple; README.tuplock). Short overlapping transactions would exclude a claim for ever, with each of its
+// waits shorter than lock_timeout. So a check first takes an advisory lock, shared, and a claim takes it exclusively:
+// the lock manager's queues are in order (README of its storage/lmgr). The row protects the data: a program that does
+// not take the advisory lock is unfair, but no less safe.
 type postgresql struct{}
 
-// The advisory lock of a resource is one of its row, by the table and the name. Two that have
-// the same number by chance wait for each other, and that is all.
+// The advisory lock of a resource is one of its row, by the table and the name. Two resources with the same number by
+// chance wait for each other; that has no other effect.
 const postgresqlLock = `pg_catalog.hashtextextended(resource, tableoid::pg_catalog.int8)`
 
 func (postgresql) quote(name string) string { return `"` + name + `"` }
@@ -44,7 +42,7 @@ func (postgresql) statements(table string) statements {
 		refusal: r.Replace(`SELECT token FROM {table} WHERE resource = $1`),
 		queue:   r.Replace(`SELECT pg_advisory_xact_lock({lock}) FROM {table} WHERE resource = $1`),
 		raise:   r.Replace(`UPDATE {table} SET token = $1, claimed_at = clock_timestamp() WHERE resource = $2 AND token <= $3`),
-		confirm: `SELECT pg_catalog.pg_logical_emit_message(true, 'elect', '')`, // a record of the log, and nothing else
+		confirm: `SELECT pg_catalog.pg_logical_emit_message(true, 'elect', '')`, // a record in the log, without other effects
 		check:   r.Replace(`SELECT token FROM (SELECT token, set_config('elect.token', $2::bigint::text, true), pg_advisory_xact_lock_shared({lock}) FROM {table} WHERE resource = $1 AND token <= $2::bigint FOR SHARE) AS mark`),
 		share:   r.Replace(`SELECT token FROM (SELECT token, set_config('idle_in_transaction_session_timeout', '0', true), set_config('application_name', 'elect fence hold', true), pg_advisory_xact_lock_shared({lock}) FROM {table} WHERE resource = $1 AND token <= $2::bigint FOR SHARE) AS mark`),
 		token:   `SELECT set_config('elect.token', $1::bigint::text, true)`,
@@ -52,8 +50,8 @@ func (postgresql) statements(table string) statements {
 	}
 }
 
-// SQLSTATEs of the trigger. Classes that begin with I to Z are the implementation's own by
-// the SQL standard, and PostgreSQL uses none of LF.
+// SQLSTATEs of the trigger. By the SQL standard classes that begin with I to Z belong to the implementation, and
+// PostgreSQL does not use LF.
 const (
 	stateStale     = "LF001"
 	stateMissing   = "LF002"
@@ -62,8 +60,7 @@ const (
 	stateUnclaimed = "LF005"
 )
 
-// installing keeps those that install at the same time apart: CREATE … IF NOT EXISTS
-// alone may fail then.
+// installing serializes concurrent installations: CREATE … IF NOT EXISTS alone may fail then.
 const installing = 0x656c656374 // "elect"
 
 const postgresqlTable = `CREATE TABLE IF NOT EXISTS {table} (
@@ -72,10 +69,9 @@ const postgresqlTable = `CREATE TABLE IF NOT EXISTS {table} (
 	claimed_at timestamptz
 )`
 
-// The trigger's function runs with the rights of who has installed it, so that the
-// programs need none on the table of marks. Every operator and function in it names its
-// schema: a search_path cannot make it use others. SET search_path would do the same,
-// and takes a tenth of a short transaction.
+// The trigger's function runs with the rights of the user who installed it, so that the programs need none on the
+// table of marks. Every operator and function in it names its schema: a search_path cannot make it use others. SET
+// search_path would do the same, but takes a tenth of a short transaction.
 const postgresqlCheck = `CREATE OR REPLACE FUNCTION {check}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $check$
 DECLARE
 	guarded pg_catalog.text := TG_ARGV[0];
@@ -114,7 +110,7 @@ BEGIN
 END
 $check$`
 
-// beside is the name of something in the schema of the table, and named after it.
+// beside is the name of an object in the table's schema that is named after the table.
 func (d postgresql) beside(m *Mark, suffix string) string {
 	schema, name, ok := strings.Cut(m.cfg.Table, ".")
 	if !ok {
@@ -173,13 +169,13 @@ func (d postgresql) uninstall(ctx context.Context, m *Mark) error {
 	})
 }
 
-// change changes definitions, one at a time, and waits for locks as long as a claim does.
+// change changes definitions, one change at a time, and waits for locks as long as a claim does.
 func (d postgresql) change(ctx context.Context, m *Mark, do func(*sql.Tx) error) error {
 	tx, err := m.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // does nothing after a commit
+	defer tx.Rollback() // no effect after a commit
 	if _, err := tx.ExecContext(ctx, `SELECT set_config('lock_timeout', $1, true)`, milliseconds(m.cfg.LockTimeout)); err != nil {
 		return err
 	}
@@ -194,9 +190,9 @@ func (d postgresql) change(ctx context.Context, m *Mark, do func(*sql.Tx) error)
 
 func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
 
-// begin asks for READ COMMITTED, whatever the default is: an UPDATE that has waited for a
-// lock fails at the levels above if somebody else was there first. Where commits are
-// not flushed, or not sent to standbys that the server waits for, this one is all the same.
+// begin asks for READ COMMITTED, whatever the default is: at the levels above, an UPDATE that has waited for a lock
+// fails if another transaction was first. It also makes this commit flush, and wait for synchronous standbys, if
+// other commits do not.
 func (postgresql) begin(ctx context.Context, conn *sql.Conn, patience time.Duration) (*sql.Tx, int64, func() error, error) {
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
@@ -214,11 +210,10 @@ func (postgresql) begin(ctx context.Context, conn *sql.Conn, patience time.Durat
 	return tx, pid, func() error { return nil }, nil
 }
 
-// holders asks the server whom the session waits for, and whom claims before it wait for.
-// Those that may be ended are transactions that have checked a mark (the lock of FOR SHARE
-// on the table is a RowShareLock), and claims that have the row and do nothing with it.
-// What holds a shared mark ([Fence.Mark]) is never ended: that would take back nothing of
-// the work that it is held for, which goes on somewhere else.
+// holders asks the server for which sessions this one waits, and for which the claims before it wait. Those that may
+// be terminated are transactions that have checked a mark (the lock of FOR SHARE on the table is a RowShareLock), and
+// claims that have the row and do nothing with it. A transaction that holds a shared mark ([Mark.Share]) is never
+// terminated: that would not undo the work that it protects, which goes on elsewhere.
 func (postgresql) holders(ctx context.Context, m *Mark, session int64) ([]holder, error) {
 	rows, err := m.db.QueryContext(ctx, `WITH RECURSIVE sharers AS MATERIALIZED (
 			SELECT DISTINCT pid FROM pg_locks WHERE pid IS NOT NULL AND granted AND locktype = 'relation' AND mode = 'RowShareLock'
@@ -257,8 +252,7 @@ func (postgresql) terminate(ctx context.Context, m *Mark, h holder) error {
 	return err
 }
 
-// state is the SQLSTATE that an error of the server carries, "" for any other. Both pgx
-// and lib/pq have the method.
+// state is the SQLSTATE of a server's error, "" for any other error. Both pgx and lib/pq have the method.
 func state(err error) string {
 	if coded, ok := errors.AsType[interface {
 		error
@@ -269,7 +263,7 @@ func state(err error) string {
 	return ""
 }
 
-// classify goes by the manual's appendix A.
+// classify follows the manual's appendix A.
 func (postgresql) classify(err error) verdict {
 	code := state(err)
 	switch {
@@ -279,7 +273,7 @@ func (postgresql) classify(err error) verdict {
 		return waited
 	case code == "40001", code == "40P01": // serialization_failure, deadlock_detected
 		return serialized
-	case code == "42P01": // undefined_table, in a schema that is not there, too
+	case code == "42P01": // undefined_table, also in a schema that does not exist
 		return absent
 	case code == "40003": // statement_completion_unknown
 		return unknown
@@ -291,7 +285,7 @@ func (postgresql) classify(err error) verdict {
 	return refused
 }
 
-// relations are the table that a name means, and its partitions.
+// relations returns the table of that name, and its partitions.
 func (d postgresql) relations(ctx context.Context, tx *sql.Tx, table string) ([]string, error) {
 	var kind sql.NullString
 	err := tx.QueryRowContext(ctx, `SELECT (SELECT relkind::text FROM pg_class WHERE oid = to_regclass($1))`, table).Scan(&kind)
@@ -338,7 +332,7 @@ func (d postgresql) guard(ctx context.Context, m *Mark, resource fence.Resource,
 				` FOR EACH STATEMENT EXECUTE FUNCTION `+d.beside(m, "_check")+`('`+string(resource)+`')`); err != nil {
 				return err
 			}
-			// session_replication_role is no way around it.
+			// so that session_replication_role cannot bypass it
 			_, err := tx.ExecContext(ctx, `ALTER TABLE `+table+` ENABLE ALWAYS TRIGGER `+trigger)
 			return err
 		})
@@ -369,8 +363,7 @@ func (d postgresql) unguard(ctx context.Context, m *Mark, resource fence.Resourc
 	return nil
 }
 
-// each calls do for each of the tables and their partitions, with the resource that guards
-// it now, "" for none.
+// each calls do for each of the tables and their partitions, with the resource that guards it now, "" for none.
 func (d postgresql) each(ctx context.Context, tx *sql.Tx, m *Mark, tables []string, do func(table string, by fence.Resource) error) error {
 	for _, given := range tables {
 		names, err := d.relations(ctx, tx, given)
@@ -392,7 +385,7 @@ func (d postgresql) each(ctx context.Context, tx *sql.Tx, m *Mark, tables []stri
 	return nil
 }
 
-// argument is the first argument of a trigger, as the catalog has it.
+// argument is the first argument of a trigger, from its form in the catalog.
 func argument(args []byte) fence.Resource {
 	first, _, _ := bytes.Cut(args, []byte{0})
 	return fence.Resource(first)

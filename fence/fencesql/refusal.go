@@ -7,13 +7,12 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// Refusal reads the error of a statement that wrote to a guarded table ([Guard.InstallTriggers]). If
-// the trigger has refused it, what Refusal returns matches what [Guard.Check] would have
-// returned, a *fence.StaleError among others, and err. Any other error it returns as it
-// is.
+// Refusal reads the error of a statement that wrote to a guarded table ([Guard.InstallTriggers]). If the trigger has
+// refused the statement, the result matches err and what [Guard.Check] would have returned, such as a
+// *fence.StaleError. It returns any other error unchanged.
 //
-// The SQLSTATEs are LF001 for a stale token, LF002 for none, LF003 for one that is
-// malformed, LF004 for a resource that was removed, LF005 for one that was not claimed.
+// The SQLSTATEs are LF001 for a stale token, LF002 for none, LF003 for a malformed one, LF004 for a resource that was
+// removed, LF005 for a token that was not claimed.
 func Refusal(err error) error {
 	if err == nil {
 		return nil
@@ -33,8 +32,8 @@ func Refusal(err error) error {
 	return err
 }
 
-// staleIn finds the refusal in what the trigger says, which are the words of
-// StaleError. An error that lost them still matches ErrStale.
+// staleIn finds the refusal in the trigger's text, which is that of StaleError. If the text was lost the error still
+// matches ErrStale.
 func staleIn(text string) error {
 	var s fence.StaleError
 	_, tail, _ := strings.Cut(text, fence.ErrStale.Error()+": ")

@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// sqlite is SQLite, 3.35 and later. It has one writer at a time. A check is an UPDATE of
-// the mark with itself, so that the transaction is the writer from there on, whether the
-// driver begins it as deferred or immediate, which database/sql cannot ask for. As the
-// first statement it waits for another writer, as BEGIN IMMEDIATE does; after a read it
-// fails at once if somebody has written since (SQLITE_BUSY_SNAPSHOT).
+// sqlite is SQLite, 3.35 and later. It has one writer at a time. A check is an UPDATE of the mark with itself, so
+// that the transaction is the writer from then on. database/sql cannot choose whether the driver begins it as
+// deferred or immediate. As the first statement the check waits for another writer, as BEGIN IMMEDIATE does; after a
+// read it fails at once if another connection has written since (SQLITE_BUSY_SNAPSHOT).
 //
-// There are no triggers that check: there is nothing that a program could show its token in
-// which belongs to the transaction alone and which a trigger may read.
+// There are no triggers that check: a program has no place to show its token that belongs to the transaction alone
+// and that a trigger may read.
 type sqlite struct{}
 
 func (sqlite) quote(name string) string { return `"` + name + `"` }
@@ -64,8 +63,8 @@ func (sqlite) uninstall(ctx context.Context, m *Mark) error {
 // SQLite, "PRAGMA synchronous". At NORMAL, 1, those of a write-ahead log are not.
 const synchronousFull = 2
 
-// begin sets how long the connection waits, and makes the claim's commit durable where
-// others are not. Both belong to the connection, and are put back.
+// begin bounds how long the connection waits, and makes the claim's commit durable if other commits are not. Both are
+// settings of the connection, and are restored.
 func (sqlite) begin(ctx context.Context, conn *sql.Conn, patience time.Duration) (*sql.Tx, int64, func() error, error) {
 	var busy, synchronous int64
 	if err := conn.QueryRowContext(ctx, `PRAGMA busy_timeout`).Scan(&busy); err != nil {
@@ -93,13 +92,13 @@ func (sqlite) begin(ctx context.Context, conn *sql.Conn, patience time.Duration)
 	return tx, 0, end, nil
 }
 
-// holders has nobody to ask: a lock on a file has no session.
+// holders returns nothing: a lock on a file has no session.
 func (sqlite) holders(context.Context, *Mark, int64) ([]holder, error) { return nil, nil }
 
 func (sqlite) terminate(context.Context, *Mark, holder) error { return nil }
 
-// classify goes by the text, which drivers take from the library. A commit that was refused
-// leaves the transaction open; drivers of database/sql roll it back then, as they must.
+// classify uses the text, which drivers take from the library. A refused commit leaves the transaction open; drivers
+// of database/sql then roll it back, as they must.
 func (sqlite) classify(err error) verdict {
 	switch text := err.Error(); {
 	case strings.Contains(text, "database is locked"), strings.Contains(text, "SQLITE_BUSY"):

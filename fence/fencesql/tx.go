@@ -9,7 +9,7 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// check returns the mark, as far as it is known.
+// check returns the mark, as far as known.
 func (m *Mark) check(ctx context.Context, tx *sql.Tx, statement string, resource fence.Resource, token fence.Token) (fence.Token, error) {
 	args := []any{string(resource), int64(token)}
 	if m.say.inline {
@@ -25,7 +25,7 @@ func (m *Mark) check(ctx context.Context, tx *sql.Tx, statement string, resource
 		case token < highest:
 			return highest, &fence.StaleError{Shown: token, Highest: highest}
 		}
-		return highest, fmt.Errorf("fencesql: the mark of %s was above %v and is %v; want nobody to remove and add it while it is in use", resource, token, highest)
+		return highest, fmt.Errorf("fencesql: the mark of %s was above %v and is %v; want it neither removed nor added while it is in use", resource, token, highest)
 	}
 	if err != nil {
 		return 0, m.failed(err, "checking the mark of %s", resource)
@@ -40,10 +40,10 @@ func (m *Mark) check(ctx context.Context, tx *sql.Tx, statement string, resource
 	return highest, nil
 }
 
-// attempts is how often a transaction is begun whose check meets concurrent claims.
+// attempts is how often a transaction is begun if its check meets concurrent claims.
 const attempts = 10
 
-// begin begins a transaction that holds the mark, and returns that, as far as it is known.
+// begin begins a transaction that holds the mark. It returns the mark, as far as known.
 func (m *Mark) begin(ctx context.Context, statement string, resource fence.Resource, token fence.Token, opts *sql.TxOptions) (*sql.Tx, fence.Token, error) {
 	if err := fence.CheckShown(resource, token); err != nil {
 		return nil, 0, err
@@ -65,14 +65,14 @@ func (m *Mark) begin(ctx context.Context, statement string, resource fence.Resou
 }
 
 func (m *Mark) finish(ctx context.Context, tx *sql.Tx, work func(*sql.Tx) error) error {
-	defer tx.Rollback() // does nothing after a commit
+	defer tx.Rollback() // no effect after a commit
 	if err := work(tx); err != nil {
 		return Refusal(err)
 	}
 	return m.commit(ctx, tx)
 }
 
-// commit commits, and tells apart whether that is known not to have been done.
+// commit commits. Its error distinguishes a commit that was certainly not done from one that may have been.
 func (m *Mark) commit(ctx context.Context, tx *sql.Tx) error {
 	if ctx.Err() != nil {
 		_ = tx.Rollback()

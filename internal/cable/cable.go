@@ -1,12 +1,10 @@
-// Package cable is a TCP connection that can be cut: a proxy on loopback that
-// forwards to one address, and stops, delays or resets what it forwards when it
-// is told to. Demonstrations, benchmarks and tests put it between two peers.
+// Package cable is a TCP connection that can be cut: a proxy on loopback that forwards to one address, and stops,
+// delays or resets the traffic on request. Demonstrations, benchmarks and tests put it between two peers.
 //
-// A cut is what a network does whose packets are dropped: connections stay open
-// and nothing arrives, neither bytes nor the end of a connection. What was on
-// the way arrives after [Cable.Heal], as TCP would have sent it again. What a
-// proxy cannot show is the kernel's part: the sender's kernel is told that its
-// bytes have arrived, so its own timeouts never come due.
+// A cut is like a network that drops all packets: connections stay open and nothing arrives, neither bytes nor the
+// end of a connection. What was on the way arrives after [Cable.Heal], as TCP would have sent it again. A proxy
+// cannot show the kernel's part: the sender's kernel learns that its bytes have arrived, so its own timeouts never
+// expire.
 //
 // All methods may be called by any number of goroutines. Without a connection,
 // and while nothing is forwarded, a Cable uses no processor time.
@@ -32,19 +30,18 @@ type Cable struct {
 
 	mu      sync.Mutex
 	ways    [2]Way        // by direction
-	changed chan struct{} // closed, and replaced, at each change of the above
+	changed chan struct{} // closed, and replaced, at each change of the fields above
 	lines   map[*line]struct{}
 	closed  bool
 }
 
-// Way is what happens to what goes one way over a cable. The zero Way is perfect.
+// Way is the treatment of one direction of a cable. The zero Way is perfect.
 type Way struct {
 	Cut   bool          // nothing arrives until it is healed
-	Delay time.Duration // for which each byte is held back; less than 0 is 0
+	Delay time.Duration // how long each byte is held back; less than 0 is 0
 
-	// Jitter is up to how much longer that is, by chance. A connection stays in
-	// order, so what was sent before may hold up what was sent after: it is what
-	// goes over different connections that overtakes each other.
+	// Jitter bounds a random additional delay. A connection stays in order, so earlier bytes may delay later ones; bytes
+	// of different connections can overtake each other.
 	Jitter time.Duration
 }
 
@@ -56,8 +53,8 @@ const (
 	back                   // from it
 )
 
-// New listens on a free port of 127.0.0.1 and forwards to target, a host and a
-// port, which is dialled anew for each connection. Close ends it.
+// New listens on a free port of 127.0.0.1 and forwards to target, a host and a port, which it dials for each
+// connection. Close ends it.
 func New(target string) (*Cable, error) {
 	c, err := Loose(target)
 	if err != nil {
@@ -70,8 +67,7 @@ func New(target string) (*Cable, error) {
 	return c, nil
 }
 
-// Loose is New without an address: what goes over this cable is handed to
-// [Cable.Carry].
+// Loose is New without an address: its connections come from [Cable.Carry].
 func Loose(target string) (*Cable, error) {
 	if _, _, err := net.SplitHostPort(target); err != nil {
 		return nil, fmt.Errorf("cable: target %q: %w; want HOST:PORT", target, err)
@@ -89,15 +85,15 @@ func (c *Cable) Addr() string {
 	return c.listener.Addr().String()
 }
 
-// Carry forwards a connection that somebody else has accepted, like one to Addr,
-// and takes it over. It does not wait; after Close it resets it.
+// Carry forwards a connection that the caller has accepted, like one to Addr, and owns it from then on. It does not
+// wait. After Close it resets the connection.
 func (c *Cable) Carry(near net.Conn) {
 	l := newLine(c, near)
 	c.mu.Lock()
 	closed := c.closed
 	if !closed {
 		c.lines[l] = struct{}{}
-		c.work.Go(l.run) // beneath the lock, so that Close waits for it
+		c.work.Go(l.run) // while the lock is held, so that Close waits for it
 	}
 	c.mu.Unlock()
 	if closed {
@@ -105,15 +101,15 @@ func (c *Cable) Carry(near net.Conn) {
 	}
 }
 
-// Set replaces what happens on the way to the target and on that back, at once.
-// While either is cut new connections hang.
+// Set replaces the treatment of the direction to the target and of the one back, at once. While either is cut new
+// connections hang.
 func (c *Cable) Set(there, back Way) { c.change(func() { c.ways = [2]Way{there, back} }) }
 
 // Cut stops both directions. New connections hang until [Cable.Heal].
 func (c *Cable) Cut() { c.cut(true, true) }
 
-// CutOneWay stops one direction, that to the target or that from it, and leaves
-// the other one as it is. New connections hang: one cannot be made one way.
+// CutOneWay stops one direction, that to the target or that from it, and leaves the other one as it is. New
+// connections hang, because they need both directions.
 func (c *Cable) CutOneWay(toTarget bool) {
 	c.change(func() {
 		if toTarget {
@@ -124,7 +120,7 @@ func (c *Cable) CutOneWay(toTarget bool) {
 	})
 }
 
-// Heal lets both directions go on. Delays stay as they are.
+// Heal lets both directions continue. Delays stay as they are.
 func (c *Cable) Heal() { c.cut(false, false) }
 
 func (c *Cable) cut(to, from bool) {
@@ -144,16 +140,15 @@ func (c *Cable) change(do func()) {
 	c.changed = make(chan struct{})
 }
 
-// Reset ends all connections, cut ones too, with a reset on both sides, and
-// loses what was on the way. New ones are forwarded as before.
+// Reset ends all connections, even cut ones, with a reset on both sides. What was on the way is lost. New connections
+// are forwarded as before.
 func (c *Cable) Reset() {
 	for _, l := range c.all() {
 		l.reset()
 	}
 }
 
-// Close stops listening, resets all connections and waits until nothing of them
-// is left.
+// Close stops listening, resets all connections and waits until they have ended.
 func (c *Cable) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -183,7 +178,7 @@ func (c *Cable) all() []*line {
 	return all
 }
 
-// state is the present one, and what is closed when it changes.
+// state returns the present treatment, and a channel that is closed when it changes.
 func (c *Cable) state() (ways [2]Way, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,7 +193,7 @@ func (c *Cable) accept() {
 			if c.ctx.Err() != nil {
 				return
 			}
-			// Out of descriptors, most likely: some will come free.
+			// Most likely there are no descriptors left: some will become free.
 			select {
 			case <-time.After(10 * time.Millisecond):
 				continue

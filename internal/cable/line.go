@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// line is one connection that is forwarded: its two ends and what is on the way
-// between them.
+// line is one forwarded connection: its two ends and what is on the way between them.
 type line struct {
 	cable *Cable
 	ctx   context.Context // ended by reset
@@ -26,14 +25,13 @@ type line struct {
 // parcel is something on the way.
 type parcel struct {
 	at    time.Time // when it was sent
-	luck  float64   // how much of the jitter it gets, of 1
+	luck  float64   // its part of the jitter, of 1
 	bytes []byte
-	end   bool // the sender closes its direction…
-	reset bool // …or the connection broke
+	end   bool // the sender closes its direction
+	reset bool // or the connection broke
 }
 
-// window is how many parcels may be on the way in one direction before the
-// sender is held up.
+// window is how many parcels may be on the way in one direction before the sender must wait.
 const window = 64
 
 func newLine(c *Cable, near net.Conn) *line {
@@ -63,8 +61,8 @@ func (l *line) run() {
 	l.write(back, way[back], l.ends[0])
 }
 
-// dial makes the far end. While the cable is cut nobody answers, and a caller who
-// gives up before it is healed was never seen by the target. Nil: there is none.
+// dial makes the far end; nil if there is none. While the cable is cut it waits, and the target never sees a caller
+// that gives up before the cable is healed.
 func (l *line) dial() net.Conn {
 	for {
 		ways, changed := l.cable.state()
@@ -79,8 +77,8 @@ func (l *line) dial() net.Conn {
 			return nil
 		}
 	}
-	// Not with l.ctx: the target may have accepted a connection that is reset
-	// before this side knows it, and that must not end as if it were closed.
+	// Not with l.ctx: the target may have accepted a connection that is reset before this side knows it, and that must
+	// not look like a close.
 	far, err := new(net.Dialer).DialContext(l.cable.ctx, "tcp", l.cable.target)
 	if err != nil {
 		return nil
@@ -95,7 +93,7 @@ func (l *line) dial() net.Conn {
 	return far
 }
 
-// read takes from an end what it sends.
+// read reads what an end sends.
 func (l *line) read(from net.Conn, way chan<- parcel, gone chan struct{}) {
 	buf := make([]byte, 32<<10)
 	for last := false; !last; {
@@ -116,7 +114,7 @@ func (l *line) read(from net.Conn, way chan<- parcel, gone chan struct{}) {
 	}
 }
 
-// write brings to an end what is on the way to it.
+// write writes to an end what is on the way to it.
 func (l *line) write(d direction, way <-chan parcel, to net.Conn) {
 	for {
 		select {
@@ -125,7 +123,7 @@ func (l *line) write(d direction, way <-chan parcel, to net.Conn) {
 				return
 			}
 			if _, err := to.Write(p.bytes); err != nil {
-				// The other end went away: that it did must travel back too.
+				// The other end is gone: that must travel back too.
 				if l.pass(1-d, time.Now(), rand.Float64()) {
 					l.reset()
 				}
@@ -145,8 +143,8 @@ func (l *line) write(d direction, way <-chan parcel, to net.Conn) {
 	}
 }
 
-// pass waits until what was sent at a time may arrive: its delay is over and
-// its direction is not cut. False: the connection is gone.
+// pass waits until what was sent at sent may arrive: its delay is over and its direction is not cut. It returns false
+// if the connection is gone.
 func (l *line) pass(d direction, sent time.Time, luck float64) bool {
 	for {
 		ways, changed := l.cable.state()
@@ -168,7 +166,7 @@ func (l *line) pass(d direction, sent time.Time, luck float64) bool {
 	}
 }
 
-// reset breaks both ends at once.
+// reset resets both ends at once.
 func (l *line) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,7 +179,7 @@ func (l *line) reset() {
 	}
 }
 
-// forget closes what is left once nothing is forwarded any more.
+// forget closes what is left when forwarding has ended.
 func (l *line) forget() {
 	l.mu.Lock()
 	l.dead = true
@@ -205,7 +203,7 @@ func abort(c net.Conn) {
 	_ = c.Close()
 }
 
-// closeWrite tells an end that nothing more comes.
+// closeWrite signals to an end that nothing more comes.
 func closeWrite(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.CloseWrite()

@@ -1,10 +1,8 @@
-// Package cli is what the commands elect and electlab have in common: the root of a
-// command line with its help, version and exit codes, the errors of flags, variables
-// that stand for flags, and the formats of answers.
+// Package cli is shared by the commands elect and electlab: the root of a command line with its help, version and
+// exit codes, the errors of flags, variables that stand for flags, and the formats of answers.
 //
-// It keeps no state. What fails becomes one line on stderr that says what is wrong and
-// what would be right, and an exit code of package exit. A command runs alone in its
-// process; only [Version] may be called concurrently.
+// It keeps no state. An error becomes one line on stderr that says what is wrong and what would be right, and an exit
+// code of package exit. A command runs alone in its process; only [Version] may be called concurrently.
 package cli
 
 import (
@@ -26,7 +24,7 @@ import (
 // exit codes.
 func New(name, short, long string, verbs ...*cobra.Command) *cobra.Command {
 	root := Group(name+" VERB [flags]", short, long, verbs...)
-	root.SilenceErrors, root.SilenceUsage = true, true // Run tells them, in one line
+	root.SilenceErrors, root.SilenceUsage = true, true // Run writes them, in one line
 	var version bool
 	root.Flags().BoolVar(&version, "version", false, "the same as "+name+" version")
 	help := root.RunE
@@ -57,7 +55,7 @@ func New(name, short, long string, verbs ...*cobra.Command) *cobra.Command {
 	return root
 }
 
-// Group returns a verb that has verbs of its own and does nothing itself.
+// Group returns a verb that only has verbs of its own.
 func Group(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use,
@@ -74,7 +72,7 @@ func Group(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Run runs the command line, tells its error, and returns the exit code.
+// Run runs the command line, writes its error, and returns the exit code.
 func Run(root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(context.Background())
@@ -85,7 +83,7 @@ func Run(root *cobra.Command, args []string) int {
 	return code
 }
 
-// VerbOnly refuses what is no verb, and says which one may have been meant.
+// VerbOnly refuses an unknown verb, and suggests one that may have been meant.
 func VerbOnly(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -102,8 +100,7 @@ func VerbOnly(cmd *cobra.Command, args []string) error {
 	return exit.Usagef("%q is not a verb of %s; want one of: %s", args[0], cmd.CommandPath(), strings.Join(verbs, ", "))
 }
 
-// flagError makes one line of what is wrong with a flag, with the flag that may
-// have been meant.
+// flagError makes one line of an error about a flag, with the flag that may have been meant.
 func flagError(cmd *cobra.Command, err error) error {
 	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name := e.GetSpecifiedName()
@@ -123,7 +120,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return exit.Usagef("%s%v; see %s --help", verbOf(cmd), err, cmd.CommandPath())
 }
 
-// verbOf is "run: " for elect run, to begin a line with that names the command before.
+// verbOf is "run: " for elect run, as the beginning of a line that already names the command.
 func verbOf(cmd *cobra.Command) string {
 	_, verb, ok := strings.Cut(cmd.CommandPath(), " ")
 	if !ok {
@@ -132,8 +129,7 @@ func verbOf(cmd *cobra.Command) string {
 	return verb + ": "
 }
 
-// invalid says what would be right for a flag's value. Our own kinds of values
-// say so themselves.
+// invalid says what would be right for a flag's value. The values of this program say so themselves.
 func invalid(f *pflag.Flag, err error) string {
 	switch f.Value.Type() {
 	case "bool":
@@ -199,8 +195,8 @@ func (d duration) Set(text string) error {
 	return nil
 }
 
-// FromEnvironment sets each flag of the verb that was not given from the variable of
-// its name, ELECT_NAME for --name of elect, but those in except.
+// FromEnvironment sets each flag that was not given from the variable of its name, such as ELECT_NAME for --name of
+// elect, except those in except.
 func FromEnvironment(cmd *cobra.Command, except ...string) error {
 	command := cmd.Root().Name()
 	var wrong error

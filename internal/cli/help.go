@@ -9,8 +9,7 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 )
 
-// showUsage is the lower half of a verb's help. It is cobra's own without what
-// that repeats, and calls a verb a verb.
+// showUsage is the lower half of a verb's help. It is cobra's own without repetitions, and calls a verb a verb.
 func showUsage(cmd *cobra.Command) error {
 	var b strings.Builder
 	verbs, topics := table{}, table{}
@@ -42,7 +41,7 @@ func showUsage(cmd *cobra.Command) error {
 	return err
 }
 
-// table is names with what they mean.
+// table is names with their meanings.
 type table [][2]string
 
 func (t *table) add(name, means string) { *t = append(*t, [2]string{name, means}) }

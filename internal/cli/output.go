@@ -37,7 +37,7 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// AtTerminal reports whether the file is a terminal that can do more than print lines.
+// AtTerminal reports whether the file is a terminal with more abilities than printing lines.
 func AtTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"

@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// build is what is known about this program; the fields of -o json.
+// build describes this program; the fields of -o json.
 type build struct {
 	Version  string `json:"version"`            // of the module; "(devel)" for a working tree
-	Revision string `json:"revision,omitempty"` // of the repository, where it is known
+	Revision string `json:"revision,omitempty"` // of the repository, if known
 	Modified bool   `json:"modified,omitempty"` // the working tree differed from it
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
@@ -52,8 +52,7 @@ func showVersion(cmd *cobra.Command, format Output) error {
 // Version is the version of this program's module.
 func Version() string { return readBuild().Version }
 
-// Program names this build in what it writes for others: its version, and the revision
-// where it is known.
+// Program names this build in output for others: its version, and the revision if known.
 func Program() string { return readBuild().program() }
 
 func (b build) program() string {

@@ -12,9 +12,8 @@ import (
 	"github.com/electd/elect/internal/clock/warp"
 )
 
-// page is what readings pass through; nil where the environment names none. What
-// it names and cannot be read ends the process: it must not run by other clocks
-// than it was given.
+// page is the page through which readings pass; nil if the environment names none. A page that is named and cannot be
+// read ends the process: it must not run with other clocks than the test intends.
 var page = sync.OnceValue(func() *warp.Page {
 	path := os.Getenv(warp.Env)
 	if path == "" {
@@ -38,7 +37,7 @@ func read(clock warp.Clock, id uintptr) Boot {
 	return Boot(p.Read(clock, func() int64 { return int64(kernel(id)) }))
 }
 
-// bent changes with the function.
+// bent changes whenever the function does.
 func bent() uint64 {
 	if p := page(); p != nil {
 		return p.Version()
@@ -46,17 +45,15 @@ func bent() uint64 {
 	return 0
 }
 
-// Bends reports whether these clocks may be others than those that the kernel's
-// and the runtime's timers run by: in builds with the tag chaos only, where a
-// test asks for it.
+// Bends reports whether these clocks may differ from those of the kernel's and the runtime's timers. That is so only
+// in builds with the tag chaos, if a test asks for it.
 func Bends() bool { return page() != nil }
 
-// glance is how often whoever waits looks at bent clocks again.
+// glance is the interval at which a waiting goroutine reads bent clocks again.
 const glance = 2 * time.Millisecond
 
-// Timer is what a timer of the runtime is to be set to for something that is due
-// after d on the clock of Now, and is looked at again then: not for long, if the
-// clocks are bent. The runtime's own clock runs on, and knows of no step.
+// Timer is the time to set a timer of the runtime for something that is due after d on the clock of Now, and is
+// checked again then: short if the clocks are bent. The runtime's own clock runs on, and knows of no step.
 func Timer(d time.Duration) time.Duration {
 	if Bends() {
 		return min(d, glance)

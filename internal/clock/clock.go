@@ -1,13 +1,11 @@
-// Package clock reads the clocks that leases are counted on. It keeps no state
-// and its functions may be called by any number of goroutines.
+// Package clock reads the clocks for leases. It keeps no state and its functions may be called by any number of
+// goroutines.
 //
-// Go's own monotonic clock stands still while the machine sleeps, and so would
-// keep a lease alive that everybody else saw lapse. On Linux CLOCK_BOOTTIME
-// goes on; elsewhere the monotonic one is all there is.
+// Go's own monotonic clock stands still while the machine sleeps. With it a leader would believe in a lease that has
+// lapsed for all others. On Linux CLOCK_BOOTTIME goes on; other systems only have the monotonic clock.
 //
-// In builds with the tag chaos, which only tests make, readings may pass through
-// a page that a test writes, see package warp. In all others there is nothing of
-// it.
+// In builds with the tag chaos, which only tests make, readings may pass through a page that a test writes, see
+// package warp. All other builds do not contain that code.
 package clock
 
 import "time"

@@ -8,7 +8,7 @@ import "golang.org/x/sys/unix"
 func Now() Boot {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic("clock: CLOCK_MONOTONIC: " + err.Error()) // POSIX has it, and so have they all
+		panic("clock: CLOCK_MONOTONIC: " + err.Error()) // POSIX requires it, and all these systems have it
 	}
 	return Boot(ts.Nano())
 }

@@ -16,12 +16,12 @@ func Now() Boot {
 	return boot() // Linux has had it since 2.6.39
 }
 
-// kernel asks without telling Go's scheduler, which would prepare for a call that
-// may wait: this one does not, and is made often.
+// kernel makes the call without telling Go's scheduler, which would prepare for a call that may wait: this one does
+// not, and is frequent.
 func kernel(clock uintptr) Boot {
 	var ts unix.Timespec
 	if _, _, err := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&ts)), 0); err != 0 {
-		panic("clock: clock_gettime: " + err.Error()) // both clocks are always there
+		panic("clock: clock_gettime: " + err.Error()) // both clocks always exist
 	}
 	return Boot(ts.Nano())
 }

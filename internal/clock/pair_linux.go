@@ -2,7 +2,7 @@ package clock
 
 import "math"
 
-// readPair reads the clocks, and says how long that took.
+// readPair reads the clocks, and returns how long that took.
 func readPair() (p Pair, apart Boot) {
 	version := bent()
 	before := mono()
@@ -10,7 +10,7 @@ func readPair() (p Pair, apart Boot) {
 	after := mono()
 	p.Mono = before + (after-before)/2
 	if bent() != version {
-		return p, math.MaxInt64 // of two functions
+		return p, math.MaxInt64 // the two readings passed through two functions
 	}
 	return p, after - before
 }

@@ -2,8 +2,7 @@
 
 package clock
 
-// readPair reads the one clock that there is. A machine that sleeps is not
-// noticed here.
+// readPair reads the only clock. On this system a sleep of the machine is not noticed.
 func readPair() (p Pair, apart Boot) {
 	now := Now()
 	return Pair{Boot: now, Mono: now}, 0

@@ -4,12 +4,10 @@ package clock
 
 import "time"
 
-// Bends reports whether these clocks may be others than those that the kernel's
-// and the runtime's timers run by: in builds with the tag chaos only, where a
-// test asks for it.
+// Bends reports whether these clocks may differ from those of the kernel's and the runtime's timers. That is so only
+// in builds with the tag chaos, if a test asks for it.
 func Bends() bool { return false }
 
-// Timer is what a timer of the runtime is to be set to for something that is due
-// after d on the clock of Now, and is looked at again then: d, in every build but
-// those with the tag chaos.
+// Timer is the time to set a timer of the runtime for something that is due after d on the clock of Now, and is
+// checked again then: d, in every build except those with the tag chaos.
 func Timer(d time.Duration) time.Duration { return d }

@@ -10,23 +10,21 @@ import (
 	"github.com/electd/elect/internal/protocol/trace"
 )
 
-// Config says what is recorded, and where.
+// Config configures a Recorder.
 type Config struct {
-	// Dir is the directory of the segments. It exists, and nobody else writes
-	// files flight-*.ndjson into it.
+	// Dir is the directory of the segments. It exists, and only the Recorder writes files flight-*.ndjson into it.
 	Dir place.At
-	// Node is whose machine it is, and Protocol the machine's name in traces.
+	// Node is the node of the machine, and Protocol the machine's name in traces.
 	Node     protocol.NodeID
 	Protocol string
-	// Config is what the machine was made from; of quorum, a quorum.Config. It
-	// must make an equal machine again.
+	// Config is the configuration that the machine was made from; for quorum a quorum.Config. An equal machine can be
+	// made from it.
 	Config json.RawMessage
-	// Build is the version of the program, for those who replay the record.
+	// Build is the version of the program, for a replay of the record.
 	Build string
-	// MaxBytes is about how long a segment may become; 4 MiB by default.
+	// MaxBytes is the approximate greatest size of a segment; 4 MiB by default.
 	MaxBytes int64
-	// MaxAge is how long a segment goes on, by the Boot clock of the inputs; 5
-	// minutes by default.
+	// MaxAge is how long a segment lasts, by the Boot clock of the inputs; 5 minutes by default.
 	MaxAge time.Duration
 }
 
@@ -36,7 +34,7 @@ const (
 	DefaultMaxAge   = 5 * time.Minute
 )
 
-// normal fills the defaults in, or says what is wrong.
+// normal fills in the defaults, or returns what is wrong.
 func (c Config) normal() (Config, error) {
 	if c.MaxBytes < 0 || c.MaxAge < 0 {
 		return c, fmt.Errorf("flight: segments of %d bytes and %v; want more than 0, or 0 for %d bytes and %v", c.MaxBytes, c.MaxAge, DefaultMaxBytes, DefaultMaxAge)

@@ -4,10 +4,9 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// entry is a step on its way to the disk, a state, or a step and the state after
-// it. Its memory is used again.
+// entry is a queued step, a state, or a step and the state after it. Its memory is reused.
 type entry struct {
-	stepped bool   // in, fx and view are of a step
+	stepped bool   // in, fx and view are those of a step
 	missing uint64 // how many steps before it were left out
 	state   []byte // the machine's after the step; nil if no segment begins here
 

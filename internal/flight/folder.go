@@ -7,8 +7,7 @@ import (
 	"github.com/electd/elect/internal/place"
 )
 
-// folder is the directory of the segments. A test puts one in its place that is
-// full.
+// folder is the directory of the segments. Tests replace it with one that is full.
 type folder interface {
 	// List returns the files with their sizes.
 	List() (map[string]int64, error)
@@ -21,7 +20,7 @@ type folder interface {
 // file is a segment that is being written.
 type file interface {
 	io.Writer
-	// Truncate cuts off what a failed write has left.
+	// Truncate removes what a failed write has left.
 	Truncate(size int64) error
 	io.Closer
 }
@@ -33,7 +32,7 @@ func (r root) List() (map[string]int64, error) {
 	names, err := r.Names()
 	sizes := make(map[string]int64, len(names))
 	for _, name := range names {
-		if info, err := r.Lstat(name); err == nil { // else it has gone
+		if info, err := r.Lstat(name); err == nil { // else it is gone
 			sizes[name] = info.Size
 		}
 	}

@@ -10,13 +10,12 @@ import (
 )
 
 const (
-	// queued is how many steps may wait for the disk: at the 30 steps a second of
-	// a leader of three in the profile lan, half a minute.
+	// queued is the greatest length of the queue: half a minute at the 30 steps a second of a leader of three in the
+	// profile lan.
 	queued = 1024
 
-	// patience is how long an ordinary heartbeat may wait for others, to be written
-	// with them. To wake the writer for each took a fifth of what an idle node
-	// takes.
+	// patience is how long an ordinary heartbeat may wait to be written with others. A wake-up of the writer for each
+	// took a fifth of an idle node's CPU time.
 	patience = 250 * time.Millisecond
 )
 
@@ -25,20 +24,20 @@ type Recorder struct {
 	cfg   Config
 	queue chan *entry
 	free  chan *entry
-	kick  chan struct{} // has room for one: the writer is to look now
+	kick  chan struct{} // has room for one: wakes the writer
 	done  sync.WaitGroup
 
-	asleep atomic.Bool // the writer looks only when it is kicked
-	wanted atomic.Bool // by the writer: the next step is to bring the state
+	asleep atomic.Bool // the writer waits for a kick
+	wanted atomic.Bool // set by the writer: the next step must bring the state
 	gaps   atomic.Uint64
 
 	writer *writer
 
-	// What follows belongs to the goroutine that owns the machine.
+	// Owned by the goroutine that owns the machine:
 	made    int // entries
 	begun   bool
-	began   protocol.Instant // when the last segment did
-	missing uint64           // steps since the last that was recorded
+	began   protocol.Instant // when the last segment began
+	missing uint64           // steps since the last recorded one
 	last    protocol.View    // of the last step
 }
 
@@ -66,10 +65,9 @@ func start(cfg Config, at folder) (*Recorder, error) {
 	return r, nil
 }
 
-// Step records a step that the machine has taken: what it was told, what it
-// then wanted, and what can be seen of it now. state is called, before Step
-// returns, when a segment begins here: it returns the machine's AppendState in
-// memory that becomes the recorder's. Step keeps nothing else, and never waits.
+// Step records a step of the machine: its input, its effects, and the view afterwards. If a segment begins here Step
+// calls state, which returns the machine's AppendState in memory that the recorder then owns. Step keeps nothing
+// else, and never waits.
 func (r *Recorder) Step(in *protocol.Input, fx *protocol.Effects, v *protocol.View, state func() []byte) {
 	e := r.entry()
 	if e == nil {
@@ -81,7 +79,7 @@ func (r *Recorder) Step(in *protocol.Input, fx *protocol.Effects, v *protocol.Vi
 	boots := in.Kind == protocol.Boot
 	e.set(in, fx, v)
 	e.missing, e.state = r.missing, nil
-	// A step can be replayed if those before it can be.
+	// A step can be replayed if the steps before it can.
 	e.stepped = boots || r.begun && r.missing == 0
 	switch {
 	case boots:
@@ -94,13 +92,13 @@ func (r *Recorder) Step(in *protocol.Input, fx *protocol.Effects, v *protocol.Vi
 	r.missing = 0
 	urgent := e.state != nil || !ordinary(in, fx) || changed(&r.last, v) || len(r.queue) >= queued/2
 	r.last = *v
-	r.queue <- e // there is room for every entry that was made
+	r.queue <- e // it has room for every entry that was made
 	if urgent || r.asleep.Load() {
 		r.hurry()
 	}
 }
 
-// hurry has the writer look now.
+// hurry wakes the writer.
 func (r *Recorder) hurry() {
 	select {
 	case r.kick <- struct{}{}:
@@ -108,20 +106,18 @@ func (r *Recorder) hurry() {
 	}
 }
 
-// ordinary reports whether the step is one of those that a settled election
-// consists of: something arrived, or the time came, and at most something was
-// sent.
+// ordinary reports whether the step is one of those of a settled election: its input is a message or the time, and it
+// at most sends something.
 func ordinary(in *protocol.Input, fx *protocol.Effects) bool {
 	return (in.Kind == protocol.Receive || in.Kind == protocol.Fire) && len(fx.Orders)+len(fx.Saves)+len(fx.Asks) == 0
 }
 
-// changed reports whether the machine has become something else, beyond a lease
-// that was renewed.
+// changed reports whether the view has changed in more than a renewed lease.
 func changed(a, b *protocol.View) bool {
 	return a.Role != b.Role || a.Term != b.Term || a.Leader != b.Leader || a.Elected != b.Elected || a.Active != b.Active || a.Fault != b.Fault
 }
 
-// entry is memory for a step, or nil if too many are waiting.
+// entry returns memory for a step, or nil if the queue is full.
 func (r *Recorder) entry() *entry {
 	select {
 	case e := <-r.free:
@@ -135,12 +131,11 @@ func (r *Recorder) entry() *entry {
 	return new(entry)
 }
 
-// Gaps is how often steps were left out of the record, because too many were
-// waiting or the disk refused them. It may be called by any goroutine.
+// Gaps is how often steps were left out of the record, because the queue was full or the disk refused them. Any
+// goroutine may call it.
 func (r *Recorder) Gaps() uint64 { return r.gaps.Load() }
 
-// Close writes what is waiting and ends the record. It returns why steps are
-// being left out at the end, if they are.
+// Close writes the queue and ends the record. If steps are being left out at the end it returns the reason.
 func (r *Recorder) Close() error {
 	close(r.queue)
 	r.hurry()

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// kept is how many segments there may be beside the current one, and
-	// keptBytes how long they may be together, as a multiple of MaxBytes.
+	// kept is how many segments there may be beside the current one. keptBytes bounds their total size, as a multiple of
+	// MaxBytes.
 	kept      = 15
 	keptBytes = 2
-	// batch is about how many bytes are written at once, at most.
+	// batch is the approximate greatest size of one write.
 	batch = 256 << 10
-	// pause is how long it waits after a failure.
+	// pause is the time between a failure and the next attempt.
 	pause = time.Second
 
 	prefix, suffix, temporary = "flight-", ".ndjson", ".tmp"
 )
 
-// segment is a file that is finished.
+// segment is a finished file.
 type segment struct {
 	number uint64
 	size   int64
@@ -46,22 +46,22 @@ func numberOf(name string) (uint64, bool) {
 type writer struct {
 	r     *Recorder
 	at    folder
-	older []segment // by rising number
+	older []segment // by ascending number
 
 	number uint64 // of the last segment
 	life   uint64 // the number of the first segment of this life
 	n      uint64 // of the last event
 
-	f     file // nil: nothing can be recorded before a state comes
+	f     file // nil: nothing can be recorded before there is a state
 	enc   *trace.Encoder
 	lines lines
 	buf   bytes.Buffer // encoded and not written
-	taken []*entry     // encoded or left out, and not given back
+	taken []*entry     // encoded or left out, and not yet returned
 	size  int64        // written
-	asked bool         // a state was asked for
+	asked bool         // a state was requested
 
 	err   error            // why nothing is recorded
-	retry protocol.Instant // not before
+	retry protocol.Instant // not before that
 	now   protocol.Instant // of the last entry
 	event trace.Event
 }
@@ -76,7 +76,7 @@ func newWriter(r *Recorder, at folder) (*writer, error) {
 		if n, ok := numberOf(name); ok {
 			w.older = append(w.older, segment{n, size})
 		} else if strings.HasPrefix(name, prefix) && strings.HasSuffix(name, temporary) {
-			_ = at.Remove(name) // if it stays it is written over, or does no harm
+			_ = at.Remove(name) // if it stays it is overwritten, or does no harm
 		}
 	}
 	slices.SortFunc(w.older, func(a, b segment) int { return cmp.Compare(a.number, b.number) })
@@ -87,8 +87,8 @@ func newWriter(r *Recorder, at folder) (*writer, error) {
 	return w, nil
 }
 
-// run writes until the queue is closed: what waits when it is kicked, and then as
-// often as patience has it, until nothing comes any more.
+// run writes until the queue is closed. It writes when it is kicked, and then at each patience until nothing more
+// comes.
 func (w *writer) run() {
 	soon := time.NewTimer(patience)
 	defer soon.Stop()
@@ -104,7 +104,7 @@ func (w *writer) run() {
 			if len(w.r.queue) == 0 {
 				w.r.asleep.Store(true)
 				if len(w.r.queue) == 0 {
-					continue // who puts something in from here on sees it asleep
+					continue // an entry from here on finds it asleep
 				}
 				w.r.asleep.Store(false)
 			}
@@ -125,7 +125,7 @@ func (w *writer) run() {
 	}
 }
 
-// drain takes all that waits, and reports whether the queue is open.
+// drain encodes the queue, and reports whether it is open.
 func (w *writer) drain() bool {
 	for {
 		select {
@@ -148,12 +148,12 @@ func (w *writer) take(e *entry) {
 	}
 }
 
-// giveBack gives the memory of what was written back.
+// giveBack returns the memory of written entries.
 func (w *writer) giveBack() {
 	for _, e := range w.taken {
-		e.in.Message, e.in.Answer = protocol.Message{}, protocol.Answer{} // let go of what they share
+		e.in.Message, e.in.Answer = protocol.Message{}, protocol.Answer{} // drop shared memory
 		clear(e.fx.Sends)
-		w.r.free <- e // there is room for every entry that was made
+		w.r.free <- e // it has room for every entry that was made
 	}
 	clear(w.taken)
 	w.taken = w.taken[:0]
@@ -199,7 +199,7 @@ func (w *writer) step(e *entry) *trace.Event {
 		w.event.Effects = fx
 	case len(fx.Sends) > 0:
 		digest, err := trace.Digest(fx)
-		if err != nil { // it cannot be JSON: let the encoder say so
+		if err != nil { // invalid JSON: the encoder will report it
 			w.event.Effects = fx
 		}
 		w.event.Digest = digest
@@ -207,7 +207,7 @@ func (w *writer) step(e *entry) *trace.Event {
 	return &w.event
 }
 
-// begin ends the segment, if there is one, and begins the next with the entry.
+// begin ends the present segment, if any, and begins the next one with the entry.
 func (w *writer) begin(e *entry) {
 	next := nameOf(w.number + 1)
 	w.end("it goes on in " + next)
@@ -228,7 +228,7 @@ func (w *writer) begin(e *entry) {
 	w.err = nil
 }
 
-// create makes the segment. It has its name only once it has its first event.
+// create makes the segment. It gets its name only when it has its first event.
 func (w *writer) create(name string, e *entry) (err error) {
 	f, err := w.at.Create(name + temporary)
 	if err != nil {
@@ -253,7 +253,7 @@ func (w *writer) create(name string, e *entry) (err error) {
 	return nil
 }
 
-// first is the event that a segment begins with.
+// first is the first event of a segment.
 func (w *writer) first(e *entry) *trace.Event {
 	if e.state == nil {
 		return w.step(e)
@@ -271,7 +271,7 @@ func (w *writer) first(e *entry) *trace.Event {
 	return &trace.Event{N: w.n, Node: w.r.cfg.Node, Life: w.life, Kind: trace.State, Now: e.in.Now, State: e.state, View: &e.view, Says: says}
 }
 
-// encode encodes an event to be written. One that cannot be is a gap.
+// encode encodes an event. One that cannot be encoded is a gap.
 func (w *writer) encode(ev *trace.Event) {
 	if err := w.enc.Event(ev); err != nil {
 		w.flush()
@@ -289,7 +289,7 @@ func (w *writer) end(says string) {
 	}
 }
 
-// flush writes what is encoded.
+// flush writes the encoded events.
 func (w *writer) flush() {
 	defer w.giveBack()
 	if w.f == nil || w.buf.Len() == 0 {
@@ -302,7 +302,7 @@ func (w *writer) flush() {
 		w.buf.Reset()
 		return
 	}
-	// Of the lines that were begun, those that are whole stay.
+	// Of the partly written lines, the whole ones stay.
 	whole := w.size + int64(bytes.LastIndexByte(w.buf.Bytes()[:n], '\n')+1)
 	if w.f.Truncate(whole) == nil {
 		w.size = whole
@@ -322,13 +322,13 @@ func (w *writer) abandon(err error) {
 	w.retry = w.now.Add(pause)
 }
 
-// fail notes that a segment could not begin.
+// fail records that a segment could not begin.
 func (w *writer) fail(err error) {
 	w.stop(err)
 	w.asked, w.retry = false, w.now.Add(pause)
 }
 
-// stop notes why nothing is recorded any more; the gap is counted once.
+// stop records why nothing is recorded any more. The gap is counted once.
 func (w *writer) stop(err error) {
 	if err != nil && w.err == nil {
 		w.r.gaps.Add(1)
@@ -338,8 +338,7 @@ func (w *writer) stop(err error) {
 	}
 }
 
-// prune removes the oldest segments. One that cannot be removed is tried again
-// with the next segment.
+// prune removes the oldest segments. If a removal fails it is tried again with the next segment.
 func (w *writer) prune() {
 	var sum int64
 	stay := len(w.older)

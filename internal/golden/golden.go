@@ -1,6 +1,5 @@
-// Package golden runs transcripts: text files of commands, each with the output
-// that is expected of it. A person can read them as a story, and a changed
-// story shows as a diff. The form is that of cockroachdb/datadriven:
+// Package golden runs transcripts: text files of commands, each with its expected output. A person can read them as a
+// story, and a changed story shows as a diff. The form is that of cockroachdb/datadriven:
 //
 //	# A comment.
 //	command arg key=value
@@ -8,9 +7,8 @@
 //	----
 //	lines of expected output
 //
-// A blank line ends a block. Tests run in one goroutine per file. A file that
-// cannot be read or is malformed fails its test; with rewrite, the files get
-// the actual output and the test passes: read the diff.
+// A blank line ends a block. Tests run in one goroutine per file. A file that cannot be read or is malformed fails
+// its test; with rewrite, the files get the actual output and the test passes: review the diff.
 package golden
 
 import (
@@ -24,7 +22,7 @@ import (
 
 // Command is one command of a transcript.
 type Command struct {
-	Line  int // where it stands, from 1
+	Line  int // its line number, from 1
 	Name  string
 	Args  []string
 	Input string // with a newline at the end of each line
@@ -40,13 +38,13 @@ func (c *Command) Get(key, other string) string {
 	return other
 }
 
-// Has reports whether an argument is given as the bare word.
+// Has reports whether word is one of the arguments.
 func (c *Command) Has(word string) bool {
 	return slices.Contains(c.Args, word)
 }
 
-// Run runs each file that matches the pattern as a subtest. start begins a file
-// and returns what answers its commands, in order.
+// Run runs each file that matches the pattern as a subtest. start begins a file and returns a function that answers
+// its commands, in order.
 func Run(t *testing.T, pattern string, rewrite bool, start func(t *testing.T) func(Command) string) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -78,8 +76,7 @@ func Run(t *testing.T, pattern string, rewrite bool, start func(t *testing.T) fu
 	}
 }
 
-// Play runs the commands of one transcript and ignores what they are expected
-// to say.
+// Play runs the commands of one transcript and ignores the expected output.
 func Play(text string, do func(Command) string) error {
 	_, _, err := replay(text, do)
 	return err
@@ -127,7 +124,7 @@ func replay(text string, do func(Command) string) (actual string, diffs []string
 	return b.String(), diffs, nil
 }
 
-// diff shows where two outputs part.
+// diff shows where two outputs begin to differ.
 func diff(expected, got string) string {
 	e, g := strings.SplitAfter(expected, "\n"), strings.SplitAfter(got, "\n")
 	same := 0

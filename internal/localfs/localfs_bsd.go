@@ -4,7 +4,7 @@ package localfs
 
 import "golang.org/x/sys/unix"
 
-// Of tells what a path is on. Its errors are those of statfs(2), as they are.
+// Of tells what a path is on. Its errors are those of statfs(2), unchanged.
 func Of(path string) (System, error) {
 	st, err := statfs(path)
 	if err != nil {

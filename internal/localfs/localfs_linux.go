@@ -2,7 +2,7 @@ package localfs
 
 import "golang.org/x/sys/unix"
 
-// networks has the numbers of statfs(2), and of the systems' own sources.
+// networks has the numbers of network file systems, from statfs(2) and the file systems' own sources.
 var networks = map[uint32]string{
 	unix.NFS_SUPER_MAGIC:  "NFS",
 	unix.SMB_SUPER_MAGIC:  "SMB",
@@ -26,7 +26,7 @@ var networks = map[uint32]string{
 	0xbacbacbc:            "a VMware share",
 }
 
-// Of tells what a path is on. Its errors are those of statfs(2), as they are.
+// Of tells what a path is on. Its errors are those of statfs(2), unchanged.
 func Of(path string) (System, error) {
 	st, err := statfs(path)
 	if err != nil {

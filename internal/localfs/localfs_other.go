@@ -8,7 +8,7 @@ import (
 	"runtime"
 )
 
-// Of returns an error: it is not known here how to ask.
+// Of returns an error: this system is not supported.
 func Of(string) (System, error) {
 	return System{}, fmt.Errorf("%w: want Linux, macOS or FreeBSD, this is %s", errors.ErrUnsupported, runtime.GOOS)
 }

@@ -1,10 +1,10 @@
-// Package long tells tests how much to do. By default they do what takes seconds and
-// needs only Go. The variable ELECT_LONG of the environment asks for more:
+// Package long tells tests how much to do. By default tests take seconds and need only Go. The variable ELECT_LONG of
+// the environment asks for more:
 //
 //	ELECT_LONG=1    everything in full, as make long does
 //	ELECT_LONG=ci   the share of it that CI has time for
 //
-// Its functions may be called concurrently. Another value fails the test that asks.
+// Its functions may be called concurrently. Any other value fails the test that calls them.
 package long
 
 import (
@@ -60,7 +60,7 @@ func Full(t testing.TB, why string) {
 // goroutine takes ten times as long under it and shows nothing more.
 func Many() bool { return Asked() && !race.Enabled }
 
-// Or is many where Many reports true, and otherwise few.
+// Or is many if Many returns true, and otherwise few.
 func Or[T any](many, few T) T {
 	if Many() {
 		return many

@@ -10,14 +10,13 @@ import (
 // fields are added, and never renamed or removed.
 type Conditions struct {
 	Go         string      `json:"go"`
-	System     string      `json:"system"` // as System says
+	System     string      `json:"system"` // from System
 	CPUs       int         `json:"cpus"`
-	LoadBefore *[3]float64 `json:"load_before,omitempty"` // as Load says
+	LoadBefore *[3]float64 `json:"load_before,omitempty"` // from Load
 	LoadAfter  *[3]float64 `json:"load_after,omitempty"`
 }
 
-// Now returns the conditions before a measurement. LoadAfter is left to whoever
-// measures.
+// Now returns the conditions before a measurement. The caller sets LoadAfter.
 func Now() Conditions {
 	return Conditions{Go: runtime.Version(), System: System(), CPUs: runtime.NumCPU(), LoadBefore: Load()}
 }

@@ -1,7 +1,6 @@
-// Package machine says what a figure was measured on, and what processes take:
-// the system's name, its load, CPU time and memory.
+// Package machine describes the machine of a measurement, and what processes use: the system's name, its load, CPU
+// time and memory.
 //
-// Its functions keep no state and may be called by any number of goroutines.
-// Where the system does not tell, Load returns nil and the others an error; they
-// do not guess.
+// Its functions keep no state and may be called by any number of goroutines. If the system does not tell, Load
+// returns nil and the others an error; they do not guess.
 package machine

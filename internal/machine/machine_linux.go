@@ -35,10 +35,9 @@ func Load() *[3]float64 {
 	return &l
 }
 
-// CPUTime is what a process has run, to the nanosecond, threads that have ended
-// included: its CPU clock, whose id is made as clock_getcpuclockid(3) does. The
-// figure of /proc/PID/stat counts hundredths of a second, and is 0 for what is
-// idle.
+// CPUTime is the CPU time of a process, to the nanosecond, with that of its ended threads. It reads the process's CPU
+// clock, whose id is made as clock_getcpuclockid(3) does. The figure of /proc/PID/stat counts hundredths of a second,
+// and is 0 for an idle process.
 func CPUTime(pid int) (time.Duration, error) {
 	const scheduled = 2 // CPUCLOCK_SCHED
 	var ts unix.Timespec
@@ -48,13 +47,13 @@ func CPUTime(pid int) (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-// Memory is what a process has in memory, in bytes.
+// Memory is a process's use of memory, in bytes.
 type Memory struct {
-	Resident uint64 // what it has mapped and is there, shared pages included
-	Share    uint64 // the same with shared pages divided among those that share them; 0 where that cannot be read
+	Resident uint64 // mapped and resident, with shared pages
+	Share    uint64 // the same with shared pages divided among the processes that share them; 0 if that cannot be read
 }
 
-// MemoryOf reads what a process has in memory.
+// MemoryOf reads a process's use of memory.
 func MemoryOf(pid int) (Memory, error) {
 	resident, err := kilobytes(fmt.Sprintf("/proc/%d/status", pid), "VmRSS:")
 	if err != nil {
@@ -62,7 +61,7 @@ func MemoryOf(pid int) (Memory, error) {
 	}
 	share, err := kilobytes(fmt.Sprintf("/proc/%d/smaps_rollup", pid), "Pss:")
 	if err != nil {
-		share = 0 // kernels before 4.14 and processes of others
+		share = 0 // kernels before 4.14, and processes of other users
 	}
 	return Memory{Resident: resident, Share: share}, nil
 }
@@ -86,8 +85,7 @@ func kilobytes(path, key string) (uint64, error) {
 	return 0, errors.Join(fmt.Errorf("%s has no line %s", path, key), lines.Err())
 }
 
-// Filesystem names the kind of file system that a path is on, and reports
-// whether it is on a disk at all.
+// Filesystem names the kind of file system that a path is on, and reports whether it is on a disk.
 func Filesystem(path string) (name string, disk bool) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {

@@ -16,13 +16,13 @@ func System() string { return runtime.GOOS + "/" + runtime.GOARCH }
 // Load is the load average of the machine; this system does not tell.
 func Load() *[3]float64 { return nil }
 
-// CPUTime is what a process has run.
+// CPUTime is the CPU time of a process.
 func CPUTime(int) (time.Duration, error) { return 0, errLinuxOnly }
 
-// Memory is what a process has in memory, in bytes.
+// Memory is a process's use of memory, in bytes.
 type Memory struct{ Resident, Share uint64 }
 
-// MemoryOf reads what a process has in memory.
+// MemoryOf reads a process's use of memory.
 func MemoryOf(int) (Memory, error) { return Memory{}, errLinuxOnly }
 
 // Filesystem names the kind of file system that a path is on.

@@ -1,33 +1,31 @@
-// Package mutation switches on, in a real program, one of a few mistakes that
-// chaos runs must catch. In a build without the tag "mutants", which is every
-// build but those tests', Is is the constant false, and the compiler removes what
-// depends on it. The mistakes of machines are in internal/protocol/internal/mutant; those
-// of them that a real program can be given have a name here too.
+// Package mutation switches on, in a real program, one of a few mistakes that chaos runs must catch. Only those tests
+// build with the tag "mutants". In all other builds Is is the constant false, and the compiler removes the code that
+// depends on it. The mistakes of machines are in internal/protocol/internal/mutant; those that a real program can
+// have are named here too.
 //
-// With the tag, the environment variable ELECT_MUTANT of the process chooses the
-// mistake, and none where it is empty. A name that is none is an error of Check,
-// and a program that does not call Check has no mistake for it. The functions may
+// With the tag, the environment variable ELECT_MUTANT of the process chooses the mistake; empty is none. Check
+// returns an error for an unknown name, and a program that does not call Check has no mistake then. The functions may
 // be called by any number of goroutines.
 package mutation
 
-// Env is the environment variable that has the name.
+// Env is the environment variable with the name.
 const Env = "ELECT_MUTANT"
 
 // The names.
 const (
 	LeaseFromAck  = "lease-from-ack"  // the lease counts from the arrival of the ack
-	NoResidual    = "no-residual"     // a winner leads without waiting for what was promised to others
+	NoResidual    = "no-residual"     // a winner leads without waiting for promises to others
 	VoteNotSynced = "vote-not-synced" // a save is answered before it is synced, and never synced
 	StoppedClock  = "stopped-clock"   // CLOCK_BOOTTIME is CLOCK_MONOTONIC, which stands still while the machine sleeps
 	LateKill      = "late-kill"       // the keeper begins to kill a second too late
 )
 
-// Names lists them.
+// Names lists the names.
 func Names() []string {
 	return []string{LeaseFromAck, NoResidual, VoteNotSynced, StoppedClock, LateKill}
 }
 
-// The names of mistakes in what drives a machine. Unit tests catch them.
+// The names of mistakes in the runtime. Unit tests catch them.
 const (
 	SendAtOnce        = "send-at-once"
 	SendAfterFailure  = "send-after-failed-save"
@@ -48,15 +46,15 @@ const (
 	NextLifesWill     = "testament-of-next-life"
 )
 
-// Driving is a mistake in what drives a machine.
+// Driving is a mistake in the runtime.
 type Driving struct {
 	Name string
-	Says string // what it does
+	Says string // its effect
 
-	Package, Test string // what catches it
+	Package, Test string // the test that catches it
 }
 
-// OfDriving lists them. The tests run in builds with the tag "mutants".
+// OfDriving lists the mistakes in the runtime. The tests run in builds with the tag "mutants".
 func OfDriving() []Driving {
 	const (
 		runtime               = "internal/runtime"

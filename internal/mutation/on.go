@@ -11,11 +11,10 @@ import (
 
 var chosen = os.Getenv(Env)
 
-// Is reports whether that mistake is made.
+// Is reports whether that mistake is switched on.
 func Is(name string) bool { return chosen == name }
 
-// Check returns an error, with the names that there are, if the environment has
-// none of them.
+// Check returns an error, with the existing names, if the environment names no existing one.
 func Check() error {
 	all := Names()
 	for _, d := range OfDriving() {

@@ -41,7 +41,7 @@ func (d *Dir) File() *os.File { return d.f }
 // Path is the path by which the directory was opened.
 func (d *Dir) Path() string { return d.path }
 
-// Info is how the directory was when it was opened.
+// Info is the state of the directory when it was opened.
 func (d *Dir) Info() Info { return d.info }
 
 // Close closes the directory.
@@ -120,7 +120,7 @@ func (d *Dir) OpenOrCreate(name string, flags int, mode fs.FileMode) (f *os.File
 			return f, err == nil, err
 		}
 	}
-	return nil, false, &Refused{filepath.Join(d.path, name), "comes and goes; want nobody to delete it"}
+	return nil, false, &Refused{filepath.Join(d.path, name), "comes and goes; want no other process to delete it"}
 }
 
 // Lstat describes the file of that name; if it is a link, the link itself.

@@ -53,10 +53,10 @@ func (a At) open(missing bool) (*Dir, error) {
 	return openDir(fd, path)
 }
 
-// way is the way to one directory.
+// way opens one directory.
 type way struct {
 	At
-	missing bool // make what is missing
+	missing bool // make missing directories
 	wary    bool // do not trust other users
 }
 
@@ -103,7 +103,7 @@ func (w *way) enter(above int, path string) (int, error) {
 			return -1, err
 		}
 	}
-	return -1, &Refused{path, "comes and goes; want nobody to delete it"}
+	return -1, &Refused{path, "comes and goes; want no other process to delete it"}
 }
 
 // notOpened is the error for a path that is a link, or cannot be opened.

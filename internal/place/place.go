@@ -12,13 +12,12 @@
 //   - A process of root refuses a directory that another user can write to or
 //     replace, unless [At.Shared] says that these users are trusted.
 //
-// A directory is used by its descriptor as soon as it was checked, so that a
-// replacement is not used. Where other users may write a directory, which Shared
-// allows root to use, they can still move what is in it.
+// A directory is used by its descriptor as soon as it was checked, so that a replacement is not used. If Shared
+// allows root to use a directory that other users may write, they can still move its contents.
 //
-// A [Dir] may be used by any number of goroutines. Nothing is kept between calls.
-// Errors are a [*Refused], or a *fs.PathError with the full path. The package works
-// on Linux, macOS and FreeBSD; elsewhere every call returns errors.ErrUnsupported.
+// A [Dir] may be used by any number of goroutines. The package keeps no state. Errors are a [*Refused], or a
+// *fs.PathError with the full path. The package works on Linux, macOS and FreeBSD; on other systems every call
+// returns errors.ErrUnsupported.
 package place
 
 import (
@@ -26,13 +25,13 @@ import (
 	"path/filepath"
 )
 
-// At says where a directory is.
+// At is the place of a directory.
 type At struct {
 	// Path is the configured directory. It is absolute, and may contain links.
 	Path string
-	// Below are the names of directories, each in the one before. None may be a link.
+	// Below are the names of directories, each inside the one before. None may be a link.
 	Below []string
-	// Shared allows root to use what other users can write.
+	// Shared allows root to use files and directories that other users can write.
 	Shared bool
 	// Group gives a new directory the access of the one above it: its group, with mode
 	// 0770, if that group may write there and not all users may; and its owner, if
@@ -58,7 +57,7 @@ func (e *Refused) Error() string { return e.Path + " " + e.Says }
 // Unwrap returns fs.ErrPermission.
 func (e *Refused) Unwrap() error { return fs.ErrPermission }
 
-// Info is what is known of a file or directory.
+// Info describes a file or directory.
 type Info struct {
 	Dev, Ino uint64
 	Mode     fs.FileMode

@@ -15,7 +15,7 @@ var errHere = fmt.Errorf("%w: want Linux, macOS or FreeBSD, this is %s", errors.
 // Dir is an open directory. On this system there is none.
 type Dir struct{}
 
-// Open returns an error that matches errors.ErrUnsupported, as every call here does.
+// Open returns an error that matches errors.ErrUnsupported, as every call on this system does.
 func (a At) Open() (*Dir, error) {
 	return nil, &fs.PathError{Op: "open", Path: a.String(), Err: errHere}
 }
@@ -23,7 +23,7 @@ func (a At) Open() (*Dir, error) {
 // Make is Open.
 func (a At) Make() (*Dir, error) { return a.Open() }
 
-// Again is for systems that have a Dir, as are all methods that follow.
+// Again and the methods below are for systems that have a Dir.
 func (d *Dir) Again() (*Dir, error) { return nil, errHere }
 
 // File returns nil.

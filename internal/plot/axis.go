@@ -16,7 +16,7 @@ type axis struct {
 	ticks    []float64
 }
 
-// newAxis is the axis that shows the values, with round ends.
+// newAxis returns an axis that shows the values, with round ends.
 func newAxis(values []float64, log bool, from, to float64) axis {
 	a := axis{log: log, from: from, to: to}
 	lo, hi := 0.0, 1.0
@@ -34,8 +34,7 @@ func newAxis(values []float64, log bool, from, to float64) axis {
 	return a
 }
 
-// linear has ticks at 1, 2 or 5 times a power of ten. 0 is on the axis unless
-// all values are far from it.
+// linear sets ticks at 1, 2 or 5 times a power of ten. 0 is on the axis unless all values are far from it.
 func (a *axis) linear(lo, hi float64) {
 	if lo > 0 && lo < hi/2 || lo == hi && lo > 0 {
 		lo = 0
@@ -54,11 +53,11 @@ func (a *axis) linear(lo, hi float64) {
 	a.lo, a.hi = a.ticks[0], a.ticks[len(a.ticks)-1]
 }
 
-// logarithmic has ticks at the powers of ten, at 2 and 5 times them where these
-// are few, and leaves some out where they are many.
+// logarithmic sets ticks at the powers of ten. If these are few it adds 2 and 5 times them; if they are many it omits
+// some.
 func (a *axis) logarithmic(lo, hi float64) {
 	first, last := math.Floor(math.Log10(lo)+1e-9), math.Ceil(math.Log10(hi)-1e-9)
-	// The end is the next 1, 2 or 5, so that little of the plane is empty.
+	// The end is the next 1, 2 or 5, so that little of the area is empty.
 	low, high := lo, hi
 	for _, m := range []float64{1, 2, 5} {
 		if v := m * math.Pow(10, first); v <= lo*(1+1e-9) {
@@ -89,12 +88,12 @@ func (a *axis) logarithmic(lo, hi float64) {
 	a.lo, a.hi = math.Log10(low), math.Log10(high)
 }
 
-// at is where a value is, in pixels.
+// at is the position of a value, in pixels.
 func (a *axis) at(v float64) float64 {
 	if a.log {
 		v = math.Log10(v)
 	}
-	// Shares first: a difference of two great values may not be a number.
+	// Scaled first: a difference of two great values may not be a number.
 	return a.from + (v/2-a.lo/2)/(a.hi/2-a.lo/2)*(a.to-a.from)
 }
 
@@ -110,7 +109,7 @@ func Step(v float64) float64 {
 	return 10 * ten
 }
 
-// round takes off what binary fractions add, as in 0.30000000000000004.
+// round removes what binary fractions add, as in 0.30000000000000004.
 func round(v float64) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 12, 64), 64)
 	if err != nil {
@@ -119,8 +118,7 @@ func round(v float64) float64 {
 	return r
 }
 
-// Number is a value as an axis shows it: three digits and k, M, G or T for
-// thousands, millions, …, such as 1.5k.
+// Number formats a value for an axis: three digits and k, M, G or T for thousands, millions, …, such as 1.5k.
 func Number(v float64) string {
 	suffix, a := "", math.Abs(v)
 	switch {
@@ -146,7 +144,7 @@ func Number(v float64) string {
 	return s + suffix
 }
 
-// number is a coordinate: one digit after the point, and none that is 0.
+// number formats a coordinate: with one digit after the point, unless that is 0.
 func number(v float64) string {
 	s := strconv.FormatFloat(math.Round(v*10)/10, 'f', 1, 64)
 	s = strings.TrimSuffix(s, ".0")
@@ -156,8 +154,8 @@ func number(v float64) string {
 	return s
 }
 
-// mark appends the mark of series i at a place: its shape changes with i, so
-// that it is not the colour alone that tells series apart.
+// mark appends the mark of series i at a place. Its shape changes with i, so that series differ by more than the
+// colour.
 func mark(b *strings.Builder, i int, x, y float64) {
 	px, py := number(x), number(y)
 	switch (i + i/colours) % 6 {
@@ -169,7 +167,7 @@ func mark(b *strings.Builder, i int, x, y float64) {
 		fmt.Fprintf(b, "M%s %sl5 8.5h-10z", px, number(y-5))
 	case 3: // diamond
 		fmt.Fprintf(b, "M%s %sl5 5l-5 5l-5-5z", px, number(y-5))
-	case 4: // triangle upside down
+	case 4: // inverted triangle
 		fmt.Fprintf(b, "M%s %sl5-8.5h-10z", px, number(y+5))
 	default: // hourglass
 		fmt.Fprintf(b, "M%s %sh8l-8 8h8z", number(x-4), number(y-4))

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Bars compares one value of several things, each a row.
+// Bars compares one value of several things, one in each row.
 type Bars struct {
 	Title string // required
 	Unit  string // of the values, such as "ms"
@@ -24,10 +24,10 @@ type Bar struct {
 	Value float64 // 0 or more
 	// Label is written beside the bar; empty is the value.
 	Label string
-	// None: there is no value. Label says so; empty is "none".
+	// None means that there is no value. Label says so; empty is "none".
 	None bool
-	// Class groups rows: those of a class have a colour, which is named above
-	// the bars if there is more than one class. Empty is a class without name.
+	// Class groups rows. Rows of a class have a colour, which is explained above the bars if there is more than one
+	// class. Empty is a class without a name.
 	Class string
 }
 
@@ -102,8 +102,7 @@ func (c *Bars) SVG(w io.Writer) error {
 	return d.close(w)
 }
 
-// widen puts the least value a step above the axis' end, where it would have no
-// bar.
+// widen moves the end of the axis a step below the least value, which would otherwise have no bar.
 func (a *axis) widen() {
 	a.lo -= (a.hi - a.lo) / 12
 }
@@ -133,7 +132,7 @@ func (c *Bars) validate() error {
 	return nil
 }
 
-// says is the bars in words.
+// says describes the bars in words.
 func (c *Bars) says() string {
 	var b strings.Builder
 	b.WriteString(cmp.Or(c.Unit, "Values") + ".")

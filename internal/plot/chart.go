@@ -10,15 +10,14 @@ import (
 	"strings"
 )
 
-// MaxSeries is the greatest number of series of a chart: there are no more
-// pairs of colour and mark than that which can be told apart.
+// MaxSeries is the greatest number of series of a chart: there are no more distinguishable pairs of colour and mark.
 const MaxSeries = 24
 
-// Chart is a plane with two axes and series of points on it.
+// Chart is an area with two axes and series of points.
 type Chart struct {
 	Title    string // required
 	Subtitle string
-	X, Y     string // what the axes show, with the unit
+	X, Y     string // the labels of the axes, with the unit
 	// LogX and LogY make an axis logarithmic. Its values must be above 0.
 	LogX, LogY bool
 	Series     []Series // at most MaxSeries; empty ones are named and not drawn
@@ -26,28 +25,27 @@ type Chart struct {
 
 // Series is a set of points with a name.
 type Series struct {
-	// Name stands beside the last point. A series without one belongs to the one
-	// before it and has its colour, as a formula belongs to what was measured.
+	// Name is written beside the last point. A series without a name belongs to the one before it and has its colour,
+	// for example a formula with measured points.
 	Name   string
 	Points []Point
 	// Line joins the points in their order. Otherwise each has a mark.
 	Line bool
-	// Dashed is for what was not measured, such as a formula: a broken line
-	// without marks.
+	// Dashed is for values that were not measured, such as a formula: a broken line without marks.
 	Dashed bool
 }
 
 // Point is one value.
 type Point struct{ X, Y float64 }
 
-// The measures of a chart, in pixels.
+// The sizes of a chart, in pixels.
 const (
 	width     = 760
 	height    = 420
 	left      = 66
 	bottom    = 52
 	marks     = 40  // a line with more points than this has no marks
-	perLetter = 8.3 // of the widest of the usual fonts, bold at 13 px
+	perLetter = 8.3 // the widest of the usual fonts, bold at 13 px
 )
 
 // SVG writes the chart.
@@ -112,7 +110,7 @@ func (c *Chart) SVG(w io.Writer) error {
 	}
 	spread(names, top+4, height-bottom)
 	for _, n := range names {
-		// A thin line leads from the last point to a name that had to move.
+		// A thin line connects the last point with a name that had to move.
 		if n.to != n.from || n.x < right-1 {
 			d.path("lead", fmt.Sprintf("M%s %sL%s %s", number(n.x+4), number(n.from), number(right+10), number(n.to)))
 		}
@@ -197,7 +195,7 @@ func drawable(what string, v float64, log bool) error {
 	return nil
 }
 
-// says is the chart in words.
+// says describes the chart in words.
 func (c *Chart) says() string {
 	var b strings.Builder
 	if c.Subtitle != "" {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// colours is how many there are; series beyond share them, with other marks.
+// colours is the number of colours; further series share them, with other marks.
 const colours = 8
 
-// style is the same in every chart, and names nothing outside of them, because
-// the styles of all charts of a page are in force for all of them.
+// style is the same in every chart, and applies to nothing outside of charts, because the styles of all charts in a
+// page apply to all of them.
 const style = `.plot text{font:13px system-ui,sans-serif;fill:#24292f}
 .plot .h{font-weight:600;font-size:16px}.plot .s{fill:#57606a;font-size:12px}.plot .n{font-weight:600}
 .plot path{fill:none}.plot .g{stroke:#d8dee4}.plot .a{stroke:#57606a}.plot .lead{stroke:#afb8c1}
@@ -22,11 +22,10 @@ const style = `.plot text{font:13px system-ui,sans-serif;fill:#24292f}
 .plot .c0{color:#4aa8e8}.plot .c1{color:#f0923b}.plot .c2{color:#2fc296}.plot .c3{color:#e08dbd}.plot .c4{color:#8fd0f7}.plot .c5{color:#f0e442}.plot .c6{color:#a99bf5}.plot .c7{color:#adbac7}}
 `
 
-// drawing is an SVG on its way.
+// drawing is an SVG being written.
 type drawing struct{ b strings.Builder }
 
-// newDrawing begins one. Its ids come from what it says, so that charts can
-// stand side by side in one page.
+// newDrawing begins a drawing. Its ids depend on its texts, so that several charts can be in one page.
 func newDrawing(title, desc string, w, h float64) *drawing {
 	d := new(drawing)
 	sum := fnv.New32a()
@@ -38,8 +37,7 @@ func newDrawing(title, desc string, w, h float64) *drawing {
 	return d
 }
 
-// text writes s with its foot at x, y. anchor is start, middle or end; empty is
-// start.
+// text writes s with its base line at x, y. anchor is start, middle or end; empty is start.
 func (d *drawing) text(class string, x, y float64, anchor, s string) {
 	if s == "" {
 		return
@@ -50,7 +48,7 @@ func (d *drawing) text(class string, x, y float64, anchor, s string) {
 	fmt.Fprintf(&d.b, `<text class="%s" x="%s" y="%s"%s>%s</text>`+"\n", class, number(x), number(y), anchor, escape(s))
 }
 
-// upright writes s from below to above, with its middle at x, y.
+// upright writes s from bottom to top, with its middle at x, y.
 func (d *drawing) upright(class string, x, y float64, s string) {
 	fmt.Fprintf(&d.b, `<text class="%s" transform="translate(%s %s) rotate(-90)" text-anchor="middle">%s</text>`+"\n", class, number(x), number(y), escape(s))
 }
@@ -69,8 +67,7 @@ func (d *drawing) close(w io.Writer) error {
 	return err
 }
 
-// escape makes any text fit to stand in XML. What XML cannot have at all, such
-// as a control character, becomes U+FFFD.
+// escape escapes a text for XML. Characters that XML does not allow, such as control characters, become U+FFFD.
 func escape(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -1,10 +1,8 @@
-// Package proc reads what the kernel tells of a process in /proc/PID/stat, of which
-// proc_pid_stat(5) has the fields.
+// Package proc reads /proc/PID/stat, whose fields proc_pid_stat(5) describes.
 //
-// What is read is of one instant: a process may have ended since, and its number
-// may be another's, which Start tells. A process that is not there, or is not to be
-// seen, is no error, but not ok. The functions keep no state and may be called by
-// any number of goroutines.
+// A reading is of one instant: the process may have ended since, and its number may belong to another one, which has
+// another Start. For a process that does not exist, or is not visible, ok is false. The functions keep no state and
+// may be called by any number of goroutines.
 package proc
 
 import (
@@ -14,30 +12,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stat is what is used of it.
+// Stat is the fields that are used.
 type Stat struct {
 	State   byte // R, S, D, T, t, Z or X
 	Parent  int
 	Group   int
 	Session int
 	Flags   int // PF_… of the kernel's include/linux/sched.h
-	User    int // the time that it has run, in clock ticks
-	Threads int // those that have not ended, and the first one for as long as the process is there
-	Start   int // in clock ticks since boot: with the pid, names a process for ever
+	User    int // its CPU time in user mode, in clock ticks
+	Threads int // those that have not ended, and the first one as long as the process exists
+	Start   int // in clock ticks since boot: with the pid it identifies a process for ever
 }
 
-// Dead reports whether all of its threads have ended. A process whose first thread
-// has ended while others run has state Z, too, and is alive.
+// Dead reports whether all of its threads have ended. A process whose first thread has ended while others run also
+// has state Z, and is alive.
 func (s Stat) Dead() bool { return s.State == 'X' || s.State == 'Z' && s.Threads <= 1 }
 
-// Read reads that of a process.
+// Read reads the state of a process.
 func Read(pid int) (s Stat, ok bool) { return ReadAt(strconv.Itoa(pid)) }
 
-// ReadAt reads it from a place in /proc: PID, self, or, of a thread, PID/task/TID.
+// ReadAt reads it from a path in /proc: PID, self, or, for a thread, PID/task/TID.
 func ReadAt(place string) (s Stat, ok bool) {
 	var buf [1024]byte
 	text := ReadFile("/proc/"+place+"/stat", buf[:])
-	at := bytes.LastIndexByte(text, ')') // the end of the name, which may hold anything
+	at := bytes.LastIndexByte(text, ')') // the end of the name, which may contain anything
 	fields := bytes.Fields(text[at+1:])
 	if at < 0 || len(fields) < 20 || len(fields[0]) != 1 {
 		return Stat{}, false
@@ -56,8 +54,7 @@ func ReadAt(place string) (s Stat, ok bool) {
 	return s, true
 }
 
-// ReadFile reads a file of /proc, into buf if it is large enough; nil if it is
-// not there.
+// ReadFile reads a file of /proc, into buf if it is large enough; nil if the file does not exist.
 func ReadFile(path string, buf []byte) []byte {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

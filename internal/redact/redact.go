@@ -1,5 +1,5 @@
-// Package redact takes secrets out of URLs, before they are shown or passed on.
-// Its functions keep no state and change nothing that they are given.
+// Package redact removes secrets from URLs, before they are shown or passed on. Its functions keep no state and do
+// not change their arguments.
 package redact
 
 import (
@@ -9,13 +9,12 @@ import (
 	"strings"
 )
 
-// URL is a URL as it may be shown: without a password, without the values of
-// parameters whose names speak of a secret, and, where an @ stands where no user
-// belongs, without all before it, since a password with a slash in it looks like
-// that. What [Text] takes out goes, too. What is taken out reads "xxxxx".
+// URL returns a URL that may be shown. It replaces these with "xxxxx": a password; the values of parameters whose
+// names suggest a secret; everything before an @ where no user belongs, because a password with a slash looks like
+// that; and everything that [Text] removes.
 //
-// In a peer URL ids stand before each @, and key is the name of a file: these
-// stay. Where an id is followed by a colon, as if by a password, it does not.
+// In a peer URL the text before each @ is an id, and key is the name of a file: these stay. An id that is followed by
+// a colon, as if by a password, is replaced too.
 func URL(u *url.URL) string {
 	if u.Scheme == peer {
 		return peers(u).String()
@@ -36,17 +35,16 @@ func URL(u *url.URL) string {
 	return Text(shown.Redacted())
 }
 
-// assigned is a password in what is no URL, such as "host=db password=x" of libpq, or in
-// a URL that has it in the wrong place.
+// assigned matches a password in a text that is no URL, such as "host=db password=x" of libpq, or in a URL that has
+// it in the wrong place.
 var assigned = regexp.MustCompile(`(?i)((?:pass|pwd|secret|credential)[a-z0-9_-]*(?:\s|%20)*=(?:\s|%20)*)[^&;\s"'` + "`" + `]+`)
 
-// Text is a text, such as an error of a driver, without what is assigned in it to a name
-// that speaks of a password, a secret or a credential.
+// Text returns a text, such as an error of a driver, without the values of names that suggest a password, a secret or
+// a credential.
 func Text(s string) string { return assigned.ReplaceAllString(s, "${1}xxxxx") }
 
-// Without is a copy of a URL that has neither user nor password nor parameters
-// whose names speak of a secret. It still leads to the same place. A peer URL
-// keeps its ids, see [URL].
+// Without returns a copy of a URL without user, password and parameters whose names suggest a secret. It still leads
+// to the same place. A peer URL keeps its ids, see [URL].
 func Without(u *url.URL) *url.URL {
 	if u.Scheme == peer {
 		return peers(u)
@@ -60,7 +58,7 @@ func Without(u *url.URL) *url.URL {
 	return &bare
 }
 
-// secret reports whether the name of a parameter speaks of one.
+// secret reports whether the name of a parameter suggests a secret.
 func secret(key string) bool {
 	key = strings.ToLower(key)
 	return slices.ContainsFunc([]string{"pass", "pwd", "secret", "token", "key", "credential"}, func(word string) bool {
@@ -71,9 +69,8 @@ func secret(key string) bool {
 // peer is the scheme of lists of peers, id@host:port each.
 const peer = "peer"
 
-// peers is a copy of a peer URL in which what looks like a password reads
-// xxxxx. It may come with its list in Opaque, or taken apart by net/url, for
-// which all before the last @ is user and password.
+// peers returns a copy of a peer URL in which what looks like a password is replaced by xxxxx. Its list may be in
+// Opaque, or split by net/url, which takes everything before the last @ for user and password.
 func peers(u *url.URL) *url.URL {
 	shown := *u
 	list := strings.TrimPrefix(u.Opaque, "//")

@@ -11,12 +11,11 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Campaign waits until the participant has won, and, of an exclusive candidacy, until
-// its lease is proven.
+// Campaign waits until the participant has won and, for an exclusive candidacy, until its lease is proven.
 func (r *Runner) Campaign(ctx context.Context, c driver.Candidacy) (*Mandate, error) {
 	metadata, err := json.Marshal(c.Metadata)
 	if err != nil {
-		return nil, driver.Permanent(fmt.Errorf("metadata: %w", err)) // of strings it never fails
+		return nil, driver.Permanent(fmt.Errorf("metadata: %w", err)) // it never fails for strings
 	}
 	for {
 		w := &Candidacy{
@@ -34,7 +33,7 @@ func (r *Runner) Campaign(ctx context.Context, c driver.Candidacy) (*Mandate, er
 			if o.m.Over() == nil && (!c.Exclusive || o.m.Check() == nil) {
 				return o.m, nil
 			}
-			r.Call(func() { r.leave(o.m) }) // it was lost before anybody had it: no victory
+			r.Call(func() { r.leave(o.m) }) // it was lost before the caller had it: no victory
 		case <-ctx.Done():
 			r.Call(func() { r.forgo(w) })
 			return nil, context.Cause(ctx)
@@ -42,7 +41,7 @@ func (r *Runner) Campaign(ctx context.Context, c driver.Candidacy) (*Mandate, er
 	}
 }
 
-// stand takes a candidacy on.
+// stand begins a candidacy.
 func (r *Runner) stand(c *Candidacy) {
 	var err error
 	switch {
@@ -61,7 +60,7 @@ func (r *Runner) stand(c *Candidacy) {
 	r.Command(c.Command)
 }
 
-// forgo ends a candidacy, whatever it has come to.
+// forgo ends a candidacy, in any state.
 func (r *Runner) forgo(c *Candidacy) {
 	switch {
 	case r.waiter == c:
@@ -71,12 +70,12 @@ func (r *Runner) forgo(c *Candidacy) {
 			return
 		}
 		r.withdraw()
-	case c.won != nil: // and its caller has not looked
+	case c.won != nil: // and its caller has not read it
 		r.leave(c.won)
 	}
 }
 
-// Reject ends the candidacy that waits, with an error. It is for turns.
+// Reject ends the waiting candidacy with an error. It is for turns.
 func (r *Runner) Reject(err error) {
 	if c := r.waiter; c != nil {
 		r.forgo(c)
@@ -91,8 +90,8 @@ func (r *Runner) withdraw() {
 	r.Command(protocol.Command{Verb: protocol.Withdraw})
 }
 
-// deliver gives a victory to the Campaign that waits for one. Of a Runner that is
-// being stopped there is none: nothing would end it.
+// deliver passes a victory to the waiting Campaign. A Runner that is being stopped delivers none, because no turn
+// would end it.
 func (r *Runner) deliver(m *Mandate) {
 	if r.ending {
 		return
@@ -150,29 +149,27 @@ func (r *Runner) joinLater(m *Mandate) {
 	}
 }
 
-// leave gives a mandate up whose work has returned, and stops being a candidate.
+// leave ends a mandate whose work has returned, and withdraws the candidacy.
 func (r *Runner) leave(m *Mandate) {
 	if r.held != m {
 		return
 	}
 	m.given = false
 	r.withdraw()
-	if r.held == m { // it had stopped before
+	if r.held == m { // it was not stopped before
 		r.joinLater(m)
 		r.join()
 	}
 }
 
-// Lose ends the mandate that is held, if there is one: its work is told to stop, and its
-// machine is not told. It is for turns.
+// Lose ends the held mandate, if any: its work is told to stop, and its machine is not told. It is for turns.
 func (r *Runner) Lose(why error) {
 	if r.held != nil {
 		r.held.lose(why)
 	}
 }
 
-// GiveUp has a turn call do if this participant holds the term with a token, 0 being
-// whichever it holds.
+// GiveUp has a turn call do if this participant holds the term with that token; 0 means any term.
 func (r *Runner) GiveUp(ctx context.Context, token fence.Token, do func() error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -192,11 +189,11 @@ func (r *Runner) GiveUp(ctx context.Context, token fence.Token, do func() error)
 	return err
 }
 
-// Resign gives the term with a token up, 0 being whichever there is: the work's context
-// ends, and the lease goes on until the work has returned.
+// Resign gives up the term with that token; 0 means any term. The work's context ends, and the lease goes on until
+// the work has returned.
 func (r *Runner) Resign(ctx context.Context, token fence.Token) error {
 	return r.GiveUp(ctx, token, func() error {
-		if !r.held.stopped { // else it is on its way out
+		if !r.held.stopped { // otherwise it is ending already
 			r.Command(protocol.Command{Verb: protocol.Resign})
 		}
 		return nil

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Counters are what a Runner has counted since it was made. Their names in JSON are
-// stable.
+// Counters are a Runner's counters since it was made. Their names in JSON are stable.
 type Counters struct {
 	// Elections counts its victories.
 	Elections uint64 `json:"elections"`
@@ -15,13 +14,12 @@ type Counters struct {
 	SaveSlowest time.Duration `json:"save_slowest_ns"`
 	// ClockJumps counts suspends and clocks that were set.
 	ClockJumps uint64 `json:"clock_jumps"`
-	// Pauses counts times when the process came to run much later than it wanted, and
-	// LongestPause is how long the longest was.
+	// Pauses counts how often the process ran much later than planned. LongestPause is the longest delay.
 	Pauses       uint64        `json:"pauses"`
 	LongestPause time.Duration `json:"longest_pause_ns"`
 }
 
-// counted are the counters. They are written by turns and the saver.
+// counted is the counters. Turns and the saver write them.
 type counted struct {
 	mu  sync.Mutex
 	all Counters
@@ -45,7 +43,7 @@ func (c *counted) saved(took time.Duration) {
 	c.change(func(a *Counters) { a.Saves, a.SaveSlowest = a.Saves+1, max(a.SaveSlowest, took) })
 }
 
-// broke and healed take notice of a disk, and report whether that is news.
+// broke and healed record the state of a disk, and report whether it has changed.
 func (c *counted) broke() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,13 +6,12 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// maxLetters bounds the letters of one sender that wait, so that a sender that floods
-// keeps no other sender's out. A machine takes microseconds for each. When more wait, the
-// process hangs, and old letters are of no use.
+// maxLetters bounds the queued letters of one sender, so that a sender that floods excludes no other one. A machine
+// takes microseconds for each. If more are queued the process hangs, and old letters are of no use.
 const maxLetters = 128
 
-// Letter is a message, with what its sender's runtime adds of its leadership if the
-// message tells of that, see [protocol.Send].Leads. They are 0 in any other letter.
+// Letter is a message, with what its sender's runtime adds about its leadership if the message reports that, see
+// [protocol.Send].Leads. The fields are 0 in any other letter.
 type Letter struct {
 	Message protocol.Message
 	Since   int64  // since when it leads: Unix time in nanoseconds, by its wall clock
@@ -26,16 +25,15 @@ type item struct {
 	do     func()
 }
 
-// inbox is what waits for the loop. Each sender's letters are bounded and the
-// newest is dropped when there is no room; everything else is bounded by
-// those that wait for it, and is always taken.
+// inbox is the queue of the loop. Each sender's letters are bounded, and the newest is dropped if there is no room.
+// Everything else is bounded by its waiting callers, and is always accepted.
 type inbox struct {
 	wake chan struct{} // has room for one
 
 	mu      sync.Mutex
 	helper  func() // nil before the loop runs
 	items   []item
-	letters map[protocol.NodeID]int // that wait, by sender
+	letters map[protocol.NodeID]int // queued ones, by sender
 	dropped uint64
 	closed  bool
 }
@@ -44,14 +42,14 @@ func newInbox() *inbox {
 	return &inbox{wake: make(chan struct{}, 1), letters: make(map[protocol.NodeID]int)}
 }
 
-// help sets what put calls once a letter is in.
+// help sets the function that put calls after it has queued a letter.
 func (b *inbox) help(helper func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.helper = helper
 }
 
-// ring has the loop look.
+// ring wakes the loop.
 func (b *inbox) ring() {
 	select {
 	case b.wake <- struct{}{}:
@@ -59,8 +57,8 @@ func (b *inbox) ring() {
 	}
 }
 
-// put reports false when the loop has ended, or has no room. A letter may be
-// handled before it returns, so the caller holds no lock.
+// put returns false if the loop has ended, or there is no room. The letter may be handled before put returns, so the
+// caller must hold no lock.
 func (b *inbox) put(it item) bool {
 	b.mu.Lock()
 	if b.closed {
@@ -86,8 +84,7 @@ func (b *inbox) put(it item) bool {
 	return true
 }
 
-// take returns all that waits, in the order in which it came. It makes used,
-// which the caller has done with, the place of what comes next.
+// take returns the whole queue, in order. It reuses used, with which the caller is done, for the next one.
 func (b *inbox) take(used []item) []item {
 	clear(used)
 	b.mu.Lock()
@@ -98,7 +95,7 @@ func (b *inbox) take(used []item) []item {
 	return all
 }
 
-// close takes nothing any more, and returns what was left.
+// close stops accepting, and returns what was left.
 func (b *inbox) close() []item {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,12 +8,11 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// loop owns the machine. Everything that happens to it passes through a turn, and
-// nothing in a turn waits for a disk or for a network.
+// loop owns the machine. All inputs pass through turns, and nothing in a turn waits for a disk or for a network.
 func (r *Runner) loop() {
 	t := &turns{r: r, baton: make(chan struct{}, 1)}
 	r.inbox.help(t.help)
-	t.take() // it is never left again: what is brought after the loop is too late
+	t.take() // it is never released: letters after the loop are too late
 	for {
 		r.arm()
 		t.leave()
@@ -35,16 +34,14 @@ func (r *Runner) loop() {
 	}
 }
 
-// rounds is how often the loop takes what there is before it looks whether it is to
-// stop, and what observers are to be shown.
+// rounds is how often the loop empties the queue before it checks for a stop, and updates observers.
 const rounds = 64
 
-// turns makes one turn after the other. They are made by the goroutine of Run, and by one
-// that brings a letter when no other turn is under way: to wake a goroutine for each
-// heartbeat costs several times what the turn does.
+// turns makes one turn after the other. The goroutine of Run makes them, and one that brings a letter when no other
+// turn is under way: a wake-up for each heartbeat costs several times what the turn does.
 type turns struct {
 	r     *Runner
-	baton chan struct{} // the goroutine that has put something in has the turn
+	baton chan struct{} // the goroutine that has sent a value has the turn
 	batch []item
 	lost  uint64
 }
@@ -52,9 +49,8 @@ type turns struct {
 func (t *turns) take()  { t.baton <- struct{}{} }
 func (t *turns) leave() { <-t.baton }
 
-// help makes a turn, unless one is under way or more arrives than it is to take
-// on: then the loop is woken, which makes another one. So the caller that brings a
-// letter neither waits nor is kept.
+// help makes a turn, unless one is under way or more arrives than it should handle: then it wakes the loop, which
+// makes another one. So the caller that brings a letter neither waits nor is delayed for long.
 func (t *turns) help() {
 	select {
 	case t.baton <- struct{}{}:
@@ -72,13 +68,13 @@ func (t *turns) help() {
 	}
 }
 
-// turn reports false if it has taken what was there as often as it may.
+// turn returns false if it has emptied the queue as often as it may.
 func (t *turns) turn(most int) bool {
 	r := t.r
 	r.awake()
 	for range most {
-		// What has arrived is handed in before a timer that has come due (R16), and
-		// what comes later is not waited for: it may never end.
+		// What has arrived is passed in before a timer that has come due (R16). The turn does not wait for later arrivals,
+		// which may never end.
 		due := r.machine != nil && r.machine.NextFire() <= r.latest.Boot
 		t.batch = r.inbox.take(t.batch)
 		if len(t.batch) == 0 {
@@ -105,7 +101,7 @@ func (r *Runner) surveyed() {
 	}
 }
 
-// finish ends a turn that has taken everything.
+// finish ends a turn that has emptied the queue.
 func (t *turns) finish() bool {
 	r := t.r
 	r.fire()
@@ -117,7 +113,7 @@ func (t *turns) finish() bool {
 	return true
 }
 
-// arm sets the timer for whatever comes first.
+// arm sets the timer for the earliest event.
 func (r *Runner) arm() {
 	at := r.survey
 	r.due = protocol.Never
@@ -132,8 +128,8 @@ func (r *Runner) arm() {
 	r.timer.Reset(clock.Timer(max(at.Sub(r.latest.Boot), 0)))
 }
 
-// awake notices when the loop should have run earlier: the process was stopped,
-// or did not get the processor, or the machine slept.
+// awake detects that the loop should have run earlier: the process was stopped, or did not get the processor, or the
+// machine slept.
 func (r *Runner) awake() {
 	now := r.Read()
 	if now.Jumped(r.anchor) {
@@ -147,7 +143,7 @@ func (r *Runner) awake() {
 	r.late(r.due, now.Boot)
 }
 
-// late takes notice if the machine wanted to be called much earlier than now.
+// late records a pause if the machine wanted to be called much earlier than now.
 func (r *Runner) late(due, now protocol.Instant) {
 	if due == protocol.Never || due <= r.paused || now.Sub(due) <= r.cfg.Late {
 		return
@@ -156,13 +152,13 @@ func (r *Runner) late(due, now protocol.Instant) {
 	r.counted.paused(now.Sub(due))
 	r.log.Warn("this process did not run for a while", "late", now.Sub(due).Truncate(time.Millisecond))
 	if !r.view.Elected {
-		// What has arrived meanwhile is still in the kernel. What reads it has to run
-		// before the silence is taken for a leader's.
+		// What has arrived meanwhile is still in the kernel. The goroutines that read it must run before the silence counts
+		// as the leader's.
 		r.patient = now.Add(min(r.cfg.Late/4, 10*time.Millisecond))
 	}
 }
 
-// handle takes one thing in.
+// handle handles one item.
 func (r *Runner) handle(it *item) {
 	if it.from == "" {
 		it.do()
@@ -180,7 +176,7 @@ func (r *Runner) fire() {
 		return
 	}
 	now, due := r.latest.Boot, r.machine.NextFire()
-	r.late(max(min(r.due, due), r.told), now) // also of a turn that took too long
+	r.late(max(min(r.due, due), r.told), now) // even for a turn that took too long
 	if now >= due && now >= r.patient {
 		r.in = protocol.Input{Kind: protocol.Fire}
 		r.step()

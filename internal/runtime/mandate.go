@@ -13,8 +13,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Mandate is one victory. What it proves is read from the view that was published
-// last, by the clock, with neither lock nor I/O.
+// Mandate is one victory. Its proof is read from the view that was published last, by the clock, with neither lock
+// nor I/O.
 type Mandate struct {
 	r     *Runner
 	count uint64 // of the token
@@ -26,7 +26,7 @@ type Mandate struct {
 	joined atomic.Bool           // its work has returned
 
 	// Owned by turns.
-	given   bool // to a Campaign: its caller says when the work has returned
+	given   bool // to a Campaign: its caller reports when the work has returned
 	stopped bool
 	leaving bool // Joined is on its way to the machine
 }
@@ -71,8 +71,7 @@ func (m *Mandate) Check() error {
 	default:
 		m.lose(plain(m.r.reason(protocol.Lapsed)))
 	}
-	// It must not be proven again by an answer that is late. The loop has yet to
-	// notice, and what is left of the term is given up.
+	// A late answer must not prove it again. The loop has not noticed yet, and the rest of the term is given up.
 	m.r.Do(func() {
 		if m.r.held == m && !m.stopped {
 			m.r.Command(protocol.Command{Verb: protocol.Resign})
@@ -81,8 +80,8 @@ func (m *Mandate) Check() error {
 	return *m.over.Load()
 }
 
-// Remaining implements [driver.Mandate]. After a resignation it goes on to say
-// for how long nobody else leads: the lease is renewed until Release.
+// Remaining implements [driver.Mandate]. After a resignation it still tells for how long no other participant leads:
+// the lease is renewed until Release.
 func (m *Mandate) Remaining() (time.Duration, bool) {
 	if why := m.over.Load(); m.joined.Load() || why != nil && !errors.Is(*why, driver.ErrResigned) && !errors.Is(*why, driver.ErrUnhealthy) {
 		return 0, true
@@ -107,9 +106,9 @@ func (m *Mandate) Over() error {
 // Joined reports whether its work has returned.
 func (m *Mandate) Joined() bool { return m.joined.Load() }
 
-// Release implements [driver.Mandate]. Nothing in it waits for a disk.
+// Release implements [driver.Mandate]. It waits for no disk.
 func (m *Mandate) Release(context.Context) error {
-	m.r.Call(func() { m.r.leave(m) }) // of a Runner that was stopped it lapses
+	m.r.Call(func() { m.r.leave(m) }) // that of a stopped Runner lapses
 	m.lose(plain(protocol.Withdrawn))
 	return nil
 }
@@ -135,7 +134,7 @@ func (m *Mandate) Confirm(ctx context.Context) error {
 
 // confirms are the Confirm calls that wait for a round trip. The loop owns them.
 type confirms struct {
-	asked uint64 // commands given to the machine
+	asked uint64 // the number of commands to the machine
 	wait  []confirmation
 }
 
@@ -156,8 +155,8 @@ func (r *Runner) confirm(m *Mandate, answer chan<- error) {
 	r.Command(protocol.Command{Verb: protocol.Confirm})
 }
 
-// answer tells those whose round trip has been made. A mandate that ended in
-// between tells its callers itself.
+// answer notifies the calls whose round trip is complete. A mandate that ended in between notifies its callers
+// itself.
 func (c *confirms) answer(confirmed uint64) {
 	kept := c.wait[:0]
 	for _, w := range c.wait {
@@ -182,7 +181,7 @@ func (c *confirms) quit() {
 	c.wait = nil
 }
 
-// plain is the plain reason of package driver for that of the protocol.
+// plain translates the protocol's reason into the plain reason of package driver.
 func plain(r protocol.Reason) error {
 	loss, says := r.Loss()
 	kind := driver.ErrSuperseded

@@ -4,7 +4,7 @@ package runtime
 
 import "github.com/electd/elect/internal/protocol"
 
-// There are no mutants in this build, and these do nothing.
+// This build has no mutants, and these functions do nothing.
 
 func misread(*protocol.Input, protocol.Reading) {}
 

@@ -9,8 +9,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// misread gives a step another reading than its own: that of before, or one of a
-// coarse clock that is rounded up.
+// misread gives a step another reading than its own: that of the step before, or that of a coarse clock that rounds
+// up.
 func misread(in *protocol.Input, before protocol.Reading) {
 	switch {
 	case mutation.Is(mutation.ReadBeforeReceive):

@@ -17,83 +17,77 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Config is what a Runner is made with.
+// Config configures a Runner.
 type Config struct {
 	ID        protocol.NodeID // of the participant
 	Era       uint64          // of its tokens
 	Disk      Disk
 	Transport Transport
-	Store     Store // nil if the machine asks none
+	Store     Store // nil if the machine uses none
 	Hooks     Hooks
-	// Log is told what is worth knowing. It must not block. Nil is silence.
+	// Log receives what is worth knowing. It must not block. Nil is silence.
 	Log *slog.Logger
 	// Now reads the clocks; nil is those of the system.
 	Now func() protocol.Reading
-	// Late is how late a timer may be before that is counted as a pause of the process.
+	// Late is how late a timer may be before that counts as a pause of the process.
 	Late time.Duration
-	// Idle is how long nothing was saved before [Disk].Settle is called.
+	// Idle is the time without a save after which [Disk].Settle is called.
 	Idle time.Duration
-	// Incarnations: a machine that saves no incarnation when it boots is refused. It is
-	// for participants that tell others which life of theirs speaks.
+	// Incarnations means that a machine that saves no incarnation at its boot is refused. It is for participants that
+	// tell others their incarnation.
 	Incarnations bool
 }
 
 // Transport sends messages to other participants.
 type Transport interface {
-	// Send sends a message, if that is possible at once: any message may be lost. It is
-	// called in a turn. s is the Runner's again afterwards.
+	// Send sends a message, if that is possible at once: any message may be lost. It is called in a turn. The Runner
+	// owns s again afterwards.
 	Send(s *protocol.Send)
 }
 
-// Store is what machines of protocols over a store ask.
+// Store is the store of protocols that use one.
 type Store interface {
-	// Ask begins an operation, in a turn, and does not wait for it. tell hands its answer
-	// in, from any goroutine: once, with StatusUnknown if none comes in time; of a watch,
-	// each time.
+	// Ask begins an operation, in a turn, and does not wait for it. It calls tell with the answer, from any goroutine:
+	// once, with StatusUnknown if none comes in time; for a watch, each time.
 	Ask(a protocol.Ask, tell func(protocol.Answer))
 }
 
-// Recorder records what a machine does. It is called after each step, in the turn, and
-// keeps none of the arguments. state is the machine's AppendState, in memory of its own.
+// Recorder records the steps of a machine. It is called after each step, in the turn, and keeps none of the
+// arguments. state is the machine's AppendState, in memory of its own.
 type Recorder interface {
 	Step(in *protocol.Input, fx *protocol.Effects, v *protocol.View, state func() []byte)
 }
 
-// Hooks are what a participant does beside its machine. They are called in a turn, and
-// wait for nothing. Those of a step (Published to CatchUp) give the machine no command.
-// Nil does nothing.
+// Hooks are a participant's actions beside its machine. They are called in a turn, and must not wait. Those of a step
+// (Published to CatchUp) must give the machine no command. Nil does nothing.
 type Hooks struct {
 	// Heard sees a letter before the machine does; false drops it.
 	Heard func(from protocol.NodeID, l *Letter) bool
-	// Published comes after each step. The view is published, and nothing else of the
-	// step is carried out but that contexts have ended. before is the view that was
-	// published before, nil if it is the same.
+	// Published runs after each step. The view is published and contexts of ended terms have ended; nothing else of the
+	// step is carried out yet. before is the view that was published before, nil if it is the same.
 	Published func(in *protocol.Input, before *protocol.View)
 	// Reason is the reason that people are told for that of a Stop. Any goroutine may call it.
 	Reason func(protocol.Reason) protocol.Reason
-	// Elected, Active and Stopped follow the orders of a term. c is the candidacy that
-	// waits, or nil.
+	// Elected, Active and Stopped follow the orders of a term. c is the waiting candidacy, or nil.
 	Elected func(m *Mandate, c *Candidacy)
 	Active  func(m *Mandate)
 	Stopped func(m *Mandate, reason protocol.Reason)
 	// CatchUp is the order of that name.
 	CatchUp func(o *protocol.Order)
-	// Stand comes before a candidacy is taken on; an error refuses it.
+	// Stand runs before a candidacy begins; an error refuses it.
 	Stand func(c *Candidacy) error
-	// Withdrawn: no candidacy waits any more.
+	// Withdrawn runs when no candidacy waits any more.
 	Withdrawn func()
-	// Booted: the save of a boot in a turn of Run is durable.
+	// Booted runs when the save of a boot in a turn of Run is durable.
 	Booted func()
-	// Jumped: the machine slept, or a clock was set.
+	// Jumped runs after the machine slept, or a clock was set.
 	Jumped func()
-	// Survey comes at the end of a turn. It returns when it is to be called again at the
-	// latest, on the clock of [Runner.Latest].
+	// Survey runs at the end of a turn. It returns the latest time for its next call, on the clock of [Runner.Latest].
 	Survey func() protocol.Instant
 }
 
-// Runner drives a machine. Its methods may be called by any number of goroutines,
-// unless they say that they are for turns: those are called by hooks and by what
-// [Runner.Do] and [Runner.Call] were given, or before Run.
+// Runner drives a machine. Its methods may be called by any number of goroutines, except those that are for turns:
+// these may be called by hooks and by functions for [Runner.Do] and [Runner.Call], or before Run.
 type Runner struct {
 	cfg    Config
 	log    *slog.Logger
@@ -103,7 +97,7 @@ type Runner struct {
 	stop   chan struct{} // closed by Stop
 	once   sync.Once
 
-	// What others read at any time.
+	// Read by any goroutine at any time.
 	seen        atomic.Pointer[protocol.View] // of the latest step; nil before the first
 	incarnation atomic.Uint64
 	counted     counted
@@ -118,16 +112,16 @@ type Runner struct {
 	in       protocol.Input
 	fx       protocol.Effects
 	view     protocol.View    // of the latest step
-	before   protocol.View    // the one that it has replaced
+	before   protocol.View    // the one before view
 	told     protocol.Instant // when the machine had its latest command
 	chance   *rand.Rand
 	timer    *time.Timer
-	due      protocol.Instant // what the timer is set for
-	survey   protocol.Instant // as Hooks.Survey said
+	due      protocol.Instant // the time of the timer
+	survey   protocol.Instant // the result of Hooks.Survey
 	paused   protocol.Instant // when the latest pause was noticed
-	patient  protocol.Instant // no Fire before, after a pause
+	patient  protocol.Instant // no Fire before this, after a pause
 	latest   protocol.Reading
-	anchor   protocol.Reading // for telling jumps of the clock
+	anchor   protocol.Reading // for detecting jumps of the clock
 	bootSave uint64           // the save that holds the incarnation; 0 once it is durable
 	durable  uint64           // the greatest save that is durable
 	waiting  []protocol.Send  // for a save, see wait
@@ -135,7 +129,7 @@ type Runner struct {
 	held     *Mandate         // the term that was won, until its work has returned
 	waiter   *Candidacy
 	confirms confirms
-	ending   bool // no victory any more
+	ending   bool // no more victories
 }
 
 // New makes a Runner that has no machine yet.
@@ -177,10 +171,9 @@ func (r *Runner) SetLog(log *slog.Logger) {
 	}
 }
 
-// Boot begins the machine's life, with what its Disk has kept, nil if that is nothing.
-// It is for turns. Before Run it returns when the machine's save is durable; in Run that
-// is told by Hooks.Booted. After an error there is no machine, and nothing that it
-// wanted was done but the save that has failed.
+// Boot begins the machine's life, with what its Disk has kept, nil if nothing. It is for turns. Before Run it returns
+// when the machine's save is durable; in Run Hooks.Booted reports that. After an error there is no machine, and of
+// its effects only the failed save was attempted.
 func (r *Runner) Boot(m protocol.Machine, durable []byte, rec Recorder) error {
 	r.in = protocol.Input{Kind: protocol.Boot, Durable: durable}
 	r.decide(m)
@@ -217,8 +210,8 @@ func (r *Runner) Boot(m protocol.Machine, durable []byte, rec Recorder) error {
 	return nil
 }
 
-// Run makes turns until Stop is called, and then ends what waits. When it has returned
-// there is no turn any more, and [Runner.Close] is due.
+// Run makes turns until Stop is called, and then ends what waits. After it has returned there are no more turns, and
+// [Runner.Close] must be called.
 func (r *Runner) Run() {
 	r.loop()
 	r.timer.Stop()
@@ -229,7 +222,7 @@ func (r *Runner) Run() {
 			it.do() // a call may wait for it
 		}
 	}
-	r.Lose(ErrClosed) // it may have been won by what was left
+	r.Lose(ErrClosed) // one of the remaining items may have won it
 	if c := r.waiter; c != nil {
 		r.waiter = nil
 		c.result <- outcome{err: ErrClosed}
@@ -238,37 +231,36 @@ func (r *Runner) Run() {
 	r.states.Close()
 }
 
-// Start has saves made. It is called once, before Run.
+// Start starts the saver. It is called once, before Run.
 func (r *Runner) Start() { r.running = true; r.saver.start() }
 
-// Stop has Run return.
+// Stop makes Run return.
 func (r *Runner) Stop() { r.once.Do(func() { close(r.stop) }) }
 
-// Close waits for the save that is under way. It is called after Run, if Start was.
+// Close waits for the save under way. It is called after Run, if Start was.
 func (r *Runner) Close() { r.saver.close() }
 
-// Do has a turn do something. It reports false when there will be no turn.
+// Do has a turn call do. It returns false if there will be no turn.
 func (r *Runner) Do(do func()) bool { return r.inbox.put(item{do: do}) }
 
-// Call has a turn do something, and waits until its effects were carried out. It
-// reports false when there will be no turn. It must not be called in one.
+// Call has a turn call do, and waits until the effects were carried out. It returns false if there will be no turn.
+// It must not be called in a turn.
 func (r *Runner) Call(do func()) bool {
 	done := make(chan struct{})
 	if !r.Do(func() { defer close(done); do() }) {
 		return false
 	}
-	<-done // also when the Runner is stopped: what waits is taken then
+	<-done // even when the Runner is stopped: the queue is emptied then
 	return true
 }
 
-// Receive hands in a message, with what the sender says of its leadership. The caller
-// holds no lock: it may make the turn itself. The letter is dropped if too many of its
-// sender's wait.
+// Receive passes in a message, with what the sender reports of its leadership. The caller must hold no lock: it may
+// make the turn itself. The letter is dropped if too many of its sender's are queued.
 func (r *Runner) Receive(from protocol.NodeID, m *protocol.Message, since int64, token uint64) {
 	r.inbox.put(item{from: from, letter: Letter{Message: *m, Since: since, Token: token}})
 }
 
-// PeerClosed tells the machine that the last connection with a life of from was closed by its side.
+// PeerClosed tells the machine that from has closed the last connection with that life.
 func (r *Runner) PeerClosed(from protocol.NodeID, incarnation uint64) {
 	r.Do(func() {
 		if r.machine != nil {
@@ -285,7 +277,7 @@ func (r *Runner) Command(c protocol.Command) {
 	}
 	r.in = protocol.Input{Kind: protocol.Do, Command: c}
 	r.step()
-	r.told = r.latest.Boot // a timer that this has brought back may be long past, and the process is not late
+	r.told = r.latest.Boot // a timer that this has brought back may be long past, without the process being late
 }
 
 // Machine is the machine, nil before Boot. It is for turns.
@@ -294,10 +286,10 @@ func (r *Runner) Machine() protocol.Machine { return r.machine }
 // View is that of the latest step. It is for turns, and valid in this one.
 func (r *Runner) View() *protocol.View { return &r.view }
 
-// Latest is what the clocks showed when they were read last. It is for turns.
+// Latest is the latest reading of the clocks. It is for turns.
 func (r *Runner) Latest() protocol.Reading { return r.latest }
 
-// Read reads the clocks, and has Latest remember. It is for turns.
+// Read reads the clocks, and updates Latest. It is for turns.
 func (r *Runner) Read() protocol.Reading {
 	r.latest = r.cfg.Now()
 	return r.latest
@@ -309,10 +301,10 @@ func (r *Runner) Held() *Mandate { return r.held }
 // Waits reports whether a candidacy waits. It is for turns.
 func (r *Runner) Waits() bool { return r.waiter != nil }
 
-// Ending reports whether Stop was heard. It is for turns.
+// Ending reports whether Stop was noticed. It is for turns.
 func (r *Runner) Ending() bool { return r.ending }
 
-// Seen is the view that was published last, nil before the first. It is immutable.
+// Seen is the latest published view, nil before the first. It is immutable.
 func (r *Runner) Seen() *protocol.View { return r.seen.Load() }
 
 // Now reads the clocks.
@@ -321,10 +313,10 @@ func (r *Runner) Now() protocol.Reading { return r.cfg.Now() }
 // Incarnation is that of the machine; 0 before Boot, or if the protocol has none.
 func (r *Runner) Incarnation() uint64 { return r.incarnation.Load() }
 
-// States are what observers are shown. Run closes them.
+// States are the states for observers. Run closes them.
 func (r *Runner) States() *States { return r.states }
 
-// Counters are what was counted so far.
+// Counters are the counters so far.
 func (r *Runner) Counters() Counters { return r.counted.now() }
 
 // Token is the fencing token of a count; 0 if it cannot be one.
@@ -336,19 +328,19 @@ func (r *Runner) Token(count uint64) fence.Token {
 	return t
 }
 
-// Reading is what the two clocks of the system show now.
+// Reading is the present reading of the system's two clocks.
 func Reading() protocol.Reading {
 	p := clock.ReadPair()
 	return protocol.Reading{Boot: protocol.Instant(p.Boot), Mono: protocol.Instant(p.Mono)}
 }
 
-// Candidacy is a Campaign that waits.
+// Candidacy is a waiting Campaign.
 type Candidacy struct {
 	driver.Candidacy
 	Command protocol.Command
 
 	result chan outcome // has room for one
-	won    *Mandate     // what result was given; of turns
+	won    *Mandate     // the value sent to result; owned by turns
 }
 
 type outcome struct {
@@ -356,5 +348,5 @@ type outcome struct {
 	err error
 }
 
-// ErrClosed is what calls of a Runner return that has been stopped.
+// ErrClosed is the error of calls of a stopped Runner.
 var ErrClosed = fmt.Errorf("%w: the node was closed", driver.ErrClosed)

@@ -5,19 +5,18 @@ import (
 	"time"
 )
 
-// Disk keeps the Data of the machine's latest Save. It is called by one goroutine at a
-// time.
+// Disk keeps the Data of the machine's latest Save. One goroutine at a time calls it.
 type Disk interface {
-	// Save replaces what is kept, and returns when that is durable. A write that is cut
-	// short leaves the old or the new data whole. data is the caller's again afterwards.
+	// Save replaces the kept data, and returns when that is durable. A write that is cut short leaves the old or the new
+	// data whole. The caller owns data again afterwards.
 	Save(data []byte) error
-	// Settle is called when nothing was saved for a while, for work that should delay no
-	// election, such as a second copy.
+	// Settle is called when nothing was saved for a while, for work that should delay no election, such as a second
+	// copy.
 	Settle() error
 }
 
-// saver makes saves durable, one at a time, off the path of heartbeats. A save
-// that a later one has replaced before its turn came is skipped.
+// saver makes saves durable, one at a time, off the path of heartbeats. It skips a save that a later one replaces
+// before its turn.
 type saver struct {
 	disk   Disk
 	done   func(number uint64, took time.Duration, err error) // after each save
@@ -29,7 +28,7 @@ type saver struct {
 	joined sync.WaitGroup
 
 	mu     sync.Mutex
-	number uint64 // of data; 0: nothing waits
+	number uint64 // of data; 0: none is queued
 	data   []byte
 }
 
@@ -53,8 +52,7 @@ func (s *saver) put(number uint64, data []byte) {
 	}
 }
 
-// close ends after the save that is under way. One that waits is not begun:
-// nothing that needs it has left.
+// close ends after the save under way. It does not begin a queued one: nothing that needs that has left.
 func (s *saver) close() {
 	close(s.stop)
 	s.joined.Wait()
@@ -69,10 +67,9 @@ func (s *saver) run() {
 		case <-s.stop:
 			return
 		case <-idle.C:
-			// By now no election waits for the disk. One that is under way would wait for
-			// this: on a disk whose syncs take 300 ms, with a promise of 500 ms, a second
-			// write a heartbeat after each vote delayed votes so much that elections went
-			// on for up to 85 terms.
+			// By now no election waits for the disk. An election under way would have to wait for this: on a disk whose syncs
+			// take 300 ms, with a promise of 500 ms, a second write a heartbeat after each vote delayed votes so much that
+			// elections went on for up to 85 terms.
 			if err := s.disk.Settle(); err != nil {
 				s.failed(err)
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/electd/elect/driver"
 )
 
-// States hands states to observers: each sees the latest one it has not seen.
+// States passes states to observers: each sees the latest one that it has not seen.
 type States struct {
 	mu      sync.Mutex
 	cur     driver.State
@@ -17,7 +17,7 @@ type States struct {
 	closed  bool
 }
 
-// Set makes cur the state, and wakes those that wait for another one.
+// Set makes cur the state, and wakes waiting observers.
 func (s *States) Set(cur driver.State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -27,15 +27,15 @@ func (s *States) Set(cur driver.State) {
 	s.changed = make(chan struct{})
 }
 
-// Get returns the state, its version, what is closed when there is another one,
-// and whether there will be.
+// Get returns the state, its version, a channel that is closed when there is another one, and whether there will be
+// another one.
 func (s *States) Get() (cur driver.State, version uint64, changed <-chan struct{}, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cur, s.version, s.changed, !s.closed
 }
 
-// Wait returns the first state that there is.
+// Wait waits for the first state.
 func (s *States) Wait(ctx context.Context) (driver.State, bool) {
 	for {
 		cur, version, changed, open := s.Get()
@@ -63,8 +63,7 @@ func (s *States) Close() {
 	}
 }
 
-// All yields the latest state, and then each one that it has not yielded yet, until
-// ctx ends or there will be no other.
+// All yields the latest state, and then each later one, until ctx ends or there will be no other. It may skip states.
 func (s *States) All(ctx context.Context) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
 		var last uint64

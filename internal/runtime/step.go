@@ -5,15 +5,13 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// step hands r.in to the machine and carries out what comes of it, and of the
-// works that had returned.
+// step passes r.in to the machine and carries out the effects, and those of works that have returned.
 func (r *Runner) step() {
 	r.stepOnce()
 	r.join()
 }
 
-// join tells the machine of works that have returned. It may win again by that,
-// and stop again.
+// join tells the machine which works have returned. That may make it win again, and stop again.
 func (r *Runner) join() {
 	for len(r.joins) > 0 {
 		token := r.joins[0]
@@ -41,7 +39,7 @@ func (r *Runner) decide(m protocol.Machine) {
 	m.Step(&r.in, &r.fx)
 }
 
-// carryOut does what the machine wants, in its order.
+// carryOut carries out the machine's effects, in order.
 func (r *Runner) carryOut() {
 	if !misorder(r) {
 		r.endTerms()
@@ -59,8 +57,8 @@ func (r *Runner) carryOut() {
 	}
 }
 
-// endTerms ends the contexts of works whose terms have ended, before the view that
-// says so is published, so that a Check always knows why.
+// endTerms ends the contexts of works whose terms have ended, before the view that says so is published, so that a
+// Check always knows the reason.
 func (r *Runner) endTerms() {
 	for _, o := range r.fx.Orders {
 		if o.Kind == protocol.Stop && r.held != nil && r.held.count == o.Token {
@@ -76,8 +74,8 @@ func (r *Runner) reason(why protocol.Reason) protocol.Reason {
 	return why
 }
 
-// publish shows the view to everybody, before anything that comes of the step
-// leaves: a Check that sees the old one proves what was true when it began.
+// publish publishes the view before any effect of the step leaves: a Check that sees the old one proves what was true
+// when it began.
 func (r *Runner) publish() {
 	var before *protocol.View
 	if v := r.machine.View(); r.seen.Load() == nil || v != r.view {
@@ -139,17 +137,15 @@ func (r *Runner) carrySends() {
 // of its type to the same participant. So the number of waiting messages is bounded
 // however long a sync takes, although each heartbeat of a new term asks for an answer.
 //
-// That is safe: to a machine the older message is lost, as any message may be.
-// And no participant waits for ever, although the newer message may name a later save,
-// and so leave later than the older one would have. A machine names the save on which
-// the message depends: of its term, of a promise greater than all before, or of its
-// incarnation. So a later save means that the term of the older message is over, or
-// that a greater promise was asked for. In the first case the older message has no use
-// any more. The second case is as rare as a leader that asks for a greater promise.
-// Between two such events all messages of a type name the same save, and the newest of
-// them leaves with it. In a ring, where messages of one type are about several nodes,
-// they wait for the incarnation only, and a node that does not get its own message back
-// sends it again. Only another vote replaces a vote, and only another release a release.
+// That is safe: to a machine the older message is lost, as any message may be. And no participant waits for ever,
+// even if the newer message names a later save, and so leaves later than the older one would have. A machine names
+// the save on which the message depends: of its term, of a promise greater than all before, or of its incarnation. So
+// a later save means that the term of the older message is over, or that a greater promise was asked for. In the
+// first case the older message has no use any more. The second case is as rare as a leader that asks for a greater
+// promise. Between two such events all messages of a type name the same save, and the newest of them leaves with it.
+// In a ring, where messages of one type are about several nodes, they wait for the incarnation only, and a node that
+// does not get its own message back sends it again. Only another vote replaces a vote, and only another release a
+// release.
 func (r *Runner) wait(s *protocol.Send) {
 	kept := r.waiting[:0]
 	for i := range r.waiting {
@@ -157,10 +153,10 @@ func (r *Runner) wait(s *protocol.Send) {
 			kept = append(kept, *w)
 		}
 	}
-	r.waiting = append(kept, *s) // last, so that what leaves is in the order of time
+	r.waiting = append(kept, *s) // last, so that messages leave in the order of time
 }
 
-// saved lets go what waited for a save, or drops it, and tells the machine.
+// saved sends the messages that waited for a save, or drops them, and tells the machine.
 func (r *Runner) saved(number uint64, err error) {
 	kept := r.waiting[:0]
 	for i := range r.waiting {
@@ -178,7 +174,7 @@ func (r *Runner) saved(number uint64, err error) {
 	} else {
 		r.durable = number
 		if r.counted.healed() {
-			r.log.Warn("the ballot can be saved again") // as loud as the trouble was
+			r.log.Warn("the ballot can be saved again") // at the level of the line about the trouble
 		}
 	}
 	r.in = protocol.Input{Kind: protocol.Saved, Number: number, Failed: err != nil}
@@ -189,14 +185,14 @@ func (r *Runner) saved(number uint64, err error) {
 	}
 }
 
-// trouble says once that the disk fails, not once a heartbeat.
+// trouble logs once that the disk fails, and not at each heartbeat.
 func (r *Runner) trouble(err error) {
 	if r.counted.broke() {
-		r.log.Error("the ballot cannot be saved: this node votes for nobody and leads nothing until it can", "error", err)
+		r.log.Error("the ballot cannot be saved: this node neither votes nor leads until it can", "error", err)
 	}
 }
 
-// booted comes when the save of the boot is durable.
+// booted runs when the save of the boot is durable.
 func (r *Runner) booted() {
 	if !r.running {
 		return // Boot waits for it

@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// DefaultSignals lets the processes that this one starts take SIGHUP and SIGINT as
-// usual where this one was started to ignore them, as by nohup. A test of what such a
-// process does with them calls it first. This process goes on ignoring them.
+// DefaultSignals makes the processes that this one starts handle SIGHUP and SIGINT as usual, even if this one was
+// started to ignore them, as under nohup. It is for tests of what such a process does with them. This process goes on
+// ignoring them.
 func DefaultSignals() {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(s) {

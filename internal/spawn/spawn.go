@@ -1,9 +1,7 @@
-// Package spawn starts processes, each in a process group of its own, that do not
-// outlive this one: on Linux the kernel kills them when it dies, however that
-// happens. Elsewhere they live on.
+// Package spawn starts processes, each in a process group of its own, that do not outlive this one: on Linux the
+// kernel kills them when this process dies in any way. On other systems they live on.
 //
-// A [Starter] may be used by any number of goroutines until Close. What Start
-// returns is the error of [exec.Cmd.Start].
+// A [Starter] may be used by any number of goroutines until Close. The error of Start is that of [exec.Cmd.Start].
 package spawn
 
 import (
@@ -21,8 +19,8 @@ type Starter struct {
 	work chan func()
 }
 
-// Start starts cmd. Its SysProcAttr is kept, but for the process group and the signal at
-// the death of this process.
+// Start starts cmd. It keeps cmd.SysProcAttr, except for the process group and the signal at the death of this
+// process.
 func (s *Starter) Start(cmd *exec.Cmd) error {
 	s.once.Do(func() {
 		s.work = make(chan func())
@@ -42,8 +40,8 @@ func (s *Starter) Start(cmd *exec.Cmd) error {
 	return <-result
 }
 
-// Close ends the thread that forks. It is called once all processes have ended, and no
-// Start may follow: on Linux the kernel would kill those that have not.
+// Close ends the thread that forks. Call it once all processes have ended, and no Start after it: on Linux the kernel
+// would kill those that have not ended.
 func (s *Starter) Close() {
 	s.once.Do(func() {})
 	if s.work != nil {

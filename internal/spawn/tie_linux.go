@@ -2,6 +2,5 @@ package spawn
 
 import "syscall"
 
-// tie keeps Ctrl-C from it, which is this process's to deal with, and has it die
-// with this process.
+// tie keeps Ctrl-C, which this process handles, from a process, and makes it die with this process.
 func tie(attr *syscall.SysProcAttr) { attr.Setpgid, attr.Pdeathsig = true, syscall.SIGKILL }

@@ -4,5 +4,5 @@ package spawn
 
 import "syscall"
 
-// tie keeps Ctrl-C from it, which is this process's to deal with.
+// tie keeps Ctrl-C, which this process handles, from a process.
 func tie(attr *syscall.SysProcAttr) { attr.Setpgid = true }

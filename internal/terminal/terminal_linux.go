@@ -1,8 +1,8 @@
-// Package terminal is a terminal with a person at it, for tests of programs that
-// are used at one: the person types, and waits for what is to be seen.
+// Package terminal simulates a terminal with a person at it, for tests of interactive programs: the test types, and
+// waits for output.
 //
-// A [Terminal] belongs to its test's goroutine. What fails, or is not seen in
-// time, ends the test. At its end the terminal is hung up and the program killed.
+// A [Terminal] belongs to its test's goroutine. A failure, or output that does not come in time, ends the test. At
+// the test's end the terminal is hung up and the program killed.
 package terminal
 
 import (
@@ -18,28 +18,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What keys send.
+// The bytes that keys send.
 const (
 	CtrlC = "\x03"
 	CtrlD = "\x04"
 	CtrlZ = "\x1a"
 )
 
-// patience is how long a person waits for what takes milliseconds.
+// patience is how long a test waits for output that takes milliseconds.
 const patience = 30 * time.Second
 
-// Terminal is one on which a program runs, as the leader of a session.
+// Terminal is a terminal with a program on it, which leads the session.
 type Terminal struct {
 	Cmd *exec.Cmd // the program
 
 	t      testing.TB
-	fd     int // the terminal's other end, until the test is over
+	fd     int // the other end, until the test is over
 	master *os.File
-	seen   int // how much of what is shown was expected already
+	seen   int // how much of the output was already expected
 
 	mu    sync.Mutex
 	shown []byte
-	more  chan struct{} // closed, and made anew, when more is shown
+	more  chan struct{} // closed, and replaced, at further output
 }
 
 // Start starts cmd on a terminal of its own of 24 rows and 200 columns.
@@ -94,7 +94,7 @@ func Start(t testing.TB, cmd *exec.Cmd) *Terminal {
 	return s
 }
 
-// read shows what the program writes, until nobody has the terminal open any more.
+// read collects the program's output, until no process has the terminal open.
 func (s *Terminal) read() {
 	buf := make([]byte, 4096)
 	for {
@@ -126,8 +126,7 @@ func (s *Terminal) Type(text string) {
 	}
 }
 
-// Expect waits until text is shown after what was expected last, for half a minute at
-// most.
+// Expect waits until text appears after the text expected last, for half a minute at most.
 func (s *Terminal) Expect(text string) {
 	s.t.Helper()
 	late := time.After(patience)
@@ -147,7 +146,7 @@ func (s *Terminal) Expect(text string) {
 	}
 }
 
-// Text is all that was shown so far.
+// Text is all output so far.
 func (s *Terminal) Text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

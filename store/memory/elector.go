@@ -131,7 +131,7 @@ func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 	me := driver.Leader{ID: e.id, Metadata: c.Metadata}
 	asked := false
 	for {
-		if ctx.Err() != nil { // then nothing more is asked for
+		if ctx.Err() != nil { // then no further request is sent
 			e.withdraw(nonce, asked)
 			return nil, context.Cause(ctx)
 		}
@@ -144,9 +144,9 @@ func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 			e.withdraw(nonce, asked)
 			return nil, context.Cause(ctx)
 		case errors.Is(err, driver.ErrUnknownOutcome):
-			continue // asking again is safe, and tells
+			continue // repeating it is safe, and tells
 		case err != nil:
-			return nil, err // what was asked before may have been granted, and lapses
+			return nil, err // an earlier request may have been granted, and lapses
 		case a.granted && time.Now().Before(sent.Add(e.lease)):
 			return newMandate(e, nonce, a.leader, sent.Add(e.lease)), nil
 		case a.granted:

@@ -23,7 +23,7 @@ type mandate struct {
 	joined chan struct{}      // closed when keep has returned
 
 	mu       sync.Mutex
-	claimEnd time.Time // until when the lease is ours, counted from before a request was sent
+	claimEnd time.Time // the end of the own lease, counted from before a request was sent
 	trouble  error     // of the last request; nil if it was answered
 	over     error     // why it ended for good; nil while it goes on
 }
@@ -100,7 +100,7 @@ func (m *mandate) keep(stop context.Context) {
 		left, _ := m.Remaining()
 		select {
 		case <-ctx.Done():
-		case <-storeChanged: // what another did may concern us: a recall, a store made anew
+		case <-storeChanged: // another participant's act may concern this one: a recall, a new store
 		case <-time.After(min(left, time.Until(next))):
 		}
 	}

@@ -25,8 +25,8 @@ type Store struct {
 	changed   chan struct{} // closed and replaced at each change of anything above
 }
 
-// NewStore returns an empty store whose tokens have the given era, 0 to
-// [fence.MaxEra]; beyond that it elects nobody.
+// NewStore returns an empty store whose tokens have the given era, 0 to [fence.MaxEra]; beyond that it elects no
+// leader.
 func NewStore(era uint64) *Store {
 	return &Store{era: era, registers: map[string]*register{}, changed: make(chan struct{})}
 }
@@ -282,7 +282,7 @@ func (s *Store) withdraw(name, nonce string) answer {
 	r := s.register(name)
 	if _, waits := r.waiting[nonce]; waits {
 		delete(r.waiting, nonce)
-		s.broadcast() // somebody may have deferred to it
+		s.broadcast() // another candidate may have deferred to it
 	}
 	s.mu.Unlock()
 	return s.release(name, nonce, "")

@@ -1,11 +1,9 @@
-// Package durable keeps the counter from which the tokens of one election are
-// made, in one small file that survives a crash of the machine at any instant.
+// Package durable keeps the counter for the tokens of one election, in one small file that survives a crash of the
+// machine at any instant.
 //
-// It serves one caller at a time: whoever holds the election's lock. It keeps no
-// state between calls and starts no goroutine. On failure nothing was promised:
-// a number that [Next] did not return may be skipped, and is never returned
-// later by mistake as if it were new, because Next returns a number only after
-// the disk has confirmed it.
+// It serves one caller at a time: the holder of the election's lock. It keeps no state between calls and starts no
+// goroutine. After a failure nothing is promised: a number that [Next] did not return may be skipped. Next returns a
+// number only after the disk has confirmed it, so it never returns one twice.
 //
 // The file system calls of one Next on an existing counter, in order, are:
 // openat, pread, pread, pwrite (512 bytes), fdatasync, close.
@@ -21,34 +19,32 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// Name is the counter's file, and newName the one that becomes it.
+// Name is the counter's file. newName is the file that replaces it.
 const (
 	Name    = "counter"
 	newName = "counter.new"
 )
 
-// leap is what a count is raised by when one of the two slots cannot be read.
-// Such a slot may have held the greatest number ever returned. It may also be
-// the victim of a write that the crash tore. The two look alike, so the count
-// goes beyond all that the slot can have held: one more than the other slot after
-// a clean history, and one more again for each attempt that failed on a disk
-// with errors. A million is more than any such streak, and 2^48 has room for
-// 268 million leaps.
+// leap is the increment of a count when one of the two slots cannot be read. Such a slot may have held the greatest
+// number ever returned. It may also be a write that the crash tore. The two look alike, so the count goes beyond
+// everything that the slot can have held: one more than the other slot after a clean history, and one more again for
+// each attempt that failed on a disk with errors. A million is more than any such series, and 2^48 has room for 268
+// million leaps.
 const leap = 1 << 20
 
 var (
-	// ErrMissing: there is no counter where there must be one.
+	// ErrMissing means that there is no counter where one must be.
 	ErrMissing = errors.New("the token counter is missing")
-	// ErrCorrupt: neither slot can be read.
+	// ErrCorrupt means that neither slot can be read.
 	ErrCorrupt = errors.New("the token counter is damaged")
-	// ErrVersion: the counter is of a format that this program does not know.
+	// ErrVersion means that the counter has a format that this program does not know.
 	ErrVersion = errors.New("the token counter has an unknown format")
-	// ErrExhausted: the era has no number left.
+	// ErrExhausted means that the era has no number left.
 	ErrExhausted = errors.New("the token counter is exhausted")
 )
 
-// EraError says that the configured era lies below the stored one, so that a
-// token of it would be smaller than one already given out.
+// EraError means that the configured era is below the stored one, so that a token of it would be smaller than an
+// issued one.
 type EraError struct{ Configured, Stored uint64 }
 
 // Error implements error.
@@ -56,7 +52,7 @@ func (e *EraError) Error() string {
 	return fmt.Sprintf("era %d is below era %d, which the token counter has reached", e.Configured, e.Stored)
 }
 
-// File is one open file. Sync returns after what was written is on the disk.
+// File is one open file. Sync returns when the written data is on the disk.
 type File interface {
 	io.ReaderAt
 	io.WriterAt
@@ -64,34 +60,29 @@ type File interface {
 	Close() error
 }
 
-// FS is the directory of one election, as far as the counter needs it. Names
-// have no slashes. Errors for missing and existing files match fs.ErrNotExist
-// and fs.ErrExist.
+// FS is the directory of one election, as the counter uses it. Names have no slashes. Errors for missing and existing
+// files match fs.ErrNotExist and fs.ErrExist.
 type FS interface {
 	Open(name string) (File, error)   // existing, for reading and writing
 	Create(name string) (File, error) // must not exist
 	Rename(from, to string) error
 	Remove(name string) error
-	// Sync returns after the names of the directory, and those of the
-	// directories that lead to it, are on the disk.
+	// Sync returns when the names in the directory, and those of the directories above it, are on the disk.
 	Sync() error
 }
 
-// Request says which token is asked for.
+// Request describes the requested token.
 type Request struct {
-	// Era is the token's. Floor is a token that is known to have been given
-	// out, or 0: the new one will be greater.
+	// Era is the token's. Floor is a token that is known to have been issued, or 0: the new one will be greater.
 	Era   uint64
 	Floor fence.Token
 
-	// Create allows a missing counter to be made, and Replace a damaged one.
-	// Without them they are ErrMissing and ErrCorrupt: a new counter starts at
-	// 1 in its era.
+	// Create allows Next to make a missing counter, and Replace a damaged one. Without them these are ErrMissing and
+	// ErrCorrupt: a new counter starts at 1 in its era.
 	Create, Replace bool
 }
 
-// Next returns a token of the era that is greater than the floor and than all
-// that were returned before, once that is on the disk.
+// Next returns a token of the era that is greater than the floor and than all earlier ones, once it is on the disk.
 func Next(fsys FS, r Request) (fence.Token, error) {
 	token, err := open(fsys, r)
 	if r.Create && errors.Is(err, ErrMissing) || r.Replace && errors.Is(err, ErrCorrupt) {
@@ -148,9 +139,8 @@ func next(fsys FS, f File, r Request) (fence.Token, error) {
 	if readable < slots {
 		v.count += leap
 	}
-	// What is left in the other slot must never be further behind than a leap
-	// makes good. After a leap, or a jump to the floor, it would be: then both
-	// slots start anew.
+	// The other slot must never be further behind than a leap makes good. After a leap, or a jump to the floor, it would
+	// be: then both slots are written anew.
 	jump := readable < slots || values[1-target].next(r.Era).less(v)
 	if jump {
 		v.count++
@@ -166,8 +156,8 @@ func next(fsys FS, f File, r Request) (fence.Token, error) {
 		return token, fsys.Sync()
 	}
 
-	// Whoever made the file may have been stopped before its name was on the
-	// disk, and what is written below says that it is.
+	// The process that made the file may have been stopped before its name was on the disk, and the write below says
+	// that the name is.
 	if values[0].unnamed && values[1].unnamed {
 		if err := fsys.Sync(); err != nil {
 			return 0, err
@@ -192,9 +182,8 @@ func read(f File, i int) (value, error) {
 	return decode(i, b[:n])
 }
 
-// renew makes a new file and puts it in the place of the counter, if there is
-// one. It appears under its name only when it is whole and on the disk, so that
-// a crash leaves the old one or the new one. The name is not on the disk yet.
+// renew makes a new file and replaces the counter with it, if there is one. It appears under its name only when it is
+// whole and on the disk, so that a crash leaves the old one or the new one. The name is not yet on the disk.
 func renew(fsys FS, values ...value) error {
 	if err := fsys.Remove(newName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

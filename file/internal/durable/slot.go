@@ -32,12 +32,11 @@ const (
 
 var errSlot = errors.New("slot is damaged")
 
-// value is what a slot holds. Unlike a token it may have a count of 0.
+// value is the content of a slot. Unlike a token it may have a count of 0.
 type value struct {
 	era, count uint64
 
-	// unnamed: the file was just made. If both slots say so, its name may not
-	// be on the disk yet.
+	// unnamed means that the file was just made. If both slots are unnamed, the file's name may not be on the disk yet.
 	unnamed bool
 }
 
@@ -45,7 +44,7 @@ func (v value) less(o value) bool {
 	return cmp.Or(cmp.Compare(v.era, o.era), cmp.Compare(v.count, o.count)) < 0
 }
 
-// next returns the value that follows v in an era, which is not before v's.
+// next returns the value that follows v in an era that is not before v's.
 func (v value) next(era uint64) value {
 	if v.era == era {
 		return value{era: era, count: v.count + 1}
@@ -76,9 +75,8 @@ func encode(slot int, v value) [slotSize]byte {
 	return b
 }
 
-// decode reads what encode wrote for that slot. It gives errSlot for anything
-// damaged, and ErrVersion for what is whole and of another version: to leap over
-// that one as if it were damaged would be a guess.
+// decode reads what encode wrote for that slot. It returns errSlot for anything damaged, and ErrVersion for an intact
+// slot of another version: a leap over that one would be a guess.
 func decode(slot int, b []byte) (value, error) {
 	if len(b) != slotSize || string(b[:8]) != magic || binary.LittleEndian.Uint64(b[sumAt:]) != sum(b[:sumAt]) {
 		return value{}, errSlot

@@ -1,8 +1,7 @@
 //go:build linux
 
-// Package clitest runs a command in scripts, as a shell would, with processes beside it.
-// It is for tests, on Linux. A test owns what it starts: what is left at its end is
-// killed, and fails it.
+// Package clitest runs a command in scripts, as a shell would, with processes beside it. It is for tests, on Linux. A
+// test owns the processes that it starts: those that are left at its end are killed, and fail the test.
 package clitest
 
 import (
@@ -24,8 +23,8 @@ const (
 
 	poll = 2 * time.Millisecond
 
-	// Mark is a variable by which the processes of one test are known. It does
-	// not begin with ELECT_: those are not passed on to candidates of the demo.
+	// Mark is a variable that identifies the processes of one test. It does not begin with ELECT_, because the demo does
+	// not pass those on to its candidates.
 	Mark = "TEST_OF_ELECT"
 )
 
@@ -44,9 +43,8 @@ func Eventually(ok func() bool) bool {
 	return true
 }
 
-// AwaitNone waits until no process has that variable in the environment that it
-// was started with. It returns a list of those that have it in the end, and has
-// killed them.
+// AwaitNone waits until no process has started with that variable in its environment. It returns a list of those that
+// are left in the end, and has killed them.
 func AwaitNone(variable string) string {
 	if Eventually(func() bool { return len(marked(variable)) == 0 }) {
 		return ""

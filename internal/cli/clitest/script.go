@@ -19,15 +19,15 @@ import (
 	"github.com/electd/elect/internal/long"
 )
 
-// Command is one that scripts have beyond testscript's own and those of this package:
-// with how many arguments at least.
+// Command is a command of scripts in addition to those of testscript and of this package, with its least number of
+// arguments.
 type Command struct {
 	Usage string
 	Least int
 	Do    func(ts *testscript.TestScript, args []string)
 }
 
-// Run runs the scripts of testdata/script. What they start does not outlive them.
+// Run runs the scripts of testdata/script. The processes that they start do not outlive them.
 func Run(t *testing.T, variables func(*testscript.Env) error, more ...Command) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -62,13 +62,13 @@ type family struct {
 
 type familyKey struct{}
 
-// started is a process that a script has running beside it.
+// started is a process that a script runs in the background.
 type started struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 }
 
-// setUp makes sure that none of a script's processes outlives it.
+// setUp ensures that none of a script's processes outlives it.
 func setUp(env *testscript.Env) error {
 	id := Mark + "=" + env.WorkDir
 	env.Vars = append(env.Vars, id, RaceEnv())
@@ -84,7 +84,7 @@ func setUp(env *testscript.Env) error {
 	return nil
 }
 
-// end ends what still runs: as a person would, and hard if that does not help.
+// end ends the running processes: with SIGTERM, and then with SIGKILL.
 func (f *family) end() {
 	late := time.After(Patience)
 	for _, s := range f.named {
@@ -105,8 +105,8 @@ func (f *family) end() {
 func commands(more []Command) map[string]func(*testscript.TestScript, bool, []string) {
 	all := map[string]func(*testscript.TestScript, bool, []string){}
 	for _, c := range append(more,
-		// In the background, with the files NAME.out, NAME.err and NAME.pid.
-		// What the script sets with env does not reach it.
+		// In the background, with the files NAME.out, NAME.err and NAME.pid. Variables that the script sets with env do not
+		// reach it.
 		Command{"start NAME COMMAND [ARG…]", 2, start},
 		// Waits for its end, which is an exit code or a signal's name.
 		Command{"ended NAME END", 2, ended},
@@ -146,7 +146,7 @@ func start(ts *testscript.TestScript, args []string) {
 	f.named[name] = s
 	go func() {
 		defer close(s.done)
-		_ = cmd.Wait() // the state tells more
+		_ = cmd.Wait() // the process state says more
 	}()
 	ts.Check(os.WriteFile(ts.MkAbs(name+".pid"), []byte(strconv.Itoa(cmd.Process.Pid)), 0o666))
 }
@@ -166,7 +166,7 @@ func ended(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// EndOf tells a signal from the exit code that a shell would make of it.
+// EndOf distinguishes a signal from the exit code that a shell would make of it.
 func EndOf(state *os.ProcessState) string {
 	if status := state.Sys().(syscall.WaitStatus); status.Signaled() {
 		return strings.TrimPrefix(unix.SignalName(status.Signal()), "SIG")

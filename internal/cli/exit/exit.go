@@ -1,9 +1,8 @@
 // Package exit holds the exit codes of the commands: one table, from which the help
 // texts are made, and the rule by which an error gets its code.
 //
-// It keeps no state, and its functions may be called by any number of
-// goroutines. An error that nothing classifies is [Unavailable]: a script that
-// tells usage errors from the rest must not take trouble for a typo.
+// It keeps no state, and its functions may be called by any number of goroutines. An unclassified error is
+// [Unavailable]: a script that distinguishes usage errors must not take another error for a typo.
 package exit
 
 import (
@@ -13,7 +12,7 @@ import (
 	"syscall"
 )
 
-// The codes. Where sysexits.h has one for the case, it is that one.
+// The codes. They are those of sysexits.h if it has one for the case.
 const (
 	OK            = 0
 	NoLeader      = 3
@@ -34,13 +33,13 @@ const (
 	bySignal      = 128
 )
 
-// The commands whose codes these are.
+// The commands with these codes.
 const (
 	elect    = "elect"
 	electlab = "electlab"
 )
 
-// table is what the help texts are made of, in the order of the codes.
+// table is the source of the help texts, in the order of the codes.
 var table = []struct {
 	command, code, means string
 }{
@@ -82,8 +81,7 @@ func Table(command string) string {
 	return b.String()
 }
 
-// Error carries the code that the process ends with. Err is what to tell the
-// user, in one line; nil means that there is nothing to tell.
+// Error carries the exit code of the process. Err is the message for the user, in one line; nil means none.
 type Error struct {
 	Code int
 	Err  error
@@ -97,10 +95,10 @@ func (e *Error) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap returns what to tell the user.
+// Unwrap returns the message for the user.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Silent ends the process with a code and no word. It returns nil for 0.
+// Silent ends the process with a code and no message. It returns nil for 0.
 func Silent(code int) error {
 	if code == OK {
 		return nil
@@ -111,13 +109,12 @@ func Silent(code int) error {
 // With gives err a code.
 func With(code int, err error) error { return &Error{Code: code, Err: err} }
 
-// Usagef is an error of the command line: what was wrong, and what would be
-// right.
+// Usagef is an error of the command line: what is wrong, and what would be right.
 func Usagef(format string, args ...any) error {
 	return &Error{Code: Usage, Err: fmt.Errorf(format, args...)}
 }
 
-// Of returns the code of an error, and whether there is something to tell.
+// Of returns the code of an error, and whether there is a message.
 func Of(err error) (code int, tell bool) {
 	if err == nil {
 		return OK, false

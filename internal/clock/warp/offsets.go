@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// Offsets returns by how much the clocks of this process are ahead of those of
-// the machine's first time namespace. They do not change while a process lives.
-// Where the kernel has no time namespaces they are 0.
+// Offsets returns how far the clocks of this process are ahead of those of the machine's first time namespace. They
+// do not change while a process lives. Without time namespaces in the kernel they are 0.
 func Offsets() (boottime, monotonic time.Duration, err error) {
 	const path = "/proc/self/timens_offsets"
 	text, err := os.ReadFile(path)
@@ -39,7 +38,7 @@ func Offsets() (boottime, monotonic time.Duration, err error) {
 	return boottime, monotonic, nil
 }
 
-// offset reads a clock's name, its seconds and its nanoseconds.
+// offset parses a clock's name, its seconds and its nanoseconds.
 func offset(fields []string) (clock string, d time.Duration, err error) {
 	if len(fields) != 3 {
 		return "", 0, errors.New("want a clock, seconds and nanoseconds")

@@ -19,9 +19,8 @@ type Page struct {
 	offset [2]int64 // of this process's time namespace, by clock
 }
 
-// layout is what the page holds. There are two functions: the one that counts,
-// and the one that is written next. So a writer that dies in the middle of a
-// change has changed nothing.
+// layout is the content of the page. It has two functions: the one that counts, and the one that is written next. So
+// a writer that dies in the middle of a change has changed nothing.
 type layout struct {
 	magic    atomic.Uint64
 	version  atomic.Uint64 // its last bit says which function counts
@@ -91,10 +90,10 @@ func mapped(f *os.File, how int) (*Page, error) {
 	return p, nil
 }
 
-// Close unmaps the page, which nobody may use then.
+// Close unmaps the page, which must not be used any more.
 func (p *Page) Close() error { return unix.Munmap(p.mem) }
 
-// Set replaces the function. Calls are made one after the other, in one process.
+// Set replaces the function. One process makes the calls, one after the other.
 func (p *Page) Set(f Function) {
 	next := p.at.version.Load() + 1
 	to := &p.at.function[next%2]
@@ -134,8 +133,8 @@ const (
 	Mono              // CLOCK_MONOTONIC
 )
 
-// Read is what the clock shows, where kernel reads the kernel's: never by a
-// function that was replaced before the reading began or ended.
+// Read is the reading of the clock, with kernel as that of the kernel's. It never uses a function that was replaced
+// before the call began, or during the reading.
 func (p *Page) Read(c Clock, kernel func() int64) int64 {
 	for {
 		v := p.at.version.Load()

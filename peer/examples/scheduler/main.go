@@ -1,18 +1,16 @@
-// Scheduler runs a job every second in exactly one of a few copies of it, each of
-// which is a voter. There is no service beside them. Start it in three terminals,
-// and kill whichever one leads, in any way:
+// Scheduler runs a job every second in exactly one of a few copies of it, each of which is a voter. No service runs
+// beside them. Start it in three terminals, and kill the leading copy, in any way:
 //
 //	go build ./peer/examples/scheduler
 //	V=peer://n1@127.0.0.1:7401,n2@127.0.0.1:7402,n3@127.0.0.1:7403
 //	./scheduler -election "$V" -id n1      # and n2, and n3
 //
-// The first start needs all three. On three machines the URL has their addresses,
-// and certs=DIR with what "elect certs" makes.
+// The first start needs all three. On three machines the URL has their addresses, and certs=DIR with what "elect
+// certs" makes.
 //
-// The program is guarded: when it dies, a keeper kills what it has started, and
-// then tells the others, as a witness, that nothing of it is left. They need not
-// wait for the end of its lease. The job here starts nothing; one that does needs
-// no change.
+// The program is guarded: when it dies, a keeper kills what it has started, and then tells the other voters, as a
+// witness, that all of it is dead. They need not wait for the end of its lease. The job here starts nothing; one that
+// does needs no change.
 package main
 
 import (
@@ -54,8 +52,7 @@ func main() {
 // leads.
 func start(at, id string, every time.Duration) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("id", id)
-	// Before anything is opened: from here on this process is the front, and the
-	// program goes on in another.
+	// Before anything is opened: from here on this process is the front, and the program goes on in another process.
 	guardian, err := supervise.Guard(supervise.GuardConfig{Logger: log})
 	if err != nil {
 		return err
@@ -85,7 +82,7 @@ func schedule(ctx context.Context, term *elect.Term, every time.Duration) error 
 	defer ticks.Stop()
 	for {
 		if term.Check() != nil {
-			return nil // Lead knows why
+			return nil // Lead returns the reason
 		}
 		job(term.Next(), os.Getpid())
 		select {
@@ -96,8 +93,8 @@ func schedule(ctx context.Context, term *elect.Term, every time.Duration) error 
 	}
 }
 
-// job is what only one of them may do. It passes the sequence on, by which whoever
-// receives it can refuse what an earlier leader sent and what arrives late.
+// job is the work that only the leader may do. It passes the sequence on: the receiver can refuse by it what an
+// earlier leader sent and what arrives late.
 func job(sequence elect.Sequence, program int) {
 	fmt.Printf("token=%v position=%d program=%d\n", sequence.Token, sequence.Position, program)
 }

@@ -9,22 +9,20 @@ import (
 	"github.com/electd/elect/internal/mutation"
 )
 
-// ballots is the file of the two slots. It belongs to one goroutine at a time.
+// ballots is the file of the two slots. One goroutine at a time uses it.
 type ballots struct {
 	f      file
 	newest int    // the slot that has the newest durable ballot
-	number uint64 // the greatest that was ever used
-	// last is the newest durable slot as it is written; empty if there is none.
-	// other is memory for the next.
+	number uint64 // the greatest ever used
+	// last is the newest durable slot as written; empty if there is none. other is memory for the next one.
 	last, other []byte
 	mirrored    bool
 }
 
-// openBallots reads the file and returns the newest ballot, nil if there is
-// none, and what is wrong with it. voted tells whether there must be one.
+// openBallots reads the file. It returns the newest ballot, nil if there is none, and warnings about the file. voted
+// means that there must be a ballot.
 func openBallots(f file, path string, voted bool) (b *ballots, data []byte, warnings []string, err error) {
-	// What an earlier process wrote and did not sync becomes durable now, before
-	// anything is made to depend on it.
+	// What an earlier process wrote and did not sync becomes durable now, before anything depends on it.
 	if err := f.Sync(); err != nil {
 		return nil, nil, nil, fmt.Errorf("%s: ballot: %w", path, err)
 	}
@@ -62,7 +60,7 @@ func openBallots(f file, path string, voted bool) (b *ballots, data []byte, warn
 	case w == nil:
 		b.mirrored = older.number == newest.number
 	}
-	if n < len(raw) { // the slots have their place on the disk again
+	if n < len(raw) { // the slots have their space on the disk again
 		_, err := f.WriteAt(raw[n:], int64(n))
 		if err == nil {
 			err = f.Sync()
@@ -75,15 +73,14 @@ func openBallots(f file, path string, voted bool) (b *ballots, data []byte, warn
 	return b, bytes.Clone(newest.data), warnings, nil
 }
 
-// Remedy is what there is to do where a voter's memory is lost, for people.
+// Remedy says what to do if a voter's memory is lost, for people.
 const Remedy = "A voter that has forgotten its votes could help to elect a second leader, so it stays out; the others go on while they are a majority. " +
 	"Want the directory as it was, and never a backup of it, which has forgotten votes too and may vote twice. " +
 	"Without it: empty the directory, start this node with join=true, and run elect member replace with its id; " +
 	"where no majority is left, begin anew with all: " +
 	"stop all voters and observers, empty their directories, and start them with a higher era; where nobody ever led, the same era will do"
 
-// create writes zeros where the slots will be, so that they have their place on
-// the disk.
+// createBallots writes zeros where the slots will be, so that they have their space on the disk.
 func createBallots(at folder) (file, error) {
 	f, err := at.Create(ballotName)
 	if err != nil {
@@ -105,7 +102,7 @@ func (b *ballots) save(data []byte) error {
 	if b.newest >= 0 {
 		to = 1 - b.newest
 	}
-	b.number++ // also of an attempt that fails: no two ballots share a number
+	b.number++ // also after a failed attempt: no two ballots share a number
 	b.other = appendSlot(b.other[:0], slot{b.number, data})
 	if err := b.write(to, b.other); err != nil {
 		return err
@@ -131,20 +128,19 @@ func (b *ballots) write(to int, text []byte) error {
 	if _, err := b.f.WriteAt(text, int64(to)*SlotSize); err != nil {
 		return err
 	}
-	if mutation.Is(mutation.VoteNotSynced) && b.newest >= 0 { // the first one is as it should be
+	if mutation.Is(mutation.VoteNotSynced) && b.newest >= 0 { // the first one is written correctly
 		return nil
 	}
 	return b.f.Sync()
 }
 
-// Ballot is the newest durable ballot as it was when the directory was opened;
-// nil if there never was one. It is the caller's to read, not to change.
+// Ballot is the newest durable ballot when the directory was opened; nil if there never was one. The caller must not
+// change it.
 func (d *Dir) Ballot() []byte { return d.ballot }
 
-// Save makes data the newest ballot: it is durable when Save returns nil. data
-// has 1 to [MaxBallot] bytes, and is not kept. A full disk does not stand in its
-// way where slots are overwritten in place (not on file systems that copy on
-// write). The first Save of a directory writes more, and takes longer.
+// Save makes data the newest ballot: it is durable when Save returns nil. data has 1 to [MaxBallot] bytes, and is not
+// kept. It succeeds on a full disk if slots are overwritten in place (not on file systems that copy on write). The
+// first Save of a directory writes more and takes longer.
 func (d *Dir) Save(data []byte) error {
 	if len(data) == 0 || len(data) > MaxBallot {
 		return fmt.Errorf("%s: a ballot of %d bytes; want 1 to %d", d.path, len(data), MaxBallot)
@@ -170,9 +166,8 @@ func (d *Dir) save(data []byte) error {
 	return err
 }
 
-// Mirror writes the ballot of the last Save that succeeded to the second slot,
-// so that one slot that decays takes nothing with it. It does nothing if that was
-// done. The node calls it when it has nothing else to save.
+// Mirror writes the ballot of the last successful Save to the second slot, so that one damaged slot loses nothing. It
+// does nothing if that was done. The node calls it when it has nothing else to save.
 func (d *Dir) Mirror() error {
 	if err := d.ballots.mirror(); err != nil {
 		return fmt.Errorf("%s: the second copy of ballot %d: %w", d.path, d.ballots.number, err)

@@ -27,39 +27,36 @@ const (
 	flightPrefix = "flight-"
 )
 
-// Dir is an open data directory, which no other process has.
+// Dir is an open data directory. No other process has it open.
 type Dir struct {
 	path     string
 	at       folder
-	root     *place.Dir // of the history; nil where there is no real directory
+	root     *place.Dir // for the history; nil if there is no real directory
 	locks    []*os.File
 	identity Identity
-	voted    bool // the identity has its mark
+	voted    bool // the identity says that there is a ballot
 	warnings []string
 
-	ballot  []byte // of Open
+	ballot  []byte // the one read by Open
 	ballots *ballots
 
 	pinning chan struct{} // held while pins are written
 	history history
 
 	mu   sync.Mutex
-	pins map[protocol.NodeID]protocol.DirID // never changed, only replaced
+	pins map[protocol.NodeID]protocol.DirID // replaced, never changed
 }
 
-// LockWait is how long Open waits for another process to let go of the
-// directory: when a node is started again at once, the keeper of its last life
-// has it until the work of that life is dead.
+// LockWait is how long Open waits for another process to release the directory. When a node restarts at once, the
+// keeper of its last life holds it until the work of that life is dead.
 const LockWait = 5 * time.Second
 
-// lockPoll is the time between two attempts. flock can wait by itself, but not
-// until a deadline.
+// lockPoll is the time between two attempts. flock can wait, but not until a deadline.
 const lockPoll = 5 * time.Millisecond
 
-// Open opens a data directory, and makes it if it is absent or empty, with mode
-// 0700 and a Dir of its own; want.Dir is ignored. If another process has it,
-// Open waits for at most LockWait, and no longer than ctx. Its errors are
-// [*InUse], [*Refused], [*place.Refused], and those of the file system.
+// Open opens a data directory, and makes it if it is absent or empty, with mode 0700 and a Dir of its own; want.Dir
+// is ignored. If another process has it, Open waits for at most LockWait, and no longer than ctx. Its errors are
+// [*InUse], [*Refused], [*place.Refused], and errors of the file system.
 func Open(ctx context.Context, at place.At, want Identity) (*Dir, error) {
 	if err := want.validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", at, err)
@@ -102,8 +99,8 @@ func await(ctx context.Context, dir *place.Dir) ([]*os.File, error) {
 	}
 }
 
-// Hold locks a directory that is there, of any kind, as [Open] locks a data
-// directory, and waits as long for another process. What it returns lets go of it.
+// Hold locks an existing directory, of any kind, as [Open] locks a data directory, and waits as long for another
+// process. The returned function releases it.
 func Hold(ctx context.Context, path string) (release func() error, err error) {
 	dir, err := place.At{Path: path}.Open()
 	if err != nil {
@@ -116,10 +113,10 @@ func Hold(ctx context.Context, path string) (release func() error, err error) {
 	return func() error { return errors.Join(closeAll(locked), dir.Close()) }, nil
 }
 
-// open reads what is there, or makes it. The lock is held.
+// open reads the directory's files, or makes them. The lock is held.
 func open(at folder, path string, want Identity) (*Dir, error) {
 	d := &Dir{path: path, at: at, pinning: make(chan struct{}, 1)}
-	// Renames of an earlier process count from now on.
+	// Make the renames of an earlier process durable.
 	if err := at.Sync(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -151,9 +148,8 @@ func open(at folder, path string, want Identity) (*Dir, error) {
 	return d, d.readBallots()
 }
 
-// Raise makes a greater era durable; a new directory has its own from Open on.
-// The node calls it last of all that may fail when it starts, because it cannot
-// be taken back, and before any token of that era.
+// Raise makes a greater era durable; a new directory has its own from Open on. The node calls it after everything
+// else in its start that may fail, because it cannot be undone, and before any token of that era.
 func (d *Dir) Raise(era uint64) error {
 	switch {
 	case era == d.identity.Era:
@@ -174,7 +170,7 @@ func (d *Dir) Raise(era uint64) error {
 	return nil
 }
 
-// falls refuses a smaller era: in it tokens would fall.
+// falls refuses a smaller era, in which tokens would fall.
 func (d *Dir) falls(era uint64) error {
 	own := d.identity.Era
 	return refused(d.path, "it was used in era %d of tokens, and era %d is configured: tokens would fall; want era=%d or more", own, era, own)
@@ -215,14 +211,14 @@ func (d *Dir) readBallots() error {
 	return nil
 }
 
-// make makes the directory, or goes on with that. The identity comes last: a
-// directory that has one has the other files too.
+// make makes the directory, or completes an interrupted attempt. The identity comes last: a directory that has one
+// has the other files too.
 func (d *Dir) make(want Identity) error {
 	if err := d.vacant(); err != nil {
 		return err
 	}
 	d.identity, d.pins = want, make(map[protocol.NodeID]protocol.DirID)
-	_, _ = rand.Read(d.identity.Dir[:]) // which never fails
+	_, _ = rand.Read(d.identity.Dir[:]) // never fails
 	pins, err := encodePins(d.pins)
 	if err != nil {
 		return err
@@ -233,7 +229,7 @@ func (d *Dir) make(want Identity) error {
 	}
 	f, err := createBallots(d.at)
 	if err == nil {
-		err = replace(d.at, pinsName, pins) // which also makes the name of the ballot durable
+		err = replace(d.at, pinsName, pins) // also makes the name of the ballot durable
 	}
 	if err == nil {
 		err = replace(d.at, identityName, identity)
@@ -250,8 +246,7 @@ func (d *Dir) make(want Identity) error {
 	return nil
 }
 
-// vacant says why no data directory can be made here: what is there is not the
-// beginning of one.
+// vacant returns an error if no data directory can be made here, because the contents are not the beginning of one.
 func (d *Dir) vacant() error {
 	names, err := d.at.List()
 	if err != nil {
@@ -295,20 +290,17 @@ func (d *Dir) headless(name string) error {
 // Path is the directory's absolute path.
 func (d *Dir) Path() string { return d.path }
 
-// Identity is whose the directory is.
+// Identity says to whom the directory belongs.
 func (d *Dir) Identity() Identity { return d.identity }
 
-// Locks are the locked files, with absolute names: the file lock and, where the
-// file system can lock one, the directory. Whoever holds copies of their
-// descriptors keeps other processes out until those are closed; they stay the
-// Dir's.
+// Locks are the locked files, with absolute names: the file lock and, if the file system can lock one, the directory.
+// Copies of their descriptors keep other processes out until the last one is closed. The Dir keeps owning the files.
 func (d *Dir) Locks() []*os.File { return d.locks }
 
-// Warnings is what Open has to say to people, a sentence each.
+// Warnings are Open's warnings for people, a sentence each.
 func (d *Dir) Warnings() []string { return d.warnings }
 
-// Close closes all files. It does not unlock: the lock goes with the last copy
-// of its descriptor.
+// Close closes all files. It does not unlock: the lock lasts until the last copy of its descriptor is closed.
 func (d *Dir) Close() error {
 	err := errors.Join(d.ballots.f.Close(), d.history.close())
 	if d.root != nil {

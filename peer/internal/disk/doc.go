@@ -1,6 +1,5 @@
-// Package disk keeps the data directory of a node in one election: who it belongs to, what
-// its voter has promised and must never forget, which directories it knows the
-// other voters by, and a short history for people.
+// Package disk keeps the data directory of a node in one election: its identity, the votes and promises that it must
+// never forget, the directories of the other voters, and a short history for people.
 //
 //	lock              held while a process, or the keeper of its work, uses the directory
 //	identity          cluster, election, id and the directory's own random id
@@ -11,53 +10,45 @@
 //	history.ndjson    changes of leadership; history-old.ndjson has those before
 //	flight-*.ndjson   the flight recorder's; this package leaves them alone
 //
-// Those of one node are in the directory of its host, in elections/NAME: driver.CheckName
-// sees to it that a name is one of a directory. The host's directory has a file identity of its
-// own, see [OpenHost], which no vote depends on. Each election has its own lock and its
-// own ballot, so that another process can have another election, and the keeper of one
-// election's work keeps out the next life of that election alone.
+// The data directories of one node are in the directory of its host, in elections/NAME. driver.CheckName ensures that
+// the name can name a directory. The host's directory has a file identity of its own, see [OpenHost], on which no
+// vote depends. Each election has its own lock and its own ballot. So another process can have another election, and
+// the keeper of one election's work keeps out the next life of that election alone.
 //
 // # The ballot
 //
-// It has two slots of [SlotSize] bytes in one file, each with a number, a
-// length and a CRC-32C over all of it. They are written with zeros when the
-// directory is made, so that a save needs no space on the disk. [Dir.Save]
-// writes the slot that does not hold the newest ballot and waits until it is
-// durable; [Dir.Mirror] then writes the same ballot to the other one, off the
-// critical path. [Open] takes the valid slot with the greatest number.
+// It has two slots of [SlotSize] bytes in one file, each with a number, a length and a CRC-32C over all of it. They
+// are filled with zeros when the directory is made, so that a save needs no further space on the disk. [Dir.Save]
+// writes the slot that does not hold the newest ballot and waits until it is durable; [Dir.Mirror] then writes the
+// same ballot to the other one, off the critical path. [Open] takes the valid slot with the greatest number.
 //
-// A write that was cut short damages a slot that nobody was told of: the other
-// one has the newest ballot, and the damage is harmless. A slot that decays
-// after Mirror is harmless too, for both have the same. Only a slot that decays
-// between a Save and its Mirror takes a ballot with it that counts, and what is
-// left is the one before. It looks like the first case, so Open goes on and says
-// so in [Dir.Warnings]. That is why a node calls Mirror as soon as it is idle.
-// Two damaged slots are refused: a voter that has forgotten its vote may vote
-// again, and so make two leaders of one term.
+// A write that was cut short damages a slot that nothing depends on yet: the other slot has the newest ballot, and
+// the damage is harmless. Damage to a slot after Mirror is harmless too, because both slots have the same ballot.
+// Only damage to a slot between a Save and its Mirror loses a ballot that counts, and leaves the one before. It looks
+// like the first case, so Open goes on and says so in [Dir.Warnings]. That is why a node calls Mirror as soon as it
+// is idle. Two damaged slots are refused: a voter that has forgotten its vote may vote again, and so make two leaders
+// of one term.
 //
-// The first Save of a directory writes both slots and then marks the identity:
-// from then on a directory without a valid ballot has lost votes, and is
-// refused. Before that mark no Save has returned, so there was nothing to lose.
+// The first Save of a directory writes both slots and then marks the identity: from then on a directory without a
+// valid ballot has lost votes, and Open refuses it. Before that mark no Save has returned, so there was nothing to
+// lose.
 //
-// What is read from a file may be in the system's memory only, because a process
-// was killed before it had synced, or because syncing failed (Linux then forgets
-// that the page was never written: Rebello et al., "Can Applications Recover from
-// fsync Failures?", 2020). Open therefore syncs first, drops what is in memory,
-// where the system can, and then reads.
+// What Open reads from a file may be in the system's memory only, because a process was killed before it had synced,
+// or because syncing failed (Linux then forgets that the page was never written: Rebello et al., "Can Applications
+// Recover from fsync Failures?", 2020). So Open first syncs, then has the system drop its copy in memory, if it can,
+// and then reads.
 //
 // # Concurrency and failure
 //
-// Save and Mirror belong to one goroutine at a time, Note to one too. All
-// others may be called by any. All but Pins, Path, Identity, Lock, Ballot and Warnings
-// may wait for the disk. After an error of Save, Mirror or Pin what was durable
-// before is still there and still what counts, and the same call may be tried
-// again; what it wanted to write may turn up after a restart, or not.
+// One goroutine at a time may call Save and Mirror, and one may call Note. Any goroutine may call the others. All but
+// Pins, Path, Identity, Locks, Ballot and Warnings may wait for the disk. After an error of Save, Mirror or Pin the
+// earlier durable state still exists and counts, and the same call may be tried again. After a restart the state of
+// the failed call may appear, or not.
 //
-// Package place opens the directory and the files: no link below the given directory
-// is followed, and what could be another user's is refused.
+// Package place opens the directory and the files. It follows no link below the given directory, and refuses what
+// another user could own.
 //
-// Two processes are kept apart by flock(2), which is let go when the last copy
-// of the descriptor is closed: a keeper that holds one keeps the next life of
-// the node out until the work is dead. A directory that is put back from a
-// backup has forgotten votes, and nothing here can tell.
+// flock(2) keeps two processes apart. The kernel releases it when the last copy of the descriptor is closed: a keeper
+// that holds one keeps the next life of the node out until the work is dead. A directory that was restored from a
+// backup has forgotten votes, and this package cannot detect that.
 package disk

@@ -5,8 +5,8 @@ import "fmt"
 // InUse is the error of [Open] when another process has the directory.
 type InUse struct {
 	Path string
-	// PID is who wrote itself into the lock last; 0 if that cannot be read. It
-	// may be dead: then its keeper has the lock until the work is dead too.
+	// PID is the last process that wrote itself into the lock; 0 if that cannot be read. It may be dead: then its keeper
+	// holds the lock until the work is dead too.
 	PID int
 }
 
@@ -19,8 +19,8 @@ func (e *InUse) Error() string {
 	return fmt.Sprintf("%s: %s uses it; want a directory for each node", e.Path, who)
 }
 
-// Refused is the error of [Open] when the directory is not what it should be:
-// somebody else's, damaged, or without its votes. To try again will not mend it.
+// Refused is the error of [Open] when the directory is not what it should be: it belongs to another node, is damaged,
+// or has lost its votes. Another attempt will fail too.
 type Refused struct {
 	Path string
 	Says string // what is wrong, and what would be right

@@ -9,17 +9,17 @@ import (
 	"github.com/electd/elect/internal/place"
 )
 
-// folder is the directory as this package uses it. A test puts another in its
-// place, which loses and tears what was not synced.
+// folder is the directory as this package uses it. Tests replace it with one that loses and tears what was not
+// synced.
 type folder interface {
-	// List returns the names of what is in it.
+	// List returns the names of its files.
 	List() ([]string, error)
-	// Open opens a file that is there, for reading and writing.
+	// Open opens an existing file, for reading and writing.
 	Open(name string) (file, error)
-	// Create makes a file, in the place of what has its name.
+	// Create makes a file, and replaces an existing one.
 	Create(name string) (file, error)
 	Rename(from, to string) error
-	// Sync makes durable what was created and renamed.
+	// Sync makes creations and renames durable.
 	Sync() error
 }
 
@@ -27,14 +27,14 @@ type folder interface {
 type file interface {
 	io.ReaderAt
 	io.WriterAt
-	// Sync makes durable what was written.
+	// Sync makes the written data durable.
 	Sync() error
-	// Forget makes the next read come from the disk, where the system can.
+	// Forget makes the next read come from the disk, if the system can.
 	Forget()
 	Close() error
 }
 
-// read returns the whole of a small file; nil and no error if there is none.
+// read returns the whole of a small file; nil and no error if it does not exist.
 func read(at folder, name string, most int) ([]byte, error) {
 	f, err := at.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -47,8 +47,7 @@ func read(at folder, name string, most int) ([]byte, error) {
 	return io.ReadAll(io.NewSectionReader(f, 0, int64(most)+1))
 }
 
-// replace makes data durable as the content of a file: all of it, or, if it
-// fails or is cut short, none.
+// replace makes data durable as the content of a file: all of it, or, if it fails or is cut short, none of it.
 func replace(at folder, name string, data []byte) error {
 	f, err := at.Create(name + temporary)
 	if err != nil {
@@ -70,8 +69,7 @@ func replace(at folder, name string, data []byte) error {
 // temporary ends the names of files that are being written.
 const temporary = ".tmp"
 
-// root is a real directory, by its descriptor: whoever puts another in its
-// place does not reach us.
+// root is a real directory, held by its descriptor: replacing the directory's name has no effect on it.
 type root struct{ *place.Dir }
 
 func (r root) List() ([]string, error) { return r.Names() }

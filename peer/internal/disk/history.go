@@ -20,19 +20,18 @@ import (
 type History struct {
 	At     time.Time       `json:"at"`               // by the wall clock of the node
 	Event  string          `json:"event"`            // elected, active, lost or follows
-	Leader protocol.NodeID `json:"leader"`           // of whom it tells
-	Token  fence.Token     `json:"token"`            // of the leader; 0 if it is not known
+	Leader protocol.NodeID `json:"leader"`           // the node that the event is about
+	Token  fence.Token     `json:"token"`            // of the leader; 0 if not known
 	Reason string          `json:"reason,omitempty"` // for people
 }
 
-// MaxHistory is the size, in bytes, at which the history begins anew; the file
-// before is kept beside it.
+// MaxHistory is the size, in bytes, at which a new history file begins; the file before is kept beside it.
 const MaxHistory = 256 << 10
 
 // maxNote is the greatest length of a line.
 const maxNote = 4 << 10
 
-// history appends to the file. It belongs to one goroutine, but turns.
+// history appends to the file. One goroutine uses it, and any goroutine may read the counter turns.
 type history struct {
 	f      *os.File
 	size   int64
@@ -40,8 +39,8 @@ type history struct {
 	turns  atomic.Uint64 // rises before and after a rotation
 }
 
-// Note appends to the history. It waits for no disk, so a line may be lost with
-// the machine, but not with the process.
+// Note appends to the history. It does not wait for the disk, so a crash of the machine may lose a line; a crash of
+// the process does not.
 func (d *Dir) Note(h History) error {
 	line, err := json.Marshal(h)
 	if err == nil && len(line) >= maxNote {
@@ -94,7 +93,7 @@ func (h *history) open(at *place.Dir) error {
 	return nil
 }
 
-// turn makes the file the older one.
+// turn begins a new file and keeps the present one as the older one.
 func (h *history) turn(at *place.Dir) error {
 	h.turns.Add(1)
 	defer h.turns.Add(1)
@@ -113,8 +112,8 @@ func (h *history) close() error {
 	return h.f.Close()
 }
 
-// History returns what is remembered, the oldest first. Lines that cannot be
-// read, such as one that a crash has cut short, are left out.
+// History returns the events in the files, the oldest first. It skips lines that cannot be read, such as one that a
+// crash has cut short.
 func (d *Dir) History() ([]History, error) {
 	for {
 		turns := d.history.turns.Load()
@@ -144,7 +143,7 @@ func (d *Dir) readHistory(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, MaxHistory+maxNote))
 }
 
-// decodeHistory appends what can be read of the lines.
+// decodeHistory appends the lines that can be read.
 func decodeHistory(all []History, text []byte) []History {
 	for line := range bytes.Lines(text) {
 		var h History

@@ -14,13 +14,12 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Elections is the directory in a host's directory that has one data directory for
-// each election, by the name of the election.
+// Elections is the directory in a host's directory that holds one data directory for each election, named after the
+// election.
 const Elections = "elections"
 
-// Host is what a host's directory says of the host. It tells the processes apart
-// that others are connected with. No vote depends on it: a voter is bound to the
-// data directory of its election, which has a Dir of its own.
+// Host is the contents of a host's directory. Other hosts use it to tell processes apart. No vote depends on it: a
+// voter is bound to the data directory of its election, which has a Dir of its own.
 type Host struct {
 	Cluster string
 	ID      protocol.NodeID
@@ -28,7 +27,7 @@ type Host struct {
 	Starts  uint64         // how often OpenHost has succeeded, this time included
 }
 
-// hostFile is what the file identity of a host's directory has.
+// hostFile is the content of the file identity in a host's directory.
 type hostFile struct {
 	Format  int             `json:"format"`
 	Cluster string          `json:"cluster"`
@@ -63,7 +62,7 @@ func decodeHost(text []byte) (Host, error) {
 	return h, nil
 }
 
-// full reports whether there is no room on the disk, or none for this user.
+// full reports whether the disk, or this user's quota, is full.
 func full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
@@ -72,11 +71,10 @@ func (h Host) validate() error {
 	return Identity{Cluster: h.Cluster, Election: Elections, ID: h.ID}.validate()
 }
 
-// OpenHost opens a host's directory, makes it if it is absent, and counts the start
-// durably. On a full disk the count of a host that is known is not durable: the next start
-// may have the same one, and then others take the new process when the connection of the
-// former one has ended, and not before. The directory is locked only until OpenHost returns, so several processes may have
-// one: each data directory in it has a lock of its own. Errors are as those of [Open].
+// OpenHost opens a host's directory, makes it if it is absent, and counts the start durably. On a full disk the count
+// of a known host is not durable: the next start may have the same count, and then other hosts accept the new process
+// only when the connection of the former one has ended. The directory is locked only until OpenHost returns, so
+// several processes may use it: each data directory in it has a lock of its own. Errors are those of [Open].
 func OpenHost(ctx context.Context, at place.At, cluster string, id protocol.NodeID) (h Host, err error) {
 	own := Host{Cluster: cluster, ID: id}
 	if err := own.validate(); err != nil {
@@ -102,7 +100,7 @@ func openHost(at folder, path string, own Host) (Host, error) {
 	}
 	h := own
 	if text == nil {
-		_, _ = rand.Read(h.Dir[:]) // which never fails
+		_, _ = rand.Read(h.Dir[:]) // never fails
 	} else if h, err = decodeHost(text); err != nil {
 		return Host{}, refused(path, "its file %s cannot be used: %v", identityName, err)
 	}
@@ -117,16 +115,15 @@ func openHost(at folder, path string, own Host) (Host, error) {
 	}
 	switch {
 	case err == nil:
-	case known && full(err): // it votes all the same: its ballot has its room
+	case known && full(err): // the node votes all the same: its ballot has its space
 	default:
 		return Host{}, fmt.Errorf("%s: the start cannot be counted: %w", path, err)
 	}
 	return h, nil
 }
 
-// Former refuses the data directory of an election where an older version of this
-// program had it: to found the election anew beside it would forget its votes. now is
-// where it is wanted. It returns nil if there is none.
+// Former returns an error if an older version of this program has left the data directory of an election at old:
+// founding the election again at now would forget its votes. It returns nil if there is none.
 func Former(old, now place.At) error {
 	dir, err := old.Open()
 	if errors.Is(err, fs.ErrNotExist) {

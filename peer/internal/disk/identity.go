@@ -9,13 +9,13 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Identity is whose a data directory is.
+// Identity says to which node a data directory belongs.
 type Identity struct {
 	Cluster  string          // 1 to 255 bytes of UTF-8
 	Election string          // likewise
 	ID       protocol.NodeID // the node
 	Dir      protocol.DirID  // drawn when the directory was made
-	Era      uint64          // of tokens: the greatest that the directory was opened with
+	Era      uint64          // of tokens: the greatest with which the directory was opened
 }
 
 // String is the identity for people, such as n1 of the election jobs in the
@@ -37,7 +37,7 @@ func (i Identity) validate() error {
 	return err
 }
 
-// identityFile is what the file identity has.
+// identityFile is the content of the file identity.
 type identityFile struct {
 	Format   int             `json:"format"`
 	Cluster  string          `json:"cluster"`

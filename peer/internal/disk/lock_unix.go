@@ -14,10 +14,9 @@ import (
 	"github.com/electd/elect/internal/place"
 )
 
-// lock takes the locks of the directory, without waiting: one on the file lock,
-// which says whose it is, and one on the directory itself, which holds when
-// somebody has removed that file. They are let go when the last copies of the
-// files are closed.
+// lock takes the locks of the directory, without waiting: one on the file lock, which says who holds it, and one on
+// the directory itself, which holds even if that file is removed. The kernel releases them when the last copies of
+// the files are closed.
 func lock(dir *place.Dir) ([]*os.File, error) {
 	f, err := lockFile(dir)
 	if err != nil {
@@ -35,7 +34,7 @@ func lock(dir *place.Dir) ([]*os.File, error) {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		return nil, errors.Join(&InUse{Path: dir.Path()}, f.Close(), d.Close())
 	}
-	_ = d.Close() // some file systems lock files only, and then the file has to do
+	_ = d.Close() // some file systems lock files only, and then the file must do
 	return []*os.File{f}, nil
 }
 
@@ -50,11 +49,11 @@ func lockFile(dir *place.Dir) (*os.File, error) {
 			here, err := dir.Lstat(lockName)
 			mine, err2 := place.Stat(f)
 			if err == nil && err2 == nil && here.Same(mine) {
-				// For people, so it does no harm if it cannot be written.
+				// For people, so a failed write does no harm.
 				_, _ = f.WriteAt(fmt.Appendf(nil, "%-10d\n", os.Getpid()), 0)
 				return f, nil
 			}
-			f.Close() // somebody has removed or replaced it meanwhile
+			f.Close() // it was removed or replaced meanwhile
 			continue
 		}
 		pid := holder(f)

@@ -6,18 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// Pause is an operator's word that the node is not to stand, until it is taken
-// back.
+// Pause is an operator's order that the node must not stand, until it is withdrawn.
 type Pause struct {
 	Paused bool
-	By     string    // who said so, for people; at most 256 bytes of UTF-8
+	By     string    // who gave it, for people; at most 256 bytes of UTF-8
 	At     time.Time // when, by the wall clock of the node
 }
 
 // maxBy is the greatest length of Pause.By, in bytes.
 const maxBy = 256
 
-// pausedFile is what the file paused has.
+// pausedFile is the content of the file paused.
 type pausedFile struct {
 	Format int       `json:"format"`
 	Paused bool      `json:"paused"`
@@ -27,7 +26,7 @@ type pausedFile struct {
 
 func encodePause(p Pause) ([]byte, error) {
 	if len(p.By) > maxBy || !utf8.ValidString(p.By) {
-		p.By = fmt.Sprintf("%.50q", p.By) // a byte that is none of UTF-8 takes four
+		p.By = fmt.Sprintf("%.50q", p.By) // a byte that is not UTF-8 takes four
 	}
 	return seal(pausedFile{format, p.Paused, p.By, p.At})
 }
@@ -44,9 +43,8 @@ func decodePause(text []byte) (Pause, error) {
 	return Pause{f.Paused, f.By, f.At}, nil
 }
 
-// Pause is what was said last by SetPause; the zero Pause if nothing ever was.
-// Where the file cannot be read the node counts as paused, for it may be, and
-// the error says why. It waits for the disk.
+// Pause returns the last value of SetPause; the zero Pause if there is none. If the file cannot be read the node
+// counts as paused, because it may be, and the error says why. Pause waits for the disk.
 func (d *Dir) Pause() (Pause, error) {
 	text, err := read(d.at, pausedName, maxSealed)
 	if err == nil && text == nil {
@@ -62,9 +60,8 @@ func (d *Dir) Pause() (Pause, error) {
 	return p, nil
 }
 
-// SetPause remembers durably whether the node is paused. It belongs to one
-// goroutine at a time, and waits for the disk; after an error what was said
-// before still counts, or what this call said.
+// SetPause makes durable whether the node is paused. One goroutine at a time may call it, and it waits for the disk.
+// After an error either the earlier value counts, or that of this call.
 func (d *Dir) SetPause(p Pause) error {
 	text, err := encodePause(p)
 	if err == nil {

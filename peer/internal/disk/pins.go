@@ -7,7 +7,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// pinsFile is what the file pins has.
+// pinsFile is the content of the file pins.
 type pinsFile struct {
 	Format int                                `json:"format"`
 	Pins   map[protocol.NodeID]protocol.DirID `json:"pins"`
@@ -40,17 +40,15 @@ func decodePins(text []byte) (map[protocol.NodeID]protocol.DirID, error) {
 	return f.Pins, nil
 }
 
-// Pins returns a copy of what is pinned: the directories that the other voters
-// are known by.
+// Pins returns a copy of the pins: the directories by which the other voters are known.
 func (d *Dir) Pins() map[protocol.NodeID]protocol.DirID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.pins)
 }
 
-// Pin remembers durably by which directory a voter is known. It waits for the
-// disk, unless that is pinned already. A voter that is pinned to another
-// directory stays so, and the error says which.
+// Pin makes durable by which directory a voter is known. It waits for the disk, unless the voter is already pinned. A
+// voter that is pinned to another directory stays so, and the error names that directory.
 func (d *Dir) Pin(id protocol.NodeID, dir protocol.DirID) error {
 	if _, err := protocol.ParseNodeID(string(id)); err != nil {
 		return err

@@ -17,15 +17,15 @@ const maxSealed = 64 << 10
 
 // castagnoli is CRC-32C.
 func castagnoli(data ...[]byte) (sum uint32) {
-	table := crc32.MakeTable(crc32.Castagnoli) // made once, by package crc32
+	table := crc32.MakeTable(crc32.Castagnoli) // package crc32 makes it once
 	for _, d := range data {
 		sum = crc32.Update(sum, table, d)
 	}
 	return sum
 }
 
-// seal writes v as one line of JSON and the checksum of that line below it, so
-// that people can read it and damage shows.
+// seal writes v as a line of JSON and the checksum of that line below it, so that people can read it and damage is
+// detected.
 func seal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

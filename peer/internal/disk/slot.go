@@ -15,22 +15,21 @@ import (
 //	16  number, 8 bytes; each save has a greater one
 //	24  CRC-32C of bytes 0 to 24 and the data, 4 bytes
 //	28  4 zeros
-//	32  the data; what follows is left over and means nothing
+//	32  the data; what follows means nothing
 const (
 	// SlotSize is the size of a slot, in bytes: a multiple of the page and of any
 	// disk's sector, so that the slots share neither.
 	SlotSize = 16 << 10
-	// MaxBallot is the greatest length of a ballot, in bytes. One of quorum with
-	// 9 voters and 100 observers, all with ids of 64 bytes, and no addresses, has
-	// 8,146.
+	// MaxBallot is the greatest length of a ballot, in bytes. A ballot of quorum with 9 voters and 100 observers, all
+	// with ids of 64 bytes and without addresses, has 8,146.
 	MaxBallot = SlotSize - slotHead
 
 	slotHead = 32
-	sector   = 512 // least unit of a write
+	sector   = 512 // the least unit of a write
 	magic    = "elecball"
 )
 
-// slot is what a slot holds.
+// slot is the content of a slot.
 type slot struct {
 	number uint64
 	data   []byte

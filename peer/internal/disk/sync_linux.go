@@ -9,7 +9,7 @@ import (
 // synced is a real file.
 type synced struct{ *os.File }
 
-// Sync leaves out the times of the file, which nobody needs after a crash.
+// Sync does not write the times of the file, which are not needed after a crash.
 func (f synced) Sync() error {
 	for {
 		if err := unix.Fdatasync(int(f.Fd())); err != unix.EINTR {
@@ -18,6 +18,6 @@ func (f synced) Sync() error {
 	}
 }
 
-// Forget asks the system to drop its copy of what is on the disk. It is advice
-// that is always followed for pages that are clean, which they are after a Sync.
+// Forget asks the system to drop its copy of what is on the disk. Linux always does so for clean pages, and they are
+// clean after a Sync.
 func (f synced) Forget() { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) }

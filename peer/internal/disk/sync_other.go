@@ -8,5 +8,5 @@ import "os"
 // disk's own cache.
 type synced struct{ *os.File }
 
-// Forget does nothing: there is no such advice here.
+// Forget does nothing: this system has no such request.
 func (f synced) Forget() {}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// voidFile is what the file void has.
+// voidFile is the content of the file void.
 type voidFile struct {
 	Format int    `json:"format"`
 	Says   string `json:"says"`
@@ -14,9 +14,8 @@ type voidFile struct {
 // maxWhy is the greatest length of the reason, in bytes.
 const maxWhy = 4 << 10
 
-// Void remembers durably that the directory is of no use any more, and why, for
-// people: [Open] refuses it from then on. It belongs to one goroutine at a time, and
-// waits for the disk. What is in the directory stays as it is.
+// Void marks the directory durably as void, with the reason, for people: [Open] refuses it from then on. One
+// goroutine at a time may call it, and it waits for the disk. The other files of the directory stay as they are.
 func (d *Dir) Void(says string) error {
 	text, err := seal(voidFile{format, strings.ToValidUTF8(says[:min(len(says), maxWhy)], "?")})
 	if err == nil {
@@ -28,8 +27,7 @@ func (d *Dir) Void(says string) error {
 	return nil
 }
 
-// voided is why the directory is void, "" if it is not. A file that cannot be
-// understood was begun for a reason.
+// voided is why the directory is void, "" if it is not. An unreadable file counts as a mark too.
 func voided(at folder) (string, error) {
 	text, err := read(at, voidName, maxSealed)
 	if err != nil || text == nil {

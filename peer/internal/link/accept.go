@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// guest is an accepted connection of which it is not known yet whose it is, or
-// which is being refused.
+// guest is an accepted connection whose caller is not yet known, or which is being refused.
 type guest struct {
 	raw net.Conn
 	ip  netip.Addr // where it comes from
@@ -32,7 +31,7 @@ func (l *Link) accept() {
 		case l.ctx.Err() != nil:
 			return
 		}
-		// Out of descriptors, most likely. Some will come free.
+		// Most likely there are no descriptors left. Some will become free.
 		l.strange.log(l.log, "accept "+reason(err), "cannot accept connections", "error", err)
 		if errors.Is(err, net.ErrClosed) || !wait(l.ctx, pause) {
 			return
@@ -41,7 +40,7 @@ func (l *Link) accept() {
 	}
 }
 
-// wait waits for a while; false: ctx has ended.
+// wait waits for d. It returns false if ctx has ended.
 func wait(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -53,8 +52,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// admitGuest starts the handshake with somebody who called. Where too many are
-// at that already, one of them is dropped.
+// admitGuest starts the handshake with a caller. If too many handshakes are under way it drops one of them.
 func (l *Link) admitGuest(raw net.Conn) {
 	g := &guest{raw, ipOf(raw.RemoteAddr())}
 	var drop *guest
@@ -97,8 +95,8 @@ func (l *Link) admitGuest(raw net.Conn) {
 	})
 }
 
-// known takes a guest off the list of those who may be dropped. False: it is not
-// there, and may have been dropped.
+// known takes a guest off the list of those that may be dropped. It returns false if the guest is not on it, and may
+// have been dropped.
 func (l *Link) known(g *guest) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,9 +107,9 @@ func (l *Link) known(g *guest) bool {
 	return i >= 0
 }
 
-// victim picks the guest to drop: one from the network that has most of them, and
-// none from where a peer is, while there are others. Which of equals is chance, so
-// that a flood cannot tell how long it must go on (as with MaxStartups of sshd).
+// victim picks the guest to drop: one from the network that has most of them, and none from the address of a peer
+// while there are others. It chooses among equals by chance, so that a flood cannot tell how long it must go on (as
+// with MaxStartups of sshd).
 func victim(guests []*guest, homes map[netip.Addr]bool) int {
 	strangers := func(g *guest) bool { return !homes[g.ip] }
 	if !slices.ContainsFunc(guests, strangers) {
@@ -133,8 +131,8 @@ func victim(guests []*guest, homes map[netip.Addr]bool) int {
 	return equals[rand.IntN(len(equals))]
 }
 
-// homes are, beneath the lock, the addresses at which peers are, as far as they are
-// known: configured, dialled with success, or called from once admitted.
+// homes returns the known addresses of peers: configured, dialled with success, or called from once admitted. The
+// lock is held.
 func (l *Link) homes() map[netip.Addr]bool {
 	all := make(map[netip.Addr]bool)
 	for _, p := range l.peers {
@@ -147,7 +145,7 @@ func (l *Link) homes() map[netip.Addr]bool {
 	return all
 }
 
-// ipOf is an address without its port; the zero Addr for what has none.
+// ipOf is an address without its port; the zero Addr if there is none.
 func ipOf(a net.Addr) netip.Addr {
 	if a == nil {
 		return netip.Addr{}
@@ -155,7 +153,7 @@ func ipOf(a net.Addr) netip.Addr {
 	return ipIn(a.String())
 }
 
-// ipIn is the address in host:port; the zero Addr for a name.
+// ipIn is the address in host:port; the zero Addr if the host is a name.
 func ipIn(text string) netip.Addr {
 	at, err := netip.ParseAddrPort(text)
 	if err != nil {
@@ -164,7 +162,7 @@ func ipIn(text string) netip.Addr {
 	return at.Addr().Unmap().WithZone("")
 }
 
-// network is what one owner has, as a rule: an address of IPv4, 2^64 of IPv6.
+// network is the range that one owner usually has: one address of IPv4, 2^64 of IPv6.
 func network(ip netip.Addr) netip.Prefix {
 	bits := ip.BitLen()
 	if ip.Is6() {
@@ -174,8 +172,8 @@ func network(ip netip.Addr) netip.Prefix {
 	return p
 }
 
-// closeOnEnd ends a connection when the Link is closed, unless it is one of those
-// that Close itself sees to. What it returns stops that.
+// closeOnEnd ends a connection when the Link is closed, unless Close itself handles it. The returned function cancels
+// that.
 func (l *Link) closeOnEnd(raw net.Conn) func() {
 	stop := context.AfterFunc(l.ctx, func() {
 		if !l.isLive(raw) {
@@ -196,13 +194,13 @@ func (l *Link) isLive(raw net.Conn) bool {
 	return false
 }
 
-// limiter keeps a log from being filled by others: a few lines a second, and the
-// same one not twice a minute.
+// limiter keeps other hosts from filling a log: it passes a few lines a second, and the same one at most twice a
+// minute.
 type limiter struct {
 	mu    sync.Mutex
-	lines int       // in the present second…
-	since time.Time // …which began then
-	left  int       // out, since the last line
+	lines int       // in the present second
+	since time.Time // when that second began
+	left  int       // lines dropped since the last one written
 	same  map[string]time.Time
 }
 
@@ -212,7 +210,7 @@ const (
 	maxSame        = 64 // lines that are remembered
 )
 
-// log writes a line. Those with the same key are the same.
+// log writes a line. Lines with the same key count as the same.
 func (r *limiter) log(to *slog.Logger, key, text string, args ...any) {
 	now := time.Now()
 	r.mu.Lock()

@@ -14,13 +14,13 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// ClientConfig says whom a client calls.
+// ClientConfig is the configuration of a client.
 type ClientConfig struct {
 	Addr   string                                                   // host and port
 	Hello  wire.Hello                                               // Caller is set by Dial
-	About  string                                                   // the name of the election that is asked about
+	About  string                                                   // the name of the election in question
 	TLS    *certs.Identity                                          // nil: plain TCP
-	Expect protocol.NodeID                                          // who should answer; "" is any node
+	Expect protocol.NodeID                                          // the node that should answer; "" is any node
 	Dial   func(ctx context.Context, addr string) (net.Conn, error) // nil is TCP
 }
 
@@ -36,16 +36,16 @@ type Client struct {
 	calls map[uint64]*asked
 	err   error // why the reader has ended
 
-	writing sync.Mutex // only for the write itself, which has a deadline
+	writing sync.Mutex // held only for the write itself, which has a deadline
 }
 
-// asked is one request and its answers.
+// asked is a request and its answers.
 type asked struct {
 	answers chan *wire.Response
-	over    chan struct{} // closed when nobody takes answers any more
+	over    chan struct{} // closed when no answers are read any more
 }
 
-// CallError is an error that the node answered with.
+// CallError is an error in a node's answer.
 type CallError struct {
 	Code string
 	Says string
@@ -54,8 +54,8 @@ type CallError struct {
 // Error implements error.
 func (e *CallError) Error() string { return e.Says }
 
-// Dial connects with a node. An error that is a *wire.Refusal is the node's, or
-// says why this side refuses it. ctx bounds the dialling only.
+// Dial connects with a node. An error that is a *wire.Refusal is either the node's or this side's. ctx bounds the
+// dialling only.
 func Dial(ctx context.Context, cfg ClientConfig) (*Client, error) {
 	cfg.Hello = visitor(cfg.Hello, wire.ClientOf)
 	cfg.Hello.ID = ""
@@ -69,13 +69,13 @@ func Dial(ctx context.Context, cfg ClientConfig) (*Client, error) {
 	return c, nil
 }
 
-// visitor is the Hello of one that is no host.
+// visitor is the Hello of a caller that is not a host.
 func visitor(h wire.Hello, caller wire.Caller) wire.Hello {
 	h.Caller, h.Dir, h.Starts = caller, protocol.DirID{}, 0
 	return h
 }
 
-// enter dials, and gets as far as the Welcome, for those who are not nodes.
+// enter dials and does the handshake up to the Welcome, for callers that are not nodes.
 func enter(ctx context.Context, dial func(context.Context, string) (net.Conn, error), addr string,
 	hello *wire.Hello, identity *certs.Identity, expect protocol.NodeID, idle time.Duration,
 ) (*stream, error) {
@@ -124,10 +124,9 @@ func enter(ctx context.Context, dial func(context.Context, string) (net.Conn, er
 	return s, nil
 }
 
-// Call sends a request and hands each answer's body to each, which may be nil, in
-// order. It returns when the last one has come, each returns an error, the
-// connection ends, or ctx does. An error of the node's is a *CallError, or a
-// *wire.Refusal where it takes no part in the election.
+// Call sends a request and passes the body of each answer to each, which may be nil, in order. It returns when the
+// last answer has come, each returns an error, the connection ends, or ctx does. An error from the node is a
+// *CallError, or a *wire.Refusal if the node takes no part in the election.
 func (c *Client) Call(ctx context.Context, verb string, token uint64, body any, each func(json.RawMessage) error) error {
 	var data []byte
 	if body != nil {
@@ -178,7 +177,7 @@ func (c *Client) Call(ctx context.Context, verb string, token uint64, body any, 
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-c.done:
-			for { // what came before the end counts
+			for { // answers that came before the end count
 				select {
 				case r := <-mine.answers:
 					if end, err := take(r); end {
@@ -206,7 +205,7 @@ func (c *Client) put(q *wire.Request) error {
 	return err
 }
 
-// read hands out answers until the connection ends.
+// read distributes answers until the connection ends.
 func (c *Client) read() {
 	defer close(c.done)
 	for {
@@ -227,7 +226,7 @@ func (c *Client) read() {
 		to := c.calls[f.Response.Call]
 		c.mu.Unlock()
 		if to == nil {
-			continue // taken back
+			continue // cancelled
 		}
 		select {
 		case to.answers <- f.Response:

@@ -12,10 +12,10 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// Bounds of what others can make this process hold.
+// Bounds on what other hosts can make this process hold.
 const (
-	maxQueue     = 128 // letters for one connection that the kernel does not take yet
-	maxGuests    = 64  // accepted connections that have not said who they are
+	maxQueue     = 128 // letters queued for one connection
+	maxGuests    = 64  // accepted connections before their Hello
 	maxAccepted  = 256 // accepted connections in all
 	maxClients   = 64  // of them, connections of clients
 	maxWitnesses = 8   // of them, connections of witnesses of one node
@@ -23,22 +23,22 @@ const (
 
 	// MaxElections is how many elections a Link serves.
 	MaxElections = 1024
-	// maxFrames bounds the frames but letters that wait for one connection: a few
-	// for each election. Who takes nothing and asks for more is given up.
+	// maxFrames bounds the frames other than letters that are queued for one connection: a few for each election. A host
+	// that reads nothing and asks for more is dropped.
 	maxFrames = 4 * MaxElections
 )
 
 // Times.
 const (
 	defaultIdle = time.Second
-	firstPause  = 10 * time.Millisecond // between two attempts to connect, doubling…
-	lastPause   = time.Second           // …up to this
-	steady      = time.Second           // a connection that lasted so long starts the pauses anew
+	firstPause  = 10 * time.Millisecond // between two attempts to connect, doubling
+	lastPause   = time.Second           // up to this
+	steady      = time.Second           // a connection that lasted so long resets the pauses
 	flushTime   = 250 * time.Millisecond
-	replyTime   = 10 * time.Second // for a client to take a response
+	replyTime   = 10 * time.Second // for a client to read a response
 )
 
-// Caller is who sent a request.
+// Caller is the sender of a request.
 type Caller struct {
 	ID      protocol.NodeID // of the certificate; "" for an operator and without certificates
 	Role    certs.Role      // of an operator's certificate; "" for a node and without certificates
@@ -47,21 +47,20 @@ type Caller struct {
 	Program string          // version of the caller's program, for people
 }
 
-// HostConfig says who a Link is, and how it connects.
+// HostConfig is the identity of a Link, and how it connects.
 type HostConfig struct {
-	// Hello is what this side says.
+	// Hello is this side's Hello.
 	Hello wire.Hello
 	// Listener accepts; the Link owns it. Nil: this host only dials, as observers
 	// do.
 	Listener net.Listener
-	// TLS is this node's certificate. Nil: plain TCP, and each peer is trusted to be
-	// who it says it is.
+	// TLS is this node's certificate. Nil is plain TCP: each peer is then trusted about its identity.
 	TLS *certs.Identity
-	// Look is the time between two looks at certificates: at the files of TLS, and at
-	// what was shown on connections that are there; 0 is a minute.
+	// Look is the interval between two checks of certificates: of the files of TLS, and of the certificates shown on
+	// existing connections; 0 is a minute.
 	Look time.Duration
-	// Idle bounds a handshake, and is the time after which a connection that
-	// takes nothing is given up; 0 is 1 s. The least one of the elections counts.
+	// Idle bounds a handshake, and is the time after which a connection that takes nothing is dropped; 0 is 1 s. The
+	// least value of the elections counts.
 	Idle time.Duration
 	// Dial makes a connection; nil is TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
@@ -70,56 +69,49 @@ type HostConfig struct {
 	Logger *slog.Logger
 }
 
-// Config says what an Election needs. Admit, Welcomed, Refused, Receive and Closed
-// are required where nodes are connected with, Serve where clients call.
+// Config is the configuration of an Election. Admit, Welcomed, Refused, Receive and Closed are required if it
+// connects with nodes, Serve if clients call.
 type Config struct {
 	HostConfig // of a Link of its own, see [Start]; [Link.Join] uses Idle and Logger
 
-	// Enter is what this side says of its part in the election. Its incarnation may
-	// be set later.
+	// Enter describes this side's part in the election. Its incarnation may be set later.
 	Enter wire.Enter
-	// Peers are the nodes to keep a connection with, each with the addresses, host
-	// and port, that it may be found at; without one it is not dialled.
+	// Peers are the nodes to keep a connection with, each with its possible addresses, host and port. A node without an
+	// address is not dialled.
 	Peers Peers
 
-	// Admit decides on a node, or the witness of a node, that enters the election.
-	// Its id is authenticated. Admit may wait for the disk. A nil Welcome and a nil
-	// Refusal are an empty Welcome.
+	// Admit decides on a node, or the witness of a node, that enters the election. Its id is authenticated. Admit may
+	// wait for the disk. If both results are nil that is an empty Welcome.
 	Admit func(from protocol.NodeID, e *wire.Enter, caller wire.Caller) (*wire.Welcome, *wire.Refusal)
-	// Welcomed tells that a node has admitted this one, or has announced
-	// something since.
+	// Welcomed reports that a node has admitted this one, or has announced something since.
 	Welcomed func(from protocol.NodeID, w *wire.Welcome)
-	// Refused tells that a node has refused this one.
+	// Refused reports that a node has refused this one.
 	Refused func(by protocol.NodeID, r *wire.Refusal)
-	// Receive hands over a letter of an admitted node, or the release that its
-	// witness speaks. The letter belongs to the receiver.
+	// Receive passes a letter of an admitted node, or the release that its witness sends. The receiver owns the letter.
 	Receive func(from protocol.NodeID, l *wire.Letter)
-	// Closed tells that the last connection with that incarnation was closed or
-	// reset by its side, that its side has left the election, or that a later
-	// process has taken its place.
+	// Closed reports that the other side has closed or reset the last connection with that incarnation, or has left the
+	// election, or that a later process has replaced it.
 	Closed func(from protocol.NodeID, incarnation uint64)
-	// Serve answers a request of a client, by any number of responses of which
-	// the last has More false. It is called in a goroutine of its own; ctx ends
-	// with the connection, with the election, and when the client gives up.
+	// Serve answers a request of a client, by any number of responses. The last one has More false. It runs in a
+	// goroutine of its own. ctx ends with the connection, with the election, and when the client cancels.
 	Serve func(ctx context.Context, from Caller, q *wire.Request, reply func(*wire.Response) error)
 }
 
-// Peers are nodes, and where each may be found: of several addresses the next one is
-// tried when one has failed.
+// Peers are nodes and their possible addresses. If one address fails the next one is tried.
 type Peers map[protocol.NodeID][]string
 
-// PeerInfo is how the connection with a node is.
+// PeerInfo is the state of the connection with a node.
 type PeerInfo struct {
 	ID          protocol.NodeID
-	Addr        string // where it is dialled, else where it calls from
+	Addr        string // the address that is dialled, or else from which the node calls
 	Connected   bool
-	RTT         time.Duration // as the kernel measures it; 0 where it does not say
+	RTT         time.Duration // as measured by the kernel; 0 if not known
 	Retransmits uint64        // of the present connection
 	LastHeard   clock.Boot    // 0: never
 	Program     string        // version of its program, for people
-	Speaks      uint32        // the version of the protocol of the present connection; 0: there is none
+	Speaks      uint32        // the version of the protocol on the present connection; 0: none
 	Sent        uint64        // letters written
 	Received    uint64        // letters read
-	Dropped     uint64        // letters that waited too long, or met no connection
+	Dropped     uint64        // letters that were queued too long, or had no connection
 	Err         error         // why there is no connection
 }

@@ -19,38 +19,38 @@ type conn struct {
 	*stream
 	link    *Link
 	peer    *peer
-	dialled bool // by this side
+	dialled bool // dialled by this side
 	since   time.Time
 	speaks  uint32 // the version of the protocol that both sides know
-	next    next   // what the next one needs
+	next    next   // what the next version needs
 	proc    *process
-	level   slog.Level // of the line that says that it is there
+	level   slog.Level // of the line that reports the connection
 
-	// Beneath the Link's lock:
+	// Guarded by the Link's lock:
 	replaced bool                 // this side has dialled another one in its place
-	left     bool                 // it does not count any more: what arrives still does
-	over     bool                 // nothing is read any more
+	left     bool                 // it is not sent on any more; what arrives still counts
+	over     bool                 // it is not read any more
 	numbers  uint32               // the greatest of this side's Enters
 	highest  uint32               // the greatest of the other side's
 	entries  map[*Election]*entry // the elections on it
 	mine     map[uint32]*entry    // by the numbers of this side's Enters
-	theirs   map[uint32]*entry    // by the numbers of the other side's
+	theirs   map[uint32]*entry    // by the numbers of the other side's Enters
 
-	kick chan struct{} // there is something for the writer
-	stop chan struct{} // closed when nothing is to be written any more
+	kick chan struct{} // the writer has something to do
+	stop chan struct{} // closed when nothing more is to be written
 	done chan struct{} // closed when the writer has ended
-	said atomic.Bool   // something, since that was last looked at
+	said atomic.Bool   // something was written since the last check
 
 	mu      sync.Mutex
-	busy    bool        // the writer writes; until it is through, letters queue
+	busy    bool        // the writer writes; until it is done, letters are queued
 	queue   []item      // only while busy
 	head    int         // of the queue
-	buf     []byte      // for letters that are written without the writer
+	buf     []byte      // for letters that are written directly
 	letter  wire.Letter // the latest of these
 	writing bool        // the writer is in a write
 	failed  error       // the first failure of a write
 	ours    bool        // this side closes it
-	flush   bool        // what is queued is the last
+	flush   bool        // the queue is the last to be written
 }
 
 // item is a letter, or another frame.
@@ -60,16 +60,15 @@ type item struct {
 	frame  *wire.Frame
 }
 
-// process is what is known of a process that there are connections with.
+// process is what is known of a connected process.
 type process struct {
 	life    uint64
 	starts  uint64
 	dir     protocol.DirID
 	program string
 
-	// parts are, beneath the Link's lock, the elections in which it takes part, each
-	// with its incarnation: what its Enter said, then the greatest that a letter
-	// carried. A process that enters before its first boot has none yet.
+	// parts are the elections in which the process takes part, each with its incarnation: that of its Enter, and then
+	// the greatest of its letters. A process that enters before its first boot has none yet. The Link's lock guards it.
 	parts map[*Election]*atomic.Uint64
 }
 
@@ -84,8 +83,8 @@ func newConn(l *Link, s *stream, h *wire.Hello, dialled bool) *conn {
 	return c
 }
 
-// push writes a letter to a member, with a number, if the kernel takes it at once. Otherwise it is queued, at
-// the cost of the oldest if there are too many.
+// push writes a letter to a member, with a number, if the kernel takes it at once. Otherwise it queues the letter,
+// and drops the oldest if there are too many.
 func (c *conn) push(m *member, number uint32, l *wire.Letter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,8 +117,8 @@ func (c *conn) push(m *member, number uint32, l *wire.Letter) {
 	}
 }
 
-// fail notes, beneath the lock, that a write has failed. If the other side is
-// the cause the reader finds out, and says so.
+// fail records that a write has failed. If the other side is the cause the reader notices and reports it. The lock is
+// held.
 func (c *conn) fail(err error) {
 	if c.failed == nil {
 		c.failed = err
@@ -130,20 +129,20 @@ func (c *conn) fail(err error) {
 	}
 }
 
-// append encodes a frame, or says in the log why it cannot be.
+// append encodes a frame, or logs why it cannot.
 func (c *conn) append(buf []byte, f *wire.Frame) ([]byte, bool) {
 	buf, err := wire.Append(buf, c.next.stamp(c, f))
 	if err != nil {
 		c.link.strange.log(c.link.log, string(c.peer.id)+err.Error(), "a letter cannot be written", "to", c.peer.id, "error", err)
 		return buf, false
 	}
-	if f.Response == nil { // a sign of life is no reason to leave out the next
+	if f.Response == nil { // a sign of life does not stand in for the next one
 		c.said.Store(true)
 	}
 	return buf, true
 }
 
-// dropOldest drops the oldest letter; other frames stay, they are few.
+// dropOldest drops the oldest letter. Other frames stay: they are few.
 func (c *conn) dropOldest() {
 	for i := c.head; i < len(c.queue); i++ {
 		if c.queue[i].frame == nil {
@@ -154,15 +153,14 @@ func (c *conn) dropOldest() {
 			break
 		}
 	}
-	if c.head >= maxQueue { // make room at the front, once in a while
+	if c.head >= maxQueue { // now and then, make room at the front
 		n := copy(c.queue, c.queue[c.head:])
 		clear(c.queue[n:])
 		c.queue, c.head = c.queue[:n], 0
 	}
 }
 
-// say queues another frame. It never blocks, and may be called beneath the Link's
-// lock.
+// say queues another frame. It never blocks, and may be called while the Link's lock is held.
 func (c *conn) say(f *wire.Frame) {
 	c.mu.Lock()
 	switch {
@@ -186,9 +184,8 @@ func (c *conn) wake() {
 
 var errFlood = errors.New("it asks for more than it takes")
 
-// finish writes what is queued, the frame last if there is one, and closes this
-// direction. The reader goes on until the other side has closed its own, or for
-// a while.
+// finish writes what is queued, and the frame last if there is one, and closes this direction. The reader goes on
+// until the other side has closed its own, or until a time limit.
 func (c *conn) finish(last *wire.Frame, within time.Duration) {
 	c.mu.Lock()
 	if last != nil && !c.flush {
@@ -201,7 +198,7 @@ func (c *conn) finish(last *wire.Frame, within time.Duration) {
 	c.wake()
 }
 
-// abort closes it now.
+// abort closes the connection at once.
 func (c *conn) abort() {
 	c.mu.Lock()
 	c.ours = true
@@ -209,7 +206,7 @@ func (c *conn) abort() {
 	_ = c.raw.Close()
 }
 
-// write writes what could not be written at once, as much together as there is.
+// write writes what could not be written directly, as much at a time as there is.
 func (c *conn) write() {
 	defer close(c.done)
 	var buf []byte
@@ -234,7 +231,7 @@ func (c *conn) write() {
 		batch := taken[c.head:]
 		c.queue, c.head = spare[:0], 0
 		c.writing = true
-		if !c.flush { // which has a time of its own
+		if !c.flush { // a flush has a deadline of its own
 			_ = c.raw.SetWriteDeadline(time.Now().Add(max(c.link.idle(), steady)))
 		}
 		c.mu.Unlock()
@@ -253,7 +250,7 @@ func (c *conn) write() {
 		c.mu.Lock()
 		c.writing = false
 		if c.busy = len(c.queue) > c.head; !c.busy && !c.flush {
-			_ = c.raw.SetWriteDeadline(time.Time{}) // writing at once fails once it is over
+			_ = c.raw.SetWriteDeadline(time.Time{}) // a direct write fails after the deadline
 		}
 		if err != nil {
 			select {
@@ -277,7 +274,7 @@ func (c *conn) write() {
 	}
 }
 
-// encode encodes what waits. A letter that cannot be is one that is dropped.
+// encode encodes the queue. A letter that cannot be encoded counts as dropped.
 func (c *conn) encode(buf []byte, batch []item) []byte {
 	for i := range batch {
 		f := batch[i].frame
@@ -293,16 +290,14 @@ func (c *conn) encode(buf []byte, batch []item) []byte {
 	return buf
 }
 
-// endedByThem decides, when reading has ended with err, whether that was the
-// doing of the other side. An error of the kernel is told only once, to whoever
-// asks first, and whoever asks next hears of an end: so a write that is under way
-// is waited for.
+// endedByThem decides, when reading has ended with err, whether the other side caused it. The kernel reports an error
+// only once, to the first call, and later calls only see an end. So it waits for a write that is under way.
 func (c *conn) endedByThem(err error) (bool, error) {
 	c.mu.Lock()
 	writing, flush := c.writing, c.flush
 	c.mu.Unlock()
 	if flush {
-		<-c.done // what is queued may still be wanted there; it has a deadline
+		<-c.done // the other side may still want what is queued; it has a deadline
 	}
 	close(c.stop)
 	if writing && !flush {
@@ -331,7 +326,7 @@ func raise(v *atomic.Uint64, n uint64) {
 	}
 }
 
-// read hands over what arrives until the connection ends, and says why it did.
+// read passes on what arrives until the connection ends, and returns the reason.
 func (c *conn) read() error {
 	l, p := c.link, c.peer
 	c.frames.SetMax(wire.MaxFrame)
@@ -359,8 +354,7 @@ func (c *conn) read() error {
 			l.refused(c, f.Refusal)
 		case f.Response != nil: // a sign of life
 		case f.Refusal != nil && f.Refusal.Code == wire.CodeDuplicate:
-			// The other side keeps another connection, or somebody else. It
-			// waits until this side has closed.
+			// The other side keeps another connection, or another process. It waits until this side has closed.
 			l.yield(c)
 		case f.Refusal != nil:
 			if f.Refusal.Code != wire.CodeFrame {

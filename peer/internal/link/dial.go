@@ -10,8 +10,7 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// dial keeps a connection with a node: whenever there is none it dials, and reads
-// what it has dialled.
+// dial keeps a connection with a node: whenever there is none it dials, and it reads what it has dialled.
 func (l *Link) dial(p *peer) {
 	pauses := pauses{}
 	for {
@@ -32,8 +31,7 @@ func (l *Link) dial(p *peer) {
 			return
 		}
 		l.failed(p, err)
-		// A pause counts from the beginning of the attempt, and one that was not
-		// answered was pause enough.
+		// A pause counts from the beginning of the attempt. An attempt without an answer was pause enough.
 		d := jitter(firstPause)
 		if !isTimeout(err) {
 			d = max(d, jitter(pauses.next())-time.Since(begun))
@@ -44,8 +42,8 @@ func (l *Link) dial(p *peer) {
 	}
 }
 
-// awaitNone waits until there is no connection with the node, and an address to
-// dial. False: the Link is closed, or the node was removed.
+// awaitNone waits until there is no connection with the node, and an address to dial. It returns false if the Link is
+// closed or the node was removed.
 func (l *Link) awaitNone(p *peer, pauses *pauses) bool {
 	for {
 		l.mu.Lock()
@@ -69,8 +67,7 @@ func (l *Link) awaitNone(p *peer, pauses *pauses) bool {
 	}
 }
 
-// rest waits, or until there is a connection. False: the Link is closed, or the
-// node was removed.
+// rest waits for d, or until there is a connection. It returns false if the Link is closed or the node was removed.
 func (l *Link) rest(p *peer, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -99,7 +96,7 @@ func (l *Link) try(p *peer) (*conn, error) {
 	addr := p.at()
 	l.mu.Unlock()
 	if addr == "" {
-		return nil, errNoAddress // it was taken away a moment ago
+		return nil, errNoAddress // the address was removed a moment ago
 	}
 	raw, err := l.cfg.Dial(ctx, addr)
 	if err != nil {
@@ -127,33 +124,31 @@ func (l *Link) try(p *peer) (*conn, error) {
 
 var errNoAddress = errors.New("no address of it is known")
 
-// dialTime is how long an attempt to connect may take. The packets of one that
-// began while the network was cut come again too seldom: after one second, then
-// after two more. A new attempt finds out sooner that it is healed.
+// dialTime bounds an attempt to connect. After a cut of the network TCP repeats its first packet too seldom: after
+// one second, then after two more. A new attempt connects sooner.
 func dialTime(idle time.Duration) time.Duration {
 	return min(max(idle/4, 200*time.Millisecond), time.Second)
 }
 
-// starting is how long others may take to start: nodes are started one after
-// another, and one that does not listen yet is no trouble.
+// starting is how long other nodes may take to start. They are started one after another, and one that does not
+// listen yet is no error.
 const starting = 5 * time.Second
 
 // maxTold bounds the failures that are remembered for a peer.
 const maxTold = 16
 
-// failed notes why there is no connection, and logs it if that is news: each
-// failure once until there is a connection.
+// failed records why there is no connection, and logs it if it is new: each failure once until there is a connection.
 func (l *Link) failed(p *peer, err error) {
 	why, level := reason(err), slog.LevelWarn
 	l.mu.Lock()
 	p.err = err
 	addr := p.at()
-	p.turn++ // perhaps it is to be found elsewhere
+	p.turn++ // try the next address
 	if !p.met && isRefused(err) && time.Since(l.begun) < starting {
 		level = slog.LevelInfo
 	}
 	if r, ok := errors.AsType[*wire.Refusal](err); ok && !r.Final {
-		level = slog.LevelInfo // whoever is told by Config.Refused says how loud that is
+		level = slog.LevelInfo // Config.Refused decides how loud it is
 	}
 	news := len(p.conns) == 0 && tellOnce(&p.told, why, level)
 	l.mu.Unlock()
@@ -162,11 +157,10 @@ func (l *Link) failed(p *peer, err error) {
 	}
 }
 
-// locate checks once whether a node that has called answers at the address that this
-// side has for it. While that node calls, a wrong address does no harm; when this side
-// has to call, it would be too late to learn that the address is wrong.
+// locate checks once whether a calling node answers at its configured address. A wrong address does no harm while
+// that node calls. When this side has to dial, it is too late to learn that the address is wrong.
 func (l *Link) locate(p *peer) {
-	late := time.NewTimer(starting) // it may listen only now
+	late := time.NewTimer(starting) // it may only just begin to listen
 	defer late.Stop()
 	select {
 	case <-late.C:
@@ -193,8 +187,7 @@ func (l *Link) locate(p *peer) {
 		"peer", p.id, "addr", addr, "calls_from", from, "cause", err)
 }
 
-// pauses are those between attempts: they double, and a connection that lasted
-// starts them anew.
+// pauses are those between attempts. They double, and a connection that lasted resets them.
 type pauses struct{ last time.Duration }
 
 func (b *pauses) next() time.Duration {
@@ -208,5 +201,5 @@ func (b *pauses) reset(lasted time.Duration) {
 	}
 }
 
-// jitter is between d and d/2, so that two do not go on meeting.
+// jitter is a random time between d/2 and d, so that two hosts do not keep colliding.
 func jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) }

@@ -14,11 +14,11 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// Election is the part of this host in one election, over the connections of a
-// Link. Make it with [Link.Join], or with [Start].
+// Election is this host's part in one election, over the connections of a Link. Make it with [Link.Join], or with
+// [Start].
 type Election struct {
 	link   *Link
-	own    bool // nobody else uses the Link
+	own    bool // the Link serves this election only
 	cfg    Config
 	name   string
 	log    *slog.Logger
@@ -26,11 +26,11 @@ type Election struct {
 	cancel context.CancelFunc
 	busy   sync.WaitGroup // callbacks
 
-	// Beneath the Link's lock:
+	// Guarded by the Link's lock:
 	closing   bool
 	hello     wire.Enter // without its number
 	announced *wire.Welcome
-	set       uint64 // how often SetPeers was called
+	set       uint64 // counts the calls of SetPeers
 	members   map[protocol.NodeID]*member
 }
 
@@ -39,13 +39,13 @@ type member struct {
 	id                      protocol.NodeID
 	sent, received, dropped atomic.Uint64
 
-	// Beneath the Link's lock:
+	// Guarded by the Link's lock:
 	listed    bool     // it is one of Peers
 	addrs     []string // to dial, in turn; none: it is not dialled
-	open      []*entry // on connections that count, the newest last: that one is sent on
+	open      []*entry // on connections that count, the newest last: that one is used for sending
 	lastHeard clock.Boot
-	err       error                 // why it is in no entry
-	told      map[string]slog.Level // as of a peer
+	err       error                 // why it has no open entry
+	told      map[string]slog.Level // as in peer
 }
 
 // Start takes part in one election over a Link of its own, until Close.
@@ -97,8 +97,8 @@ func (l *Link) Join(cfg Config) (*Election, error) {
 	return e, nil
 }
 
-// settle makes, beneath the lock, the least time of the elections that of the Link.
-// What it returns is to be called without the lock.
+// settle sets the Link's time to the least of the elections. The lock is held. The returned function is to be called
+// without it.
 func (l *Link) settle() (retune func()) {
 	least := l.cfg.Idle
 	for _, e := range l.elections {
@@ -118,8 +118,7 @@ func (l *Link) settle() (retune func()) {
 	}
 }
 
-// election is the one with that name, and begins a callback of it; nil if there is
-// none.
+// election returns the election with that name and begins a callback of it; nil if there is none.
 func (l *Link) election(name string) *Election {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +128,7 @@ func (l *Link) election(name string) *Election {
 	return nil
 }
 
-// noElection says that this host does not take part in an election.
+// noElection is the refusal for an election in which this host takes no part.
 func (l *Link) noElection(name string) *wire.Refusal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,8 +148,7 @@ func (l *Link) noElection(name string) *wire.Refusal {
 		"%s takes no part in the election %q at this address, and takes part in %s: it is not open there yet, an address is wrong, or the name", l.cfg.Hello.ID, name, known)}
 }
 
-// begin notes that a callback is about to be called, and that Close has to wait for
-// it. False: it must not be any more.
+// begin records a callback for which Close has to wait. It returns false if no callback may begin any more.
 func (e *Election) begin() bool {
 	e.link.mu.Lock()
 	defer e.link.mu.Unlock()
@@ -165,9 +163,8 @@ func (e *Election) beginLocked() bool {
 	return true
 }
 
-// Send queues a letter for a node. It never blocks: without a connection the
-// letter is dropped, and where too many wait already the oldest of them. The
-// letter is copied; what its message points to must not change.
+// Send queues a letter for a node. It never blocks. Without a connection the letter is dropped. If the queue is full
+// its oldest letter is dropped. The letter is copied; what its message points to must not change.
 func (e *Election) Send(to protocol.NodeID, letter *wire.Letter) {
 	l := e.link
 	var c *conn
@@ -188,16 +185,14 @@ func (e *Election) Send(to protocol.NodeID, letter *wire.Letter) {
 	}
 }
 
-// SetIncarnation changes what Enter says on connections to come. Those there are
-// learn it from the letters.
+// SetIncarnation changes the Enter of later connections. The other nodes on existing ones learn it from the letters.
 func (e *Election) SetIncarnation(n uint64) {
 	e.link.mu.Lock()
 	e.hello.Incarnation = n
 	e.link.mu.Unlock()
 }
 
-// Announce says a Welcome again to all nodes that are connected, and to those
-// that will be, beside the one that Admit returns.
+// Announce sends a further Welcome to all connected nodes, and to each later one, beside the one that Admit returns.
 func (e *Election) Announce(w *wire.Welcome) {
 	e.link.mu.Lock()
 	defer e.link.mu.Unlock()
@@ -209,8 +204,7 @@ func (e *Election) Announce(w *wire.Welcome) {
 	}
 }
 
-// Peers is how the connections are now, by the order of ids. It asks the kernel
-// about each.
+// Peers returns the state of the connections, ordered by id. It asks the kernel about each.
 func (e *Election) Peers() []PeerInfo {
 	l := e.link
 	l.mu.Lock()
@@ -249,10 +243,9 @@ func (e *Election) Peers() []PeerInfo {
 	return all
 }
 
-// Close ends the part in the election: the other nodes are told that it has ended,
-// as they would be by the end of the process. It waits until no callback runs any
-// more. A Link of its own is closed, and what is queued is written before, for a
-// quarter of a second at most.
+// Close leaves the election. The other nodes are told that this node's part has ended, as the end of the process
+// would tell them. Close waits until no callback runs any more. A Link of its own is closed too, after writing what
+// is queued, for a quarter of a second at most.
 func (e *Election) Close() error {
 	l := e.link
 	e.cancel()
@@ -293,8 +286,8 @@ func (e *Election) Close() error {
 	return nil
 }
 
-// tellOnce decides, beneath the lock, whether a failure is news: each is until the
-// next success, or until it is louder.
+// tellOnce decides whether a failure is new: each is new until the next success, or until its level rises. The lock
+// is held.
 func tellOnce(told *map[string]slog.Level, why string, level slog.Level) bool {
 	before, known := (*told)[why]
 	if known && before >= level {
@@ -307,5 +300,5 @@ func tellOnce(told *map[string]slog.Level, why string, level slog.Level) bool {
 	return true
 }
 
-// retryLater is when a refused entry is tried again.
+// retryLater is the pause before a refused entry is tried again.
 func (n *entry) retryLater() time.Duration { return jitter(n.pauses.next()) }

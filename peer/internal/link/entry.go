@@ -14,35 +14,34 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// entry is one election on one connection. A side that wants it says Enter, and the
-// other one answers with its own; each is answered by Welcome or Refusal too. The entry
-// is open, and letters flow, when both were welcomed. A refusal, said or heard, takes
-// back both, and whoever wants the entry tries again after a while, as it would dial
-// again. So each attempt asks both sides for what holds then: also one that begins while
-// the other side thinks of an earlier one.
+// entry is one election on one connection. A side that wants it sends an Enter, and the other one answers with its
+// own. Each Enter is also answered by a Welcome or a Refusal. The entry is open, and letters flow, when both sides
+// were welcomed. A refusal, sent or received, cancels both Enters, and a side that wants the entry tries again after
+// a while, as it would dial again. So each attempt asks both sides anew, even one that begins while the other side
+// decides about an earlier one.
 type entry struct {
 	c        *conn
 	election *Election
 	m        *member
 
-	// order has the callbacks come in the order of the connection: who opens the entry
-	// has it until Welcomed was told, and who reads has it for each letter.
+	// order keeps the callbacks in the order of the connection: the goroutine that opens the entry holds it until
+	// Welcomed has returned, and the reader holds it for each letter.
 	order sync.Mutex
 
-	// Beneath the Link's lock:
+	// Guarded by the Link's lock:
 	mine        uint32        // the number of this side's Enter; 0: there is none
-	welcome     *wire.Welcome // what the other side has answered it; nil: nothing yet
+	welcome     *wire.Welcome // the other side's answer to mine; nil: none yet
 	theirs      *wire.Enter   // of the other side; nil: there is none
-	admitted    bool          // this side has answered it with Welcome
+	admitted    bool          // this side has answered theirs with a Welcome
 	deciding    bool          // Admit is being asked
 	open        bool
 	incarnation *atomic.Uint64 // of the other side; shared by the entries of one process
 	pauses      pauses
-	again       *time.Timer // tries again; nil: it is not about to
+	again       *time.Timer // the timer of the next attempt; nil: none
 	since       time.Time   // when it was opened
 }
 
-// entry is that of an election, beneath the lock.
+// entry returns that of an election. The lock is held.
 func (c *conn) entry(e *Election, m *member) *entry {
 	n := c.entries[e]
 	if n == nil {
@@ -53,8 +52,7 @@ func (c *conn) entry(e *Election, m *member) *entry {
 	return n
 }
 
-// enter says Enter, beneath the lock, unless that was said. An answer takes the place of
-// what was said before.
+// enter sends an Enter unless one was sent. An answer replaces an earlier Enter. The lock is held.
 func (l *Link) enter(n *entry, answer bool) {
 	c := n.c
 	if n.again != nil {
@@ -97,7 +95,7 @@ func (l *Link) entered(c *conn, f *wire.Enter) error {
 	defer l.mu.Unlock()
 	m := e.member(c.peer.id)
 	n := c.entry(e, m)
-	if n.open { // it begins anew
+	if n.open { // it begins again
 		n.reset()
 	} else if n.theirs != nil {
 		delete(c.theirs, n.theirs.Number)
@@ -114,7 +112,7 @@ func (l *Link) entered(c *conn, f *wire.Enter) error {
 	return nil
 }
 
-// decide asks Admit about the other side, and answers it.
+// decide asks Admit about the other side, and sends the answer.
 func (l *Link) decide(n *entry) {
 	c, e := n.c, n.election
 	defer e.busy.Done()
@@ -159,7 +157,7 @@ func (l *Link) decide(n *entry) {
 	}
 }
 
-// refuse takes an entry back, beneath the lock, and tells the other side why.
+// refuse cancels an entry and tells the other side why. The lock is held.
 func (l *Link) refuse(n *entry, r *wire.Refusal) {
 	switch {
 	case n.theirs != nil:
@@ -174,8 +172,8 @@ func (l *Link) refuse(n *entry, r *wire.Refusal) {
 	l.retry(n)
 }
 
-// opens opens an entry if both sides are welcomed, beneath the lock. What it returns
-// tells so, and is to be called without the lock, and with order.
+// opens opens an entry if both sides are welcomed. The lock is held. The returned function reports it, and is to be
+// called without the lock and while order is held.
 func (l *Link) opens(n *entry) func() {
 	if !n.admitted || n.welcome == nil || n.open {
 		return func() {}
@@ -191,7 +189,7 @@ func (l *Link) opens(n *entry) func() {
 	raise(n.incarnation, n.theirs.Incarnation)
 	n.open, n.since = true, time.Now()
 	if !c.left {
-		// The newest connection is the last one, whichever was opened last.
+		// The newest connection is last, in whichever order the entries were opened.
 		m.open = append(m.open, n)
 		slices.SortStableFunc(m.open, func(a, b *entry) int {
 			return cmp.Compare(slices.Index(c.peer.conns, a.c), slices.Index(c.peer.conns, b.c))
@@ -219,18 +217,18 @@ func (l *Link) opens(n *entry) func() {
 	}
 }
 
-// announce says a Welcome to who has entered, beneath the lock.
+// announce sends a Welcome to a node that has entered. The lock is held.
 func (n *entry) announce(w *wire.Welcome) {
 	again := *w
 	again.Number = n.theirs.Number
 	n.c.say(&wire.Frame{Welcome: &again})
 }
 
-// welcomed takes what the other side answers to an Enter, or announces.
+// welcomed handles the other side's answer to an Enter, or its announcement.
 func (l *Link) welcomed(c *conn, w *wire.Welcome) {
 	l.mu.Lock()
 	n := c.mine[w.Number]
-	if n == nil || !n.election.beginLocked() { // it was taken back meanwhile
+	if n == nil || !n.election.beginLocked() { // it was cancelled meanwhile
 		l.mu.Unlock()
 		return
 	}
@@ -253,7 +251,7 @@ func (l *Link) welcomed(c *conn, w *wire.Welcome) {
 	}
 }
 
-// refused takes notice that the other side has refused an Enter.
+// refused handles the other side's refusal of an Enter.
 func (l *Link) refused(c *conn, r *wire.Refusal) {
 	l.mu.Lock()
 	n := c.mine[r.Number]
@@ -270,7 +268,7 @@ func (l *Link) refused(c *conn, r *wire.Refusal) {
 	m.err = r
 	level := slog.LevelWarn
 	if !r.Final {
-		level = slog.LevelInfo // whoever is told by Config.Refused says how loud that is
+		level = slog.LevelInfo // Config.Refused decides how loud it is
 	}
 	news := len(m.open) == 0 && tellOnce(&m.told, r.Says, level)
 	l.mu.Unlock()
@@ -283,7 +281,7 @@ func (l *Link) refused(c *conn, r *wire.Refusal) {
 	}
 }
 
-// gone takes notice that the other side has left an election.
+// gone handles that the other side has left an election.
 func (l *Link) gone(c *conn, number uint32) {
 	l.mu.Lock()
 	n := c.theirs[number]
@@ -308,8 +306,7 @@ func (l *Link) gone(c *conn, number uint32) {
 
 var errLeave = errors.New("it has left the election")
 
-// letter hands over a letter. One for an election that its sender is not in, or not
-// any more, is dropped.
+// letter passes a letter on. It drops a letter for an election that its sender is not in.
 func (l *Link) letter(c *conn, letter *wire.Letter) {
 	l.mu.Lock()
 	n := c.theirs[letter.Number]
@@ -328,8 +325,8 @@ func (l *Link) letter(c *conn, letter *wire.Letter) {
 	n.election.cfg.Receive(m.id, letter)
 }
 
-// retry tries a refused entry again after a while, beneath the lock, if this side
-// wants the connection. What was open for a while begins with short pauses again.
+// retry tries a refused entry again after a while, if this side wants the connection. An entry that was open for a
+// while begins with short pauses again. The lock is held.
 func (l *Link) retry(n *entry) {
 	if !n.m.listed || n.again != nil || n.c.over || n.c.left {
 		if n.c.peer.passing {
@@ -351,7 +348,7 @@ func (l *Link) retry(n *entry) {
 	})
 }
 
-// reset takes back both sides' part, beneath the lock.
+// reset cancels both sides' part. The lock is held.
 func (n *entry) reset() {
 	n.shut()
 	if n.open {
@@ -364,15 +361,15 @@ func (n *entry) reset() {
 	n.mine, n.welcome, n.theirs, n.admitted, n.open = 0, nil, nil, false, false
 }
 
-// shut has nothing sent any more, beneath the lock.
+// shut stops sending. The lock is held.
 func (n *entry) shut() {
 	if i := slices.Index(n.m.open, n); i >= 0 {
 		n.m.open = slices.Delete(n.m.open, i, i+1)
 	}
 }
 
-// part forgets, beneath the lock, that the other process takes part, and reports
-// true, unless it does on another connection.
+// part forgets that the other process takes part, and reports true, unless it takes part on another connection. The
+// lock is held.
 func (n *entry) part() bool {
 	if slices.ContainsFunc(n.m.open, func(o *entry) bool { return o.c.proc == n.c.proc }) {
 		return false
@@ -381,8 +378,7 @@ func (n *entry) part() bool {
 	return true
 }
 
-// unsend has nothing sent on a connection any more, beneath the lock. What arrives
-// still counts.
+// unsend stops sending on a connection. What arrives still counts. The lock is held.
 func (l *Link) unsend(c *conn) {
 	c.left = true
 	for _, n := range c.entries {
@@ -394,8 +390,7 @@ func (l *Link) unsend(c *conn) {
 	}
 }
 
-// forget ends all entries of a connection that nothing is read on any more, and
-// says so for those that were the last ones.
+// forget ends all entries of a connection that is not read any more, and reports those that were the last ones.
 func (l *Link) forget(c *conn, byThem bool, cause error) {
 	var logs []*slog.Logger
 	l.mu.Lock()
@@ -421,8 +416,8 @@ func (l *Link) forget(c *conn, byThem bool, cause error) {
 	}
 }
 
-// reap ends the connections with a host that no election has in its Peers, if none
-// is open after a while. It is called beneath the lock.
+// reap ends the connections with a host that no election has in its Peers, if no entry is open after a while. The
+// lock is held.
 func (l *Link) reap(p *peer) {
 	time.AfterFunc(max(l.idle(), steady), func() {
 		l.mu.Lock()

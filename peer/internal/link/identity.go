@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	lookTime  = time.Minute    // between two looks at certificates
-	sameWorry = 24 * time.Hour // before the same is said about them again
+	lookTime  = time.Minute    // between two checks of certificates
+	sameWorry = 24 * time.Hour // before a problem is logged again
 )
 
-// watchIdentity checks this node's certificate and those of the others. It logs what an
-// operator should know before others refuse this node.
+// watchIdentity checks this node's certificate and those of the others. It logs what an operator should know before
+// other nodes refuse this one.
 func (l *Link) watchIdentity() {
 	w := worries{said: make(map[string]time.Time)}
-	w.last = l.cfg.TLS.Warnings() // so that at the start all of it is said
+	w.last = l.cfg.TLS.Warnings() // so that the first check logs all of it
 	t := time.NewTicker(l.cfg.Look)
 	defer t.Stop()
 	for {
@@ -140,23 +140,23 @@ func (l *Link) renew(c *conn, refused error, over bool) string {
 		l.log.Warn("a connection is ended", "peer", c.peer.id, "addr", c.addr(), "cause", refused)
 		c.finish(&wire.Frame{Refusal: notAccepted(refused)}, flushTime)
 		return ""
-	case refused != nil: // in words that stay the same, and so without the time of day
+	case refused != nil: // a text that stays the same, so without the time of day
 		return fmt.Sprintf("the certificate that %s has shown has expired: the connection goes on for some days at most, and a new one is refused; want elect certs renew %s",
 			c.peer.id, c.peer.id)
-	case errors.Is(err, errNoAddress): // it calls, and looks at certificates itself
+	case errors.Is(err, errNoAddress): // the node calls, and checks certificates itself
 		return ""
 	}
 	return fmt.Sprintf("the connection with %s goes on with the certificates that it was made with, because a new one fails: %s", c.peer.id, reason(err))
 }
 
-// worries are what there is to say about a certificate. One goroutine uses them.
+// worries are the problems of a certificate. One goroutine uses them.
 type worries struct {
-	last []string // at the last look
+	last []string // at the last check
 	said map[string]time.Time
 }
 
-// due is what is to be said now: what was so at the last look as well, for the
-// files of a renewal change one after the other, and was not said for a day.
+// due is what is to be logged now: what was so at the last check as well, because the files of a renewal change one
+// after the other, and was not logged for a day.
 func (w *worries) due(now []string, at time.Time) (due []string) {
 	for _, text := range now {
 		before, ok := w.said[text]

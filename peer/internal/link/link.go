@@ -15,8 +15,7 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// Link is the connections of one host with others. They serve all its elections.
-// Make it with [Listen].
+// Link is the connections of one host with other hosts. They serve all its elections. Make it with [Listen].
 type Link struct {
 	cfg     HostConfig
 	log     *slog.Logger
@@ -24,9 +23,9 @@ type Link struct {
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
 	begun   time.Time
-	strange limiter      // of lines about strangers
-	signed  atomic.Int64 // when signs of life were last thought of
-	least   atomic.Int64 // of HostConfig.Idle and those of the elections
+	strange limiter      // for lines about strangers
+	signed  atomic.Int64 // when signs of life were last checked
+	least   atomic.Int64 // the least HostConfig.Idle, with those of the elections
 
 	mu        sync.Mutex
 	elections map[string]*Election
@@ -34,7 +33,7 @@ type Link struct {
 	live      map[*conn]struct{} // complete ones, until they have ended
 	started   bool
 	closing   bool
-	guests    []*guest // accepted, and not known yet
+	guests    []*guest // accepted, and not yet known
 	accepted  int
 	clients   int
 	callers   map[*guestCalls]struct{} // the clients
@@ -44,35 +43,34 @@ type Link struct {
 // peer is another host and the connections with it.
 type peer struct {
 	id   protocol.NodeID
-	wake chan struct{} // the dialler looks again
+	wake chan struct{} // wakes the dialler
 	gone atomic.Bool   // no election has it any more
 
 	lastHeard atomic.Int64
 
-	// Beneath the Link's lock:
+	// Guarded by the Link's lock:
 	addrs   []string           // to dial, in turn; none: it is not dialled
-	turn    int                // which of them
+	turn    int                // the index of the address
 	dialled bool               // it has a dialler
 	stop    context.CancelFunc // of the dialler
 	ctx     context.Context    // of the dialler; ended by stop and by Close
-	passing bool               // it is none of any election's Peers
+	passing bool               // it is in no election's Peers
 	conns   []*conn            // the newest last
 	closed  uint64             // the life that has closed one of several connections
-	calling int                // handshakes that it has begun
+	calling int                // the number of handshakes that it has begun
 	renewed bool               // its connection is being made anew
-	lasted  bool               // a connection has lasted since the dialler last looked
-	from    string             // where it calls from
+	lasted  bool               // a connection has lasted since the dialler's last check
+	from    string             // the address from which it calls
 	program string
 	err     error
 	home    netip.Addr            // where it was dialled with success, or is configured to be
-	calls   netip.Addr            // where it called from
+	calls   netip.Addr            // the address from which it called
 	met     bool                  // there has been a connection
-	located bool                  // it was found at its address, or is looked for there
-	told    map[string]slog.Level // the failures that were logged since the last one
+	located bool                  // it was found at its address, or is being looked for there
+	told    map[string]slog.Level // the failures logged since the last connection
 }
 
-// Listen accepts connections until Close, and dials those that elections want. It
-// takes over cfg.Listener.
+// Listen accepts connections until Close, and dials those that elections want. It owns cfg.Listener.
 func Listen(cfg HostConfig) *Link {
 	if cfg.Idle <= 0 {
 		cfg.Idle = defaultIdle
@@ -109,16 +107,15 @@ func (l *Link) start() {
 	}
 }
 
-// idle is the time after which a connection that takes nothing is given up.
+// idle is the time after which a connection that takes nothing is dropped.
 func (l *Link) idle() time.Duration { return time.Duration(l.least.Load()) }
 
 func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", addr)
 }
 
-// Close writes what is queued, for a quarter of a second at most, closes all
-// connections and waits until nothing runs any more. Callbacks of the elections that
-// were not closed before may still be called until it returns.
+// Close writes what is queued, for a quarter of a second at most, closes all connections and waits for all
+// goroutines. Until it returns, callbacks of elections that are still open may run.
 func (l *Link) Close() error {
 	l.mu.Lock()
 	l.closing = true
@@ -144,20 +141,20 @@ func (l *Link) Close() error {
 	return err
 }
 
-// self is what this side says now.
+// self is this side's present Hello.
 func (l *Link) self() *wire.Hello {
 	h := l.cfg.Hello
 	return &h
 }
 
-// duplicate says that another process with h's id is connected, or nil.
+// duplicate returns a refusal if another process with h's id is connected, or else nil.
 func (l *Link) duplicate(h *wire.Hello) *wire.Refusal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.twin(l.peers[h.ID], h)
 }
 
-// twin is duplicate beneath the lock.
+// twin is duplicate with the lock held.
 func (l *Link) twin(p *peer, h *wire.Hello) *wire.Refusal {
 	if p == nil {
 		return nil
@@ -171,9 +168,8 @@ func (l *Link) twin(p *peer, h *wire.Hello) *wire.Refusal {
 	return nil
 }
 
-// admitted reports, beneath the lock, whether an election has admitted the other
-// process, or is about to decide. What none has admitted keeps no other one out: it may
-// have a directory that is not the node's.
+// admitted reports whether an election has admitted the other process, or is about to decide. The lock is held. A
+// process that none has admitted keeps no other one out: it may have a directory that is not the node's.
 func (c *conn) admitted() bool {
 	for _, n := range c.entries {
 		if n.open || n.admitted || n.deciding {
@@ -183,8 +179,8 @@ func (c *conn) admitted() bool {
 	return false
 }
 
-// join makes a complete connection count, by the rules of the package's
-// documentation, and enters the elections on it. A refusal is for the other side.
+// join makes a complete connection count, by the rules of the package's documentation, and enters the elections on
+// it. It returns a refusal for the other side.
 func (l *Link) join(c *conn, h *wire.Hello) *wire.Refusal {
 	var abort, tell []*conn
 	_ = c.raw.SetDeadline(time.Time{})
@@ -195,7 +191,7 @@ func (l *Link) join(c *conn, h *wire.Hello) *wire.Refusal {
 		return &wire.Refusal{Code: wire.CodeBusy, Says: string(l.cfg.Hello.ID) + " is about to end"}
 	}
 	p := l.peers[h.ID]
-	if p == nil { // it may belong to an election in a way that this side does not know yet
+	if p == nil { // it may belong to an election of which this side does not know yet
 		p = l.addPeer(h.ID)
 		p.passing = true
 	}
@@ -230,7 +226,7 @@ func (l *Link) join(c *conn, h *wire.Hello) *wire.Refusal {
 		}
 	}
 	p.conns = append(keep, c)
-	c.level = slog.LevelInfo // whoever read of trouble reads of its end
+	c.level = slog.LevelInfo // the end of a logged problem is logged
 	for _, told := range p.told {
 		c.level = max(c.level, told)
 	}
@@ -274,8 +270,8 @@ func (l *Link) join(c *conn, h *wire.Hello) *wire.Refusal {
 	return nil
 }
 
-// outgrown are, beneath the lock, the connections that the other side has dialled
-// and replaced by a newer one, on which all elections are open by now.
+// outgrown returns the connections that the other side has dialled and replaced by a newer one, on which all
+// elections are now open. The lock is held.
 func (l *Link) outgrown(p *peer) (all []*conn) {
 	for i, o := range p.conns {
 		for _, c := range p.conns[i+1:] {
@@ -295,8 +291,7 @@ func (l *Link) outgrown(p *peer) (all []*conn) {
 	return all
 }
 
-// replace ends what c, dialled by the other side, was to replace, if that has not
-// happened by now.
+// replace ends the connections that c, dialled by the other side, replaces, if they have not ended by now.
 func (l *Link) replace(p *peer, c *conn) {
 	var all []*conn
 	l.mu.Lock()
@@ -309,7 +304,7 @@ func (l *Link) replace(p *peer, c *conn) {
 	}
 }
 
-// died tells the elections in which a process took part that it has ended.
+// died tells the elections of a process that it has ended.
 func (l *Link) died(id protocol.NodeID, proc *process) {
 	type part struct {
 		e           *Election
@@ -346,16 +341,15 @@ func (l *Link) refusedBy(id protocol.NodeID, r *wire.Refusal) {
 	}
 }
 
-// look has the dialler look again.
+// look wakes the dialler.
 func (p *peer) look() {
 	select {
-	case p.wake <- struct{}{}: // nil, and never ready, where nobody dials
+	case p.wake <- struct{}{}: // nil, and never ready, without a dialler
 	default:
 	}
 }
 
-// leave has a connection count no more, and reports whether it was the last one
-// with its process, and counted.
+// leave stops using a connection, and reports whether it counted and was the last one with its process.
 func (l *Link) leave(c *conn, byThem bool) (last bool) {
 	l.mu.Lock()
 	p := c.peer
@@ -376,8 +370,8 @@ func (l *Link) leave(c *conn, byThem bool) (last bool) {
 	return last
 }
 
-// yield has a connection count no more because the other side wants it so: it
-// keeps a newer one, unless that has come to its end before this was read.
+// yield stops using a connection because the other side keeps a newer one, unless the newer one has ended before this
+// was read.
 func (l *Link) yield(c *conn) {
 	last := l.leave(c, false)
 	l.mu.Lock()
@@ -389,7 +383,7 @@ func (l *Link) yield(c *conn) {
 	}
 }
 
-// run reads a connection to its end, and tells what that means.
+// run reads a connection to its end, and reports the consequences.
 func (l *Link) run(c *conn) {
 	byThem, err := c.endedByThem(c.read())
 	last := l.leave(c, byThem)
@@ -399,7 +393,7 @@ func (l *Link) run(c *conn) {
 	}
 	_, broken := errors.AsType[net.Error](err)
 	if _, refused := errors.AsType[*wire.Refusal](err); last && !byThem && !broken && !refused {
-		// A plain close would look like this process's death.
+		// A plain close would look like the death of this process.
 		_ = c.raw.SetDeadline(time.Now().Add(flushTime))
 		<-c.done
 		c.refuse(&wire.Refusal{Code: wire.CodeFrame, Says: err.Error()})

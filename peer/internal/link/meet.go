@@ -12,8 +12,7 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// check says why somebody cannot be admitted, as far as that can be told without
-// the node.
+// check returns why a caller cannot be admitted, as far as the host itself can tell.
 func check(self, h *wire.Hello, id string, secure bool) *wire.Refusal {
 	say := func(code wire.Code, format string, args ...any) *wire.Refusal {
 		return &wire.Refusal{Code: code, Says: fmt.Sprintf(format, args...), Final: true}
@@ -23,7 +22,7 @@ func check(self, h *wire.Hello, id string, secure bool) *wire.Refusal {
 		return versions(self, h)
 	case h.Cluster != self.Cluster:
 		return say(wire.CodeCluster, "%s belongs to cluster %q; %s to %q", name(h), h.Cluster, name(self), self.Cluster)
-	case h.Caller == wire.ClientOf: // whatever its certificate, it is of the cluster
+	case h.Caller == wire.ClientOf: // any certificate of the cluster will do
 		return nil
 	case secure && id != string(h.ID):
 		if role, _ := certs.RoleOf(id); role != "" {
@@ -43,7 +42,7 @@ func versions(self, h *wire.Hello) *wire.Refusal {
 		"no version of the protocol in common: %s speaks %s, the other side %s", name(self), span(self.Oldest, self.Version), span(h.Oldest, h.Version))}
 }
 
-// name is somebody in words.
+// name describes the sender of a Hello.
 func name(h *wire.Hello) string {
 	switch h.Caller {
 	case wire.ClientOf:
@@ -72,7 +71,8 @@ func expectHello(s *stream, self *wire.Hello) (*wire.Hello, *wire.Refusal, error
 			return nil, &wire.Refusal{Code: wire.CodeCertificate, Final: true,
 				Says: "it calls with TLS; this node speaks plain text (insecure=true, or an older version): want that at both sides or at none"}, nil
 		}
-		if s.id != "" && (errors.Is(err, io.EOF) || isReset(err)) { // between two frames, and with a certificate of ours
+		// between two frames, and with a certificate of this cluster
+		if s.id != "" && (errors.Is(err, io.EOF) || isReset(err)) {
 			err = errLeft
 		}
 		return nil, nil, fmt.Errorf("want a Hello: %w", s.ended(err))
@@ -83,9 +83,8 @@ func expectHello(s *stream, self *wire.Hello) (*wire.Hello, *wire.Refusal, error
 	return f.Hello, nil, nil
 }
 
-// greet says Hello on a dialled connection, and reads what the other side makes
-// of it: its Hello and its Welcome. An error may be a *wire.Refusal: that of the
-// other side, or, if mine is set, this side's own.
+// greet sends Hello on a dialled connection, and reads the answer: the other side's Hello and its Welcome. An error
+// may be a *wire.Refusal: that of the other side, or, if mine is set, this side's own.
 func greet(s *stream, self *wire.Hello, expect protocol.NodeID) (h *wire.Hello, mine bool, err error) {
 	if err := s.put(&wire.Frame{Hello: self}); err != nil {
 		return nil, false, err
@@ -112,7 +111,7 @@ func greet(s *stream, self *wire.Hello, expect protocol.NodeID) (h *wire.Hello, 
 	if r := check(self, h, s.id, s.id != ""); r != nil {
 		return nil, true, r
 	}
-	s.frames.SetMax(wire.MaxFrame) // a Welcome has all addresses in it
+	s.frames.SetMax(wire.MaxFrame) // a Welcome may hold all addresses
 	switch f, err = s.frames.Next(); {
 	case err != nil:
 		return nil, false, err
@@ -124,8 +123,7 @@ func greet(s *stream, self *wire.Hello, expect protocol.NodeID) (h *wire.Hello, 
 	return h, false, nil
 }
 
-// meet is the handshake with a node that was dialled. A connection is complete
-// and counts when it returns one.
+// meet is the handshake with a node that was dialled. The connection that it returns is complete and counts.
 func (l *Link) meet(s *stream, p *peer) (*conn, error) {
 	h, mine, err := greet(s, l.self(), p.id)
 	if err != nil {
@@ -151,7 +149,7 @@ func (l *Link) meet(s *stream, p *peer) (*conn, error) {
 	return c, nil
 }
 
-// receive is the handshake with somebody who called, and what comes after it.
+// receive is the handshake with a caller, and what follows.
 func (l *Link) receive(g *guest) {
 	_ = g.raw.SetDeadline(time.Now().Add(l.idle()))
 	addr := g.raw.RemoteAddr().String()
@@ -166,7 +164,7 @@ func (l *Link) receive(g *guest) {
 		r = check(l.self(), h, s.id, l.cfg.TLS != nil)
 	}
 	if r == nil {
-		kept := l.known(g) // who is refused may still be dropped
+		kept := l.known(g) // a refused caller may still be dropped
 		if err != nil {
 			_ = g.raw.Close()
 			l.dropped(g, kept, err)
@@ -187,9 +185,9 @@ func (l *Link) receive(g *guest) {
 	}
 }
 
-// dropped says why a guest was dropped, unless it was for others (not kept). One that
-// closes before it has said who it is may have its answer from another node, or looks
-// whether the port is open: a node that cannot connect logs that itself.
+// dropped logs why a guest was dropped, unless it was dropped for others (not kept). A caller that closes before its
+// Hello may have an answer from another node, or checks whether the port is open. A node that cannot connect logs
+// that itself.
 func (l *Link) dropped(g *guest, kept bool, err error) {
 	switch gone := errors.Is(err, errSilent) || errors.Is(err, errLeft); {
 	case l.ctx.Err() != nil || !kept:
@@ -200,7 +198,7 @@ func (l *Link) dropped(g *guest, kept bool, err error) {
 	}
 }
 
-// receiveNode goes on with a node. A refusal is for it.
+// receiveNode continues with a node. It returns a refusal for it.
 func (l *Link) receiveNode(s *stream, h *wire.Hello) *wire.Refusal {
 	over, r := l.calls(h.ID)
 	if r != nil {
@@ -236,15 +234,15 @@ func (l *Link) receiveNode(s *stream, h *wire.Hello) *wire.Refusal {
 	return nil
 }
 
-// broken ends a handshake that came to nothing.
+// broken ends a handshake that has failed.
 func (l *Link) broken(s *stream, h *wire.Hello, err error) {
 	_ = s.raw.Close()
-	if l.ctx.Err() == nil && h.Caller != wire.ClientOf { // one that asks has its answer, and goes
+	if l.ctx.Err() == nil && h.Caller != wire.ClientOf { // a client has its answer, and goes
 		l.strange.log(l.log, string(h.ID)+reason(err), "a handshake came to nothing", "peer", h.ID, "from", s.addr(), "cause", err)
 	}
 }
 
-// receiveWitness takes what a witness has to say. A refusal is for it.
+// receiveWitness continues with a witness. It returns a refusal for it.
 func (l *Link) receiveWitness(s *stream, h *wire.Hello) *wire.Refusal {
 	l.mu.Lock()
 	many := l.witnesses[h.ID] >= maxWitnesses
@@ -269,7 +267,7 @@ func (l *Link) receiveWitness(s *stream, h *wire.Hello) *wire.Refusal {
 	return nil
 }
 
-// hear takes what a witness says until its connection ends.
+// hear reads what a witness sends until its connection ends.
 func (l *Link) hear(s *stream, id protocol.NodeID) {
 	entered := make(map[uint32]*Election)
 	defer s.raw.Close()
@@ -277,7 +275,7 @@ func (l *Link) hear(s *stream, id protocol.NodeID) {
 		f, err := s.frames.Next()
 		switch {
 		case err != nil:
-			return // it has said what it had to say, or never will
+			return // it has sent its message, or never will
 		case f.Enter != nil:
 			answer := wire.Frame{Welcome: &wire.Welcome{Number: f.Enter.Number}}
 			e, r := l.admitWitness(id, f.Enter)
@@ -297,7 +295,7 @@ func (l *Link) hear(s *stream, id protocol.NodeID) {
 		case f.Letter != nil && f.Letter.Message.Type == quorum.WitnessRelease:
 			e := entered[f.Letter.Number]
 			if e == nil || !e.begin() {
-				continue // it was refused, and may still be on its way to read that
+				continue // it was refused, and may not have read that yet
 			}
 			e.cfg.Receive(id, f.Letter)
 			e.busy.Done()
@@ -323,10 +321,10 @@ func (l *Link) admitWitness(id protocol.NodeID, enter *wire.Enter) (*Election, *
 	return e, r
 }
 
-// welcome is what this side says to who is admitted to a connection.
+// welcome is this side's Welcome on a connection.
 func (l *Link) welcome() *wire.Welcome { return &wire.Welcome{Program: l.cfg.Hello.Program} }
 
-// greetGuest admits a witness or a client to the connection; false: it has gone.
+// greetGuest admits a witness or a client to the connection. It returns false if the caller is gone.
 func (l *Link) greetGuest(s *stream, h *wire.Hello) bool {
 	if err := s.put(&wire.Frame{Hello: l.self()}, &wire.Frame{Welcome: l.welcome()}); err != nil {
 		l.broken(s, h, err)

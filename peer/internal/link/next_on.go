@@ -8,15 +8,14 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// next is what version 2 of the protocol needs of a connection: its letters are
-// numbered, so that none can be missing in the midst of one. To somebody who
-// speaks version 1 no number is sent, and none is expected of it.
+// next is what version 2 of the protocol needs for a connection: its letters are numbered, so that none can be
+// missing in the middle. With a node of version 1 no numbers are sent or expected.
 type next struct {
-	sent uint64 // of whoever writes: push, or the writer while it is busy
-	got  uint64 // of the reader
+	sent uint64 // owned by the goroutine that writes: push, or the writer while it is busy
+	got  uint64 // owned by the reader
 }
 
-// stamp numbers a letter that is about to be written.
+// stamp numbers a letter before it is written.
 func (n *next) stamp(c *conn, f *wire.Frame) *wire.Frame {
 	if f.Letter == nil || c.speaks < 2 {
 		return f
@@ -27,7 +26,7 @@ func (n *next) stamp(c *conn, f *wire.Frame) *wire.Frame {
 	return &wire.Frame{Letter: &l}
 }
 
-// check is an error for a letter that is not the next one.
+// check returns an error for a letter that is not the next one.
 func (n *next) check(c *conn, l *wire.Letter) error {
 	if c.speaks < 2 {
 		if l.Next.Number != 0 {

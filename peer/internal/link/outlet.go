@@ -6,19 +6,17 @@ import (
 	"syscall"
 )
 
-// outlet is a connection beneath TLS. Once it is loose, writing to it does not
-// wait: what the kernel does not take at once is kept until drain. So a letter
-// can be written by whoever sends it, without waking a goroutine that would
-// write it.
+// outlet is a connection beneath TLS. Once it is loose, a write does not wait: what the kernel does not take at once
+// is kept until drain. So the sender of a letter can write it without waking another goroutine.
 type outlet struct {
 	net.Conn
-	socket syscall.RawConn // nil: everything waits for drain
-	heard  bool            // something came in; the reader's
+	socket syscall.RawConn // nil: everything is kept until drain
+	heard  bool            // something was read; owned by the reader
 
 	mu       sync.Mutex
 	loose    bool
 	backlog  []byte
-	draining bool // a drain is under way, and what is written must queue behind it
+	draining bool // a drain is under way, and later writes must be kept
 }
 
 func newOutlet(c net.Conn) *outlet {
@@ -50,7 +48,7 @@ func (o *outlet) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.loose {
-		return o.Conn.Write(p) // in a handshake, where nobody else writes
+		return o.Conn.Write(p) // in a handshake, with one writer only
 	}
 	n := 0
 	if !o.draining && len(o.backlog) == 0 && o.socket != nil {
@@ -63,15 +61,14 @@ func (o *outlet) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// pending reports whether something waits for drain.
+// pending reports whether something is kept for drain.
 func (o *outlet) pending() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.backlog) > 0
 }
 
-// drain writes what waits, however long that takes. One goroutine at a time may
-// call it.
+// drain writes what is kept, however long that takes. One goroutine at a time may call it.
 func (o *outlet) drain() error {
 	for {
 		o.mu.Lock()
@@ -82,7 +79,7 @@ func (o *outlet) drain() error {
 			return nil
 		}
 		if _, err := o.Conn.Write(waiting); err != nil {
-			return err // and draining stays: nothing may follow half a record
+			return err // draining stays set: nothing may follow half a record
 		}
 	}
 }

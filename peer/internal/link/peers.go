@@ -9,15 +9,13 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// SetPeers changes with whom connections are kept, while they are used: new ones
-// are dialled, those that have other addresses are dialled there when they are
-// dialled next, and those who are not in peers are told what outside says of them
-// and are dropped: nothing that they have said and nobody has taken yet counts.
-// Whoever is being admitted meanwhile is put to Admit again, so that what Admit
-// goes by must have changed before. held is what Hello says from now on.
+// SetPeers changes the nodes with which connections are kept. New ones are dialled. Changed addresses count from the
+// next dialling. The nodes that are not in peers are sent the result of outside and dropped; letters from them that
+// were not yet passed on are lost. Admit is asked again about a node that is being admitted, so the caller must first
+// change what Admit depends on. held is the membership in later Enters.
 //
-// It does not wait for anything. outside is called beneath a lock and must not call
-// the Link. After Close nothing comes of it.
+// It does not wait. outside is called while a lock is held and must not call the Link. After Close SetPeers does
+// nothing.
 func (e *Election) SetPeers(held protocol.ConfigID, peers Peers, outside func(protocol.NodeID) *wire.Refusal) {
 	type farewell struct {
 		id   protocol.NodeID
@@ -34,7 +32,7 @@ func (e *Election) SetPeers(held protocol.ConfigID, peers Peers, outside func(pr
 		return
 	}
 	for id, m := range e.members {
-		if _, in := peers[id]; in || !m.listed && len(m.open) == 0 { // what is being decided is decided anew
+		if _, in := peers[id]; in || !m.listed && len(m.open) == 0 { // what is being decided is decided again
 			continue
 		}
 		says := outside(id)
@@ -60,7 +58,7 @@ func (e *Election) SetPeers(held protocol.ConfigID, peers Peers, outside func(pr
 	}
 }
 
-// member is a node in the election, beneath the lock.
+// member returns a node of the election. The lock is held.
 func (e *Election) member(id protocol.NodeID) *member {
 	m := e.members[id]
 	if m == nil {
@@ -70,8 +68,7 @@ func (e *Election) member(id protocol.NodeID) *member {
 	return m
 }
 
-// list has, beneath the lock, a connection kept with a node, and enters the election
-// where there is one already.
+// list keeps a connection with a node, and enters the election on an existing one. The lock is held.
 func (e *Election) list(id protocol.NodeID, addrs []string) {
 	m := e.member(id)
 	m.listed = true
@@ -84,14 +81,14 @@ func (e *Election) list(id protocol.NodeID, addrs []string) {
 	}
 }
 
-// unlist has, beneath the lock, no connection kept with a node.
+// unlist keeps no connection with a node. The lock is held.
 func (e *Election) unlist(m *member) {
 	m.listed, m.addrs = false, nil
 	delete(e.members, m.id)
 	e.link.route(m.id)
 }
 
-// addPeer makes a peer, beneath the lock.
+// addPeer makes a peer. The lock is held.
 func (l *Link) addPeer(id protocol.NodeID) *peer {
 	p := &peer{id: id, wake: make(chan struct{}, 1)}
 	p.ctx, p.stop = context.WithCancel(l.ctx)
@@ -99,8 +96,7 @@ func (l *Link) addPeer(id protocol.NodeID) *peer {
 	return p
 }
 
-// route dials a host, beneath the lock, where the elections that list it have it, or
-// forgets it if none does.
+// route dials a host at the addresses of the elections that list it, or forgets it if none does. The lock is held.
 func (l *Link) route(id protocol.NodeID) {
 	var addrs []string
 	listed := false
@@ -144,14 +140,14 @@ func (l *Link) route(id protocol.NodeID) {
 	}
 }
 
-// drop forgets a peer, beneath the lock. Its connections end by themselves.
+// drop forgets a peer. Its connections end by themselves. The lock is held.
 func (l *Link) drop(p *peer) {
 	p.gone.Store(true)
 	p.stop()
 	delete(l.peers, p.id)
 }
 
-// at is where the peer is dialled next, beneath the lock; "" if it is not.
+// at is the address that is dialled next; "" if none. The lock is held.
 func (p *peer) at() string {
 	if len(p.addrs) == 0 {
 		return ""

@@ -11,5 +11,5 @@ func isReset(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// isRefused reports whether nobody listens at an address.
+// isRefused reports whether nothing listens at an address.
 func isRefused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

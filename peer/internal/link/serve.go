@@ -11,8 +11,7 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// verbCancel takes back the request with the same call number. The Link answers
-// it by ending the request's context.
+// verbCancel cancels the request with the same call number. The Link answers it by ending the request's context.
 const verbCancel = "cancel"
 
 // Codes of responses that the Link itself gives.
@@ -32,10 +31,10 @@ type guestCalls struct {
 	mu    sync.Mutex
 	calls map[uint64]context.CancelFunc
 
-	writing sync.Mutex // only for the write itself, which has a deadline
+	writing sync.Mutex // held only for the write itself, which has a deadline
 }
 
-// receiveClient answers a client until it closes. A refusal is for it.
+// receiveClient answers a client until it closes. It returns a refusal for it.
 func (l *Link) receiveClient(s *stream, h *wire.Hello) *wire.Refusal {
 	l.mu.Lock()
 	many := l.clients >= maxClients
@@ -73,7 +72,7 @@ func (l *Link) receiveClient(s *stream, h *wire.Hello) *wire.Refusal {
 	return nil
 }
 
-// read takes requests until the connection ends.
+// read reads requests until the connection ends.
 func (c *guestCalls) read() {
 	for {
 		f, err := c.s.frames.Next()
@@ -107,7 +106,7 @@ func (c *guestCalls) read() {
 	}
 }
 
-// serve has one request answered.
+// serve starts the answer to one request.
 func (c *guestCalls) serve(ctx context.Context, q *wire.Request) {
 	var mu sync.Mutex
 	answered := false
@@ -149,7 +148,7 @@ func (c *guestCalls) serve(ctx context.Context, q *wire.Request) {
 	}
 }
 
-// end says why the client is not answered any more, and closes.
+// end tells the client why it is no longer answered, and closes.
 func (c *guestCalls) end(r *wire.Refusal) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -166,7 +165,7 @@ func (c *guestCalls) reply(r *wire.Response) error {
 	defer c.writing.Unlock()
 	_ = c.s.raw.SetWriteDeadline(time.Now().Add(replyTime))
 	if _, err := c.s.Write(buf); err != nil {
-		_ = c.s.raw.Close() // the reader ends, and with it everything
+		_ = c.s.raw.Close() // the reader ends, and with it everything else
 		return err
 	}
 	return nil

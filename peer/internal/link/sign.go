@@ -7,20 +7,19 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// A connection on which nothing was said since that was last looked at is given a
-// sign of life: an empty response. It is looked at when something is sent or
-// received anyway, if a quarter of Config.Idle has passed, and by a timer when half
-// of it has. So a peer is heard of within three quarters of it. To wake up for
-// nothing else costs as much as a letter does: hence the two.
+// A connection on which nothing was written since the last check is sent a sign of life: an empty response. The check
+// happens at a send or a receipt, if a quarter of Config.Idle has passed, and by a timer when half of it has. So a
+// peer is heard within three quarters of it. A wake-up for the check alone costs as much as a letter does: hence the
+// two intervals.
 
-// heard notes that a node has said something.
+// heard records that something came from a node.
 func (l *Link) heard(p *peer) {
 	now := clock.Now()
 	p.lastHeard.Store(int64(now))
 	l.signs(now)
 }
 
-// signs gives the signs that are due.
+// signs sends the signs of life that are due.
 func (l *Link) signs(now clock.Boot) {
 	last := l.signed.Load()
 	if now.Sub(clock.Boot(last)) < l.idle()/4 || !l.signed.CompareAndSwap(last, int64(now)) {
@@ -39,7 +38,7 @@ func (l *Link) signs(now clock.Boot) {
 	}
 }
 
-// keepSigning gives signs where nothing else happens.
+// keepSigning sends signs of life when nothing else is sent or received.
 func (l *Link) keepSigning() {
 	t := time.NewTimer(l.idle() / 2)
 	defer t.Stop()

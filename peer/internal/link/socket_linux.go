@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tune has the kernel give up a connection on which nothing comes through:
-// after idle if something was sent, and otherwise when that time has passed since
-// the last answer to a probe, of which there is one a second.
+// tune has the kernel give up a connection on which nothing comes through: idle after something was sent, or
+// otherwise idle after the last answer to a probe. It probes once a second.
 func tune(c net.Conn, idle time.Duration) {
 	t, ok := c.(*net.TCPConn)
 	if !ok {

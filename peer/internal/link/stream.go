@@ -16,8 +16,8 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// stream is a connection that frames are read from and written to, and who is
-// at the other end as far as TLS knows.
+// stream is a connection from which frames are read and to which they are written, with the identity of the other end
+// as far as TLS knows it.
 type stream struct {
 	net.Conn          // TLS, or the same as out
 	out      *outlet  // beneath TLS
@@ -27,18 +27,18 @@ type stream struct {
 	id       string // of the certificate: a node's or an operator's, see certs.RoleOf; "" without TLS
 }
 
-// newStream is a connection without TLS, as yet.
+// newStream returns a connection that has no TLS yet.
 func newStream(raw net.Conn) *stream {
 	o := newOutlet(raw)
 	return &stream{Conn: o, out: o, raw: raw, frames: wire.NewReader(o, wire.MaxHello)}
 }
 
-// over is the same connection beneath TLS.
+// over returns the same connection with TLS.
 func (s *stream) over(c *tls.Conn) *stream {
 	return &stream{Conn: c, out: s.out, raw: s.raw, frames: wire.NewReader(c, wire.MaxHello), version: s.version}
 }
 
-// shown is what TLS knows of the connection; false without TLS.
+// shown is what TLS knows of the connection; secure is false without TLS.
 func (s *stream) shown() (state tls.ConnectionState, secure bool) {
 	c, secure := s.Conn.(*tls.Conn)
 	if secure {
@@ -47,19 +47,19 @@ func (s *stream) shown() (state tls.ConnectionState, secure bool) {
 	return state, secure
 }
 
-// answer makes an accepted connection a secure one. A refusal is for the caller.
+// answer makes an accepted connection secure. It returns a refusal for the caller.
 func answer(raw net.Conn, identity *certs.Identity) (*stream, *wire.Refusal, error) {
 	plain := newStream(raw)
 	if identity == nil {
 		return plain, nil, nil
 	}
 	config := identity.Server()
-	config.VerifyConnection = nil // is done below, so that the caller can be told
+	config.VerifyConnection = nil // done below, so that the caller can be told
 	plain.version = identity.Version()
 	c := tls.Server(plain.out, config)
 	if err := c.Handshake(); err != nil {
 		if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-			// Who speaks plainly is told so, plainly.
+			// A caller that speaks plain text is told so in plain text.
 			return plain, &wire.Refusal{Code: wire.CodeCertificate, Final: true,
 				Says: "it calls without TLS; this node wants TLS 1.3 with a certificate of cluster " + identity.Cluster}, nil
 		}
@@ -77,8 +77,7 @@ func answer(raw net.Conn, identity *certs.Identity) (*stream, *wire.Refusal, err
 	return s, nil, nil
 }
 
-// call makes a dialled connection a secure one, with the node that is expected
-// ("" is any).
+// call makes a dialled connection secure, with the expected node ("" is any).
 func call(raw net.Conn, identity *certs.Identity, expect protocol.NodeID) (*stream, error) {
 	plain := newStream(raw)
 	if identity == nil {
@@ -98,11 +97,10 @@ func call(raw net.Conn, identity *certs.Identity, expect protocol.NodeID) (*stre
 	return s, err
 }
 
-// errSilent is that a caller closed without a word: whoever looks whether a port is
-// open does so.
+// errSilent means that a caller closed before it sent anything, as a check for an open port does.
 var errSilent = errors.New("it was closed before it said anything")
 
-// errLeft is that a caller closed before the handshake was complete, without an alert.
+// errLeft means that a caller closed before the handshake was complete, without an alert.
 var errLeft = errors.New("it was closed in the middle of the handshake")
 
 // ended is err, or errSilent if nothing was ever read.
@@ -113,7 +111,7 @@ func (s *stream) ended(err error) error {
 	return err
 }
 
-// explain says in words what TLS says in its own.
+// explain replaces an error of TLS by one in plain words.
 func explain(err error, identity *certs.Identity) error {
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" {
 		return fmt.Errorf("the other side does not accept this node's certificate, which is for %s (%w)", identity, err)
@@ -121,7 +119,7 @@ func explain(err error, identity *certs.Identity) error {
 	return err
 }
 
-// put writes frames at once.
+// put writes frames directly.
 func (s *stream) put(frames ...*wire.Frame) error {
 	var buf []byte
 	for _, f := range frames {
@@ -134,8 +132,8 @@ func (s *stream) put(frames ...*wire.Frame) error {
 	return err
 }
 
-// refuse says why and closes, so that the other side can still read it: closing
-// with something unread would send a reset after it.
+// refuse sends a refusal and closes, so that the other side can still read it: closing with unread data would send a
+// reset after it.
 func (s *stream) refuse(r *wire.Refusal) {
 	_ = s.raw.SetDeadline(time.Now().Add(flushTime))
 	if s.put(&wire.Frame{Refusal: r}) == nil {
@@ -145,7 +143,7 @@ func (s *stream) refuse(r *wire.Refusal) {
 	_ = s.raw.Close()
 }
 
-// closeWrite says that nothing more comes.
+// closeWrite signals that nothing more comes.
 func (s *stream) closeWrite() {
 	if c, ok := s.Conn.(*tls.Conn); ok {
 		_ = c.CloseWrite()
@@ -158,17 +156,16 @@ func (s *stream) closeWrite() {
 	}
 }
 
-// addr is where the other side is.
+// addr is the address of the other side.
 func (s *stream) addr() string { return s.raw.RemoteAddr().String() }
 
-// endedThere reports whether an error of reading or writing says that the other
-// side closed or reset the connection.
+// endedThere reports whether an error of reading or writing means that the other side closed or reset the connection.
 func endedThere(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isReset(err)
 }
 
-// reason is an error in words that stay the same when it happens again: those of
-// package net have a port in them that changes.
+// reason is the text of an error that stays the same when the error repeats: those of package net contain a port that
+// changes.
 func reason(err error) string {
 	text := err.Error()
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Err != nil {

@@ -15,21 +15,21 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// WitnessConfig says for whom a witness may speak, and to whom.
+// WitnessConfig says for which node a witness may speak, and to which voters.
 type WitnessConfig struct {
 	Hello wire.Hello                 // of the node; Caller is set by StartWitness
 	Enter wire.Enter                 // of the node: the election, the directory and the incarnation
-	Peers map[protocol.NodeID]string // all voters; the node itself is passed over
+	Peers map[protocol.NodeID]string // all voters; the node itself is skipped
 	TLS   *certs.Identity            // of the node; nil: plain TCP
 	Idle  time.Duration              // as Config.Idle
 	Dial  func(ctx context.Context, addr string) (net.Conn, error)
 }
 
-// Witness keeps connections with the voters that it may never need: to tell them,
-// once, that a node and all its work are dead.
+// Witness keeps connections with the voters for one message, which may never be needed: that a node and all its work
+// are dead.
 type Witness struct {
 	cfg    WitnessConfig
-	need   int // voters who must have taken it
+	need   int // how many voters must have acknowledged it
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
@@ -40,10 +40,10 @@ type Witness struct {
 	open   map[protocol.NodeID]*stream
 	taken  map[protocol.NodeID]bool
 	errs   map[protocol.NodeID]error
-	enough chan struct{} // closed when enough have taken it
+	enough chan struct{} // closed when enough voters have acknowledged it
 }
 
-// witnessNumber is what a witness calls the one election that it speaks of.
+// witnessNumber is the number of a witness's one election.
 const witnessNumber = 1
 
 // StartWitness connects with the voters, in the background.
@@ -71,9 +71,8 @@ func StartWitness(cfg WitnessConfig) *Witness {
 	return w
 }
 
-// Speak says m to all voters at once, and returns nil when a majority of them has
-// given a receipt. A voter that is not connected
-// is dialled until ctx ends. Only the first message counts.
+// Speak sends m to all voters at once, and returns nil when a majority has acknowledged it. It dials a voter that is
+// not connected until ctx ends. Only the first message counts.
 func (w *Witness) Speak(ctx context.Context, m *protocol.Message) error {
 	w.mu.Lock()
 	first := w.letter == nil && w.ctx.Err() == nil
@@ -104,7 +103,7 @@ func (w *Witness) Speak(ctx context.Context, m *protocol.Message) error {
 	return err
 }
 
-// keep keeps a connection with one voter until it has taken what is to be said.
+// keep keeps a connection with one voter until it has acknowledged the message.
 func (w *Witness) keep(id protocol.NodeID, addr string) {
 	pauses := pauses{}
 	for {
@@ -118,7 +117,7 @@ func (w *Witness) keep(id protocol.NodeID, addr string) {
 		w.errs[id] = err
 		taken, spoken := w.taken[id], w.spoken
 		if w.letter != nil {
-			spoken = nil // no reason any more to hurry
+			spoken = nil // there is no reason to hurry any more
 		}
 		w.mu.Unlock()
 		if taken || w.ctx.Err() != nil {
@@ -167,8 +166,7 @@ func (w *Witness) enter(id protocol.NodeID, addr string) (*stream, error) {
 	return s, nil
 }
 
-// hold reads a connection on which nothing comes but, after the letter, the
-// receipt.
+// hold reads a connection. Nothing is expected on it but, after the letter, the acknowledgement.
 func (w *Witness) hold(id protocol.NodeID, s *stream) error {
 	defer s.raw.Close()
 	defer context.AfterFunc(w.ctx, func() { _ = s.raw.Close() })()
@@ -198,21 +196,20 @@ func (w *Witness) hold(id protocol.NodeID, s *stream) error {
 	return nil
 }
 
-// deliver writes the letter, and that nothing comes after it.
+// deliver writes the letter, and that nothing follows.
 func (w *Witness) deliver(s *stream) {
 	w.mu.Lock()
 	letter := w.letter
 	w.mu.Unlock()
 	_ = s.raw.SetWriteDeadline(time.Now().Add(w.cfg.Idle))
 	if err := s.put(&wire.Frame{Letter: letter}); err != nil {
-		_ = s.raw.Close() // the reader ends, and it is tried anew
+		_ = s.raw.Close() // the reader ends, and the voter is dialled again
 		return
 	}
 	s.closeWrite()
 }
 
-// Close ends all connections and waits for what runs. What was written before is
-// still delivered by the kernel.
+// Close ends all connections and waits for all goroutines. The kernel still delivers what was written before.
 func (w *Witness) Close() error {
 	w.mu.Lock() // so that Speak starts nothing after this
 	w.cancel()

@@ -4,5 +4,5 @@ package link
 
 import "syscall"
 
-// writeSome leaves everything to the goroutine that may wait.
+// writeSome writes nothing, and leaves all to the goroutine that may wait.
 func writeSome(syscall.RawConn, []byte) (int, error) { return 0, nil }

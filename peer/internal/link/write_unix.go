@@ -15,7 +15,7 @@ func writeSome(c syscall.RawConn, p []byte) (n int, err error) {
 		for {
 			n, err = unix.Write(int(fd), p)
 			if !errors.Is(err, unix.EINTR) {
-				return true // and do not wait for more
+				return true // does not wait until more can be written
 			}
 		}
 	})

@@ -11,12 +11,12 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Bounds of what a frame may hold. Texts are counted in bytes.
+// Bounds of the fields of a frame. Texts are counted in bytes.
 const (
-	// MaxObservers is how many observers a membership may have.
+	// MaxObservers is the greatest number of observers in a membership.
 	MaxObservers = 100
-	// MaxMetadata holds whatever JSON makes of driver.MaxMetadata: each byte
-	// may become six, and each entry has its quotation marks.
+	// MaxMetadata holds any JSON form of driver.MaxMetadata: each byte may become six, and each entry has quotation
+	// marks.
 	MaxMetadata = 40 << 10
 	// MaxPosition is the longest position of a participant.
 	MaxPosition = 256
@@ -24,16 +24,16 @@ const (
 	MaxPriority = 1000
 	// MaxBody is the longest Body of a message.
 	MaxBody = 64 << 10
-	// MaxTime is the longest time that a message may tell. It is far above what
-	// any protocol promises, and small enough to be added to any instant.
+	// MaxTime is the longest time in a message. It is far above what any protocol promises, and small enough to be added
+	// to any instant.
 	MaxTime = 30 * 24 * time.Hour
 
 	maxName = 128     // a cluster, an election, a program's version
 	maxWord = 64      // a type, a reason, a code, a verb
-	maxText = 1 << 10 // what people read
+	maxText = 1 << 10 // text for people
 )
 
-// check says which field is out of range. Both sides of a connection use it.
+// check names the field that is out of range. Both sides of a connection use it.
 func (f *Frame) check() error {
 	n := 0
 	for _, set := range [...]bool{f.Hello != nil, f.Welcome != nil, f.Refusal != nil, f.Letter != nil, f.Request != nil, f.Response != nil, f.Enter != nil, f.Leave != nil} {
@@ -135,7 +135,7 @@ func (l *Letter) check() error {
 	return membership("letter.message.membership", l.Message.Membership)
 }
 
-// checkOwn checks all but the membership.
+// checkOwn checks everything but the membership.
 func (l *Letter) checkOwn() error {
 	m := &l.Message
 	if err := numbered("letter.number", l.Number); err != nil {
@@ -234,8 +234,7 @@ func ids(field string, all []protocol.NodeID, most int) error {
 	return nil
 }
 
-// word is a short name: what it may consist of is the sender's affair, but it
-// must show when it is printed.
+// word checks a short name. The sender decides which characters it has, but they must be printable.
 func word(field, text string, least int) error {
 	if len(text) < least || len(text) > maxWord {
 		return fmt.Errorf("%s: %d bytes; want %d to %d", field, len(text), least, maxWord)

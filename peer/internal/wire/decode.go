@@ -13,13 +13,11 @@ import (
 	"github.com/electd/elect/peer/internal/wire/wirepb"
 )
 
-// Decode reads the payload of a frame and keeps no reference to it. It never
-// panics, and takes memory in proportion to the payload. Texts for people that
-// are too long are cut, as [Append] does.
+// Decode reads the payload of a frame and keeps no reference to it. It never panics, and its use of memory is in
+// proportion to the payload. Texts for people that are too long are cut, as [Append] does.
 //
-// A Hello of a speaker with whom this build has no version in common is not
-// interpreted beyond that: Decode returns it with its Version and Oldest only,
-// and a *VersionError.
+// If the sender of a Hello has no version in common with this build, Decode returns the Hello with its Version and
+// Oldest only, and a *VersionError.
 func Decode(payload []byte) (Frame, error) {
 	if len(payload) > MaxFrame {
 		return Frame{}, &TooLarge{Size: len(payload), Max: MaxFrame}
@@ -31,8 +29,7 @@ func Decode(payload []byte) (Frame, error) {
 	}
 	var p wirepb.Frame
 	if err := proto.Unmarshal(payload, &p); err != nil {
-		// protobuf's errors say "proto:" and differ from build to build in the
-		// space after it, on purpose.
+		// The space after "proto:" in protobuf's errors differs from build to build, on purpose.
 		return Frame{}, fmt.Errorf("frame: %s", strings.TrimLeft(strings.TrimPrefix(err.Error(), "proto:"), " \u00a0"))
 	}
 	f, err := decode(&p)
@@ -45,8 +42,8 @@ func Decode(payload []byte) (Frame, error) {
 	return f, nil
 }
 
-// versions reads version and oldest of a Hello, whatever else there is in the
-// frame. These two fields have their places in every version of the protocol.
+// versions reads version and oldest of a Hello, whatever else the frame contains. These two fields have the same
+// numbers in every version of the protocol.
 func versions(payload []byte) (h Hello, ok bool) {
 	for hello := range fields(payload, 1, protowire.BytesType) {
 		body, _ := protowire.ConsumeBytes(hello)
@@ -58,19 +55,17 @@ func versions(payload []byte) (h Hello, ok bool) {
 			h.Oldest = varint(v)
 		}
 	}
-	// Nobody speaks version 0: the check of fields says so.
+	// Version 0 does not exist: the check of fields refuses it.
 	return h, ok && h.Version != 0 && h.Oldest != 0 && h.Oldest <= h.Version
 }
 
-// varint reads an integer that protowire has found to be whole. One beyond 32
-// bits stands for a version that nobody knows.
+// varint reads an integer that protowire has found to be whole. One beyond 32 bits stands for an unknown version.
 func varint(b []byte) uint32 {
 	v, _ := protowire.ConsumeVarint(b)
 	return uint32(min(v, math.MaxUint32))
 }
 
-// fields yields the values of the fields with that number and type, up to the
-// first that is not well formed.
+// fields yields the values of the fields with that number and type, up to the first field that is not well formed.
 func fields(b []byte, number protowire.Number, kind protowire.Type) func(yield func([]byte) bool) {
 	return func(yield func([]byte) bool) {
 		for len(b) > 0 {

@@ -14,8 +14,8 @@ import (
 
 const prefixSize = 4 // of the length before a payload
 
-// Append appends one frame with its length before it. What [Decode] would
-// refuse is refused here, and dst returned as it was.
+// Append appends one frame with its length before it. It refuses what [Decode] would refuse, and then returns dst as
+// it was.
 func Append(dst []byte, f *Frame) ([]byte, error) {
 	if err := f.check(); err != nil {
 		return dst, err
@@ -38,7 +38,7 @@ func Append(dst []byte, f *Frame) ([]byte, error) {
 	return out, nil
 }
 
-// encode is for all but letters.
+// encode encodes every frame but letters.
 func encode(f *Frame) *wirepb.Frame {
 	switch {
 	case f.Hello != nil:
@@ -78,7 +78,7 @@ func encode(f *Frame) *wirepb.Frame {
 	}
 }
 
-// members is a membership in one piece of memory.
+// members is a membership in one allocation.
 type members struct {
 	membership wirepb.Membership
 	voters     [protocol.MaxVoters]wirepb.Voter

@@ -13,10 +13,9 @@ import (
 	"github.com/electd/elect/peer/internal/wire/wirepb"
 )
 
-// Letters are nearly all that nodes say, several a heartbeat. They are written
-// and read here by hand, as wire.proto has them: with the generated code, whose
-// way through memory is long, that took a third of what an idle node takes. What
-// is unusual is left to the generated code, whose word is final.
+// Nearly all that nodes send is letters, several a heartbeat. This code writes and reads them by hand, as wire.proto
+// defines them. The generated code, which allocates more, took a third of the CPU time of an idle node. Unusual
+// letters are left to the generated code, which has the last word.
 
 // The numbers of fields in wire.proto.
 const (
@@ -176,7 +175,7 @@ func appendVoter(b []byte, field protowire.Number, v *protocol.Voter) []byte {
 	return shut(b, start)
 }
 
-// open begins a field whose length is known only at its end, and shut ends it.
+// open begins a field whose length is known only at its end, where shut fills it in.
 func open(b []byte, field protowire.Number) ([]byte, int) {
 	b = append(protowire.AppendTag(b, field, protowire.BytesType), 0)
 	return b, len(b)
@@ -222,11 +221,10 @@ func appendDir(b []byte, field protowire.Number, d *protocol.DirID) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), d[:])
 }
 
-// known is what the last letter of a connection about one election had in it that rarely changes from
-// one to the next: what is equal is not made and checked again. Memberships and
-// rankings are immutable, so letters may share them.
+// known holds the parts of a connection's last letter about one election that rarely change: equal ones are not made
+// and checked again. Memberships and rankings are immutable, so letters may share them.
 type known struct {
-	members  []byte // as they arrived
+	members  []byte // as received
 	ranks    []byte
 	member   *protocol.Membership
 	ranking  []protocol.NodeID
@@ -238,17 +236,17 @@ type known struct {
 	position string
 }
 
-// memory is what is known of each election on a connection.
+// memory holds what is known of each election on a connection.
 type memory struct {
 	number uint32 // of the latest letter
-	known  *known // of that number
+	known  *known // what is known under that number
 	all    map[uint32]*known
 }
 
-// maxKnown bounds the elections that a memory has; it begins anew beyond that.
+// maxKnown bounds the elections in a memory; beyond that it is cleared.
 const maxKnown = 1024
 
-// of is what is known of the election with that number.
+// of returns what is known of the election with that number.
 func (m *memory) of(number uint32) *known {
 	if m.known != nil && m.number == number {
 		return m.known
@@ -265,9 +263,8 @@ func (m *memory) of(number uint32) *known {
 	return k
 }
 
-// letter reads the payload of a frame if it is a letter such as appendLetter
-// writes: fields in their order, each once, and nothing wrong with any. It
-// reports false for anything else.
+// letter reads the payload of a frame if it is a letter as appendLetter writes it: fields in order, each once, and
+// all valid. It returns false for anything else.
 func (m *memory) letter(payload []byte) (*Letter, bool) {
 	s := scan{b: payload}
 	if len(payload) > MaxFrame || !s.next() || s.field != frameLetter || !s.block || s.off < len(payload) {
@@ -278,7 +275,7 @@ func (m *memory) letter(payload []byte) (*Letter, bool) {
 	for s.next() {
 		switch {
 		case s.field == letterOf && !s.block:
-			l.Number = uint32(s.number) // of 32 bits, as the generated code takes it
+			l.Number = uint32(s.number) // 32 bits, as in the generated code
 		case s.field == letterMessage && s.block:
 			if !m.of(l.Number).message(s.bytes, &l.Message) {
 				return nil, false
@@ -367,7 +364,7 @@ func (k *known) message(b []byte, m *protocol.Message) bool {
 		case messageJumps:
 			m.Jumps = v
 		case messagePriority:
-			m.Priority = int(protowire.DecodeZigZag(v & math.MaxUint32)) // of 32 bits, as the generated code takes it
+			m.Priority = int(protowire.DecodeZigZag(v & math.MaxUint32)) // 32 bits, as in the generated code
 		default:
 			ok = false
 		}
@@ -410,7 +407,7 @@ func held(b []byte, c *protocol.ConfigID) bool {
 	return !s.odd
 }
 
-// handover is rare, and left to the generated code.
+// handover is rare, so the generated code decodes it.
 func handover(b []byte) (*protocol.Handover, bool) {
 	var p wirepb.Handover
 	if proto.Unmarshal(b, &p) != nil {
@@ -420,8 +417,7 @@ func handover(b []byte) (*protocol.Handover, bool) {
 	return h, err == nil
 }
 
-// membership makes k.member what b says, by the generated code where it is not
-// that already.
+// membership sets k.member to what b encodes. If that has changed the generated code decodes it.
 func (k *known) membership(b []byte) bool {
 	if k.member != nil && bytes.Equal(b, k.members) {
 		return true
@@ -438,7 +434,7 @@ func (k *known) membership(b []byte) bool {
 	return true
 }
 
-// rank makes k.ranking what a row of its fields says.
+// rank sets k.ranking to what a row of its fields encodes.
 func (k *known) rank(row []byte) bool {
 	if k.ranking != nil && bytes.Equal(row, k.ranks) {
 		return true
@@ -454,7 +450,7 @@ func (k *known) rank(row []byte) bool {
 	return true
 }
 
-// same makes text what b says, if that is one.
+// same sets text to b, if that is a valid text.
 func same(text *string, b []byte) bool {
 	if *text == string(b) {
 		return true
@@ -463,22 +459,22 @@ func same(text *string, b []byte) bool {
 	return utf8.Valid(b)
 }
 
-// scan goes through the fields of a message of protobuf.
+// scan iterates over the fields of a message of protobuf.
 type scan struct {
 	b    []byte
-	off  int              // behind the field
-	last protowire.Number // fields rise
-	odd  bool             // there is something that next does not take
+	off  int              // after the field
+	last protowire.Number // the numbers of fields rise
+	odd  bool             // there is something that next does not read
 
 	start  int // of the field
 	field  protowire.Number
-	block  bool // the value is in bytes, or else in number
+	block  bool // the value is in bytes; otherwise in number
 	bytes  []byte
 	number uint64
 }
 
-// next goes on to the next field, and reports false where there is none, or one
-// that is no longer in order, or none that the messages of letters have.
+// next advances to the next field. It returns false at the end, for a field out of order, and for a type of field
+// that the messages of letters do not have.
 func (s *scan) next() bool {
 	rest := s.b[s.off:]
 	if len(rest) == 0 {
@@ -505,8 +501,8 @@ func (s *scan) next() bool {
 	return true
 }
 
-// row is the field that s stands at, with its tag, and those after it that have
-// the same number: a repeated one. s stands at the last of them then.
+// row is the field at which s stands, with its tag, and the following ones with the same number: a repeated field.
+// Afterwards s stands at the last of them.
 func (s *scan) row(field protowire.Number) []byte {
 	start := s.start
 	for {

@@ -25,15 +25,13 @@ func NewReader(r io.Reader, most int) *Reader {
 	return &Reader{r: bufio.NewReaderSize(r, 4<<10), max: most}
 }
 
-// SetMax changes how long a frame may be, in bytes, from the next one on.
+// SetMax sets the greatest length of a frame, in bytes, from the next one on.
 func (r *Reader) SetMax(most int) { r.max = most }
 
-// Next reads one frame. It returns io.EOF where the stream ends between two
-// frames, io.ErrUnexpectedEOF where it ends within one, *TooLarge for a frame
-// that is too long, and an error that says what is wrong with a frame that
-// cannot be read. After *TooLarge nothing more can be read; the others but
-// those of the stream concern one frame. Letters may share what is immutable in
-// them: an equal membership is the same one.
+// Next reads one frame. It returns io.EOF if the stream ends between two frames, io.ErrUnexpectedEOF if it ends
+// within one, *TooLarge for a frame that is too long, and otherwise an error that says what is wrong with an
+// unreadable frame. After *TooLarge nothing more can be read. The other errors, except those of the stream, concern
+// one frame. Letters may share what is immutable in them: an equal membership is the same one.
 func (r *Reader) Next() (Frame, error) {
 	if _, err := io.ReadFull(r.r, r.prefix[:]); err != nil {
 		return Frame{}, err

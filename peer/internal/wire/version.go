@@ -10,7 +10,7 @@ const (
 	Oldest  uint32 = 1 // the least
 )
 
-// Next is empty: this is the newest version that there is.
+// Next is empty: this is the newest version.
 type Next struct{}
 
 func (Next) append(b []byte) []byte              { return b }

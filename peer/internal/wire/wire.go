@@ -1,9 +1,8 @@
-// Package wire is what peers, witnesses and clients say to each other: frames,
-// each a protobuf message (wire.proto) behind its length.
+// Package wire defines the frames that peers, witnesses and clients send to each other: each is a protobuf message
+// (wire.proto) after its length.
 //
-// Everything that arrives is checked: sizes, numbers, ids, text. What is out of
-// range is an error that names the field, and what is accepted can be sent
-// again. Whether a sender may say what it says is a question for package link.
+// It checks everything that arrives: sizes, numbers, ids, text. A value out of range is an error that names the
+// field, and every accepted frame can be sent again. Package link decides whether a sender may send it.
 //
 // Append and Decode may be called by any number of goroutines; a Reader belongs
 // to one.
@@ -20,11 +19,11 @@ import (
 
 // Sizes of a frame's payload, in bytes.
 const (
-	MaxFrame = 256 << 10 // of somebody who is admitted
-	MaxHello = 16 << 10  // before that; a Welcome is read after it
+	MaxFrame = 256 << 10 // after admission
+	MaxHello = 16 << 10  // before admission; a Welcome is read after it
 )
 
-// Frame is one thing said. Exactly one field is set.
+// Frame is one frame. Exactly one field is set.
 type Frame struct {
 	Hello    *Hello
 	Welcome  *Welcome
@@ -36,7 +35,7 @@ type Frame struct {
 	Leave    *Leave
 }
 
-// Caller is in what part somebody calls.
+// Caller is the role of a caller.
 type Caller string
 
 // The callers.
@@ -46,13 +45,13 @@ const (
 	ClientOf  Caller = "client"  // asks, and takes no part
 )
 
-// Hello is the first frame of both sides: which host speaks.
+// Hello is the first frame of both sides. It identifies the host.
 type Hello struct {
-	// Version and Oldest are the greatest and the least version of this protocol
-	// that the speaker knows; see [Hello.Speaks].
+	// Version and Oldest are the greatest and the least version of this protocol that the sender knows; see
+	// [Hello.Speaks].
 	Version, Oldest uint32
 	Caller          Caller
-	// Cluster is where the speaker belongs: 1 to 128 bytes.
+	// Cluster is the sender's cluster: 1 to 128 bytes.
 	Cluster string
 	// ID is "" for a client.
 	ID protocol.NodeID
@@ -62,18 +61,17 @@ type Hello struct {
 	// Starts counts how often the host was opened with that directory; 0 for
 	// witnesses and clients.
 	Starts uint64
-	// Life is a random number that the process drew when it started: two
-	// connections with another one are of two processes.
+	// Life is a random number that the process drew when it started. It tells whether two connections are with the same
+	// process.
 	Life uint64
 	// Program is the version of the program, for people.
 	Program string
 }
 
-// Enter says that the speaker takes part in an election, or, of a witness, that
-// it speaks for a node that did.
+// Enter says that the sender takes part in an election. A witness's says that it speaks for a node that did.
 type Enter struct {
-	// Number is chosen by the speaker, greater than those before on the same
-	// connection; letters carry it instead of the election's name.
+	// Number is chosen by the sender, and greater than its earlier ones on the same connection. Letters carry it instead
+	// of the election's name.
 	Number uint32
 	// Election is the name: 1 to 128 bytes.
 	Election string
@@ -83,31 +81,27 @@ type Enter struct {
 	Incarnation uint64
 	// Voters are the voters as configured, ordered by id; nil for witnesses.
 	Voters []protocol.NodeID
-	// Era is that of tokens, as configured; 0 for witnesses.
+	// Era is that of the tokens, as configured; 0 for witnesses.
 	Era uint64
-	// Promise is what the node asks for when it leads; 0 for witnesses.
+	// Promise is the promise that the node asks for when it leads; 0 for witnesses.
 	Promise time.Duration
-	// Join says that the node waits for a membership that lists it, and founds
-	// nothing; false for witnesses.
+	// Join means that the node waits for a membership that lists it, and founds nothing; false for witnesses.
 	Join bool
-	// Held is the newest membership that the node has; zero before there is one,
-	// and for witnesses.
+	// Held is the node's newest membership; zero before it has one, and for witnesses.
 	Held protocol.ConfigID
 	// Protocol is that of the node's machine, such as raft; empty for quorum and
 	// for witnesses.
 	Protocol string
-	// Answer says that this is the answer to an Enter of the other side.
+	// Answer means that this answers an Enter of the other side.
 	Answer bool
 }
 
-// Leave says that the speaker's part in an election has ended, as if its process
-// had.
+// Leave says that the sender's part in an election has ended, as the end of its process would.
 type Leave struct {
 	Number uint32 // of its Enter
 }
 
-// Speaks is the version that this build and the speaker both know, or an error
-// of type *VersionError.
+// Speaks returns the version that this build and the sender both know, or an error of type *VersionError.
 func (h *Hello) Speaks() (uint32, error) {
 	v := min(h.Version, Version)
 	if v < max(h.Oldest, Oldest) {
@@ -116,8 +110,8 @@ func (h *Hello) Speaks() (uint32, error) {
 	return v, nil
 }
 
-// Welcome says that the other side is admitted: to the connection, or to an
-// election, and then its directory is pinned durably.
+// Welcome says that the other side is admitted to the connection, or to an election. In the latter case its directory
+// is pinned durably.
 type Welcome struct {
 	Number     uint32               // of the Enter that it answers; 0: the connection
 	Membership *protocol.Membership // nil: not founded yet
@@ -127,18 +121,16 @@ type Welcome struct {
 // Refusal says that the other side is not admitted.
 type Refusal struct {
 	Code  Code
-	Says  string // for people; at most 1 KiB, cut where it is longer
-	Final bool   // trying again will not mend it
-	// Number is that of the Enter that is refused; 0 is the connection, which
-	// closes.
+	Says  string // for people; cut to 1 KiB
+	Final bool   // another attempt will fail too
+	// Number is that of the refused Enter; 0 is the connection, which closes.
 	Number uint32
 }
 
 // Error implements error.
 func (r *Refusal) Error() string { return r.Says }
 
-// Code says in one word why somebody is refused. Newer builds may have words
-// that this one does not know.
+// Code is the reason of a refusal in one word. Newer builds may have words that this one does not know.
 type Code string
 
 // The codes.
@@ -147,44 +139,40 @@ const (
 	CodeCluster     Code = "cluster"     // another cluster
 	CodeElection    Code = "election"    // another election
 	CodeIdentity    Code = "identity"    // the id is not that of the certificate
-	CodeDirectory   Code = "directory"   // another data directory than the one pinned
-	CodeVoters      Code = "voters"      // other voters configured
-	CodeEra         Code = "era"         // another era of tokens configured
+	CodeDirectory   Code = "directory"   // not the pinned data directory
+	CodeVoters      Code = "voters"      // other voters are configured
+	CodeEra         Code = "era"         // another era of tokens is configured
 	CodeProtocol    Code = "protocol"    // another protocol of election
 	CodeDuplicate   Code = "duplicate"   // two processes with one id
 	CodeUnknown     Code = "unknown"     // the id takes no part
-	CodeRemoved     Code = "removed"     // the id takes no part in a newer membership than that of its own
-	CodeUnfounded   Code = "unfounded"   // one waits to join, and the other one to found
+	CodeRemoved     Code = "removed"     // the id is not in a newer membership than its own
+	CodeUnfounded   Code = "unfounded"   // one side waits to join, the other to found
 	CodeBusy        Code = "busy"        // too many connections
 	CodeCertificate Code = "certificate" // none, or not of this authority
-	CodeFrame       Code = "frame"       // what arrived could not be read
+	CodeFrame       Code = "frame"       // a frame could not be read
 )
 
 // Letter carries a message of the protocol machine.
 type Letter struct {
-	// Number is that of the sender's Enter, for the election that it is about.
-	// Package link sets it.
+	// Number is that of the sender's Enter, and stands for the election. Package link sets it.
 	Number uint32
-	// Next is what the next version of this protocol adds: nothing, but in builds
-	// with the tag chaosnext.
+	// Next is what the next version of this protocol adds: nothing, except in builds with the tag chaosnext.
 	Next    Next
 	Message protocol.Message
-	// Since goes with a heartbeat: when its sender was elected by its own wall
-	// clock, in nanoseconds since 1970-01-01 UTC; 0 is unknown.
+	// Since belongs to a heartbeat: when its sender was elected by its own wall clock, in nanoseconds since 1970-01-01
+	// UTC; 0 is unknown.
 	Since int64
-	// Token goes with a heartbeat: the count of its sender's token, which can be
-	// smaller than its term; 0 is unknown.
+	// Token belongs to a heartbeat: the count of its sender's token, which can be smaller than its term; 0 is unknown.
 	Token uint64
 }
 
-// Request is what a client asks of a node.
+// Request is a client's request to a node.
 type Request struct {
-	Call  uint64 // chosen by the client; the responses carry it
+	Call  uint64 // chosen by the client; the responses repeat it
 	Verb  string // 1 to 64 bytes
 	Token uint64 // a fencing token; 0 is none
 	Body  []byte // JSON, by verb
-	// Election is the name of the election that is asked about; "" only in what
-	// takes back another request.
+	// Election is the name of the election in question; "" only in a cancellation of another request.
 	Election string
 }
 
@@ -193,12 +181,11 @@ type Response struct {
 	Call uint64
 	More bool
 	Body []byte // JSON, by verb
-	// Code says in one word why not, and Error for people, cut beyond 1 KiB.
-	// Both are "" when it went well.
+	// Code is the reason of a failure in one word, and Error is for people, cut to 1 KiB. Both are "" on success.
 	Code, Error string
 }
 
-// TooLarge is a frame that is longer than it may be.
+// TooLarge is a frame that exceeds the allowed length.
 type TooLarge struct {
 	Size, Max int // bytes of the payload
 }
@@ -208,9 +195,9 @@ func (e *TooLarge) Error() string {
 	return fmt.Sprintf("a frame of %d bytes; want at most %d", e.Size, e.Max)
 }
 
-// VersionError is a speaker with whom this build has no version in common.
+// VersionError means that the sender has no version in common with this build.
 type VersionError struct {
-	Version, Oldest uint32 // of the speaker
+	Version, Oldest uint32 // of the sender
 }
 
 // Error implements error.

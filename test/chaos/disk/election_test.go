@@ -150,7 +150,7 @@ func TestDisksThatFail(t *testing.T) {
 			unled("no disk can be written")
 			other := v.nodes[(leader+1)%3]
 			v.await("it says what is wrong", func() bool {
-				return strings.Contains(other.said(), "the ballot cannot be saved: this node votes for nobody and leads nothing until it can")
+				return strings.Contains(other.said(), "the ballot cannot be saved: this node neither votes nor leads until it can")
 			})
 			other.fault(disk.Fault{})
 			unled("one of three disks can be written")

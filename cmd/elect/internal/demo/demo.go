@@ -21,10 +21,10 @@ import (
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
-// Config says where and how to play. What is not marked as optional is required.
+// Config configures a demo. Fields that are not marked as optional are required.
 type Config struct {
-	Program   string // this one
-	Command   string // how a person calls it, for what is said at the end
+	Program   string // this program
+	Command   string // the command line of this program, for the closing text
 	JobVerb   string // its verb that calls Job
 	SweepVerb string // its verb that calls Sweep
 
@@ -34,14 +34,14 @@ type Config struct {
 	Profile  string // of the nodes: lan, fast, wan or calm
 	Out      io.Writer
 	Keep     bool     // leave the directory
-	Terminal *os.File // what Live is shown on; nil for Script
+	Terminal *os.File // the terminal of Live; nil for Script
 
 	Colour bool
-	ASCII  bool          // the terminal shows nothing else; for Live
+	ASCII  bool          // the terminal shows ASCII only; for Live
 	Pause  time.Duration // between two steps of Script, for the reader
 }
 
-// How often things are looked at.
+// The intervals of polling.
 const (
 	readLog     = 15 * time.Millisecond
 	askLeader   = 100 * time.Millisecond
@@ -57,23 +57,23 @@ type Demo struct {
 	sweeper *sweeper
 	begin   time.Duration // on the clock of stamp.Now
 
-	ctx    context.Context // ends when the demo does; its cause is why
+	ctx    context.Context // ends when the demo does; its cause is the reason
 	cancel context.CancelCauseFunc
 	work   sync.WaitGroup
 	acts   chan order
 
 	mu      sync.Mutex
 	model   *model
-	changed chan struct{} // closed, and replaced, when something was told to the model
+	changed chan struct{} // closed, and replaced, when the model has changed
 }
 
-// order is an act that somebody wants.
+// order is a requested act.
 type order struct {
 	act  act
 	node int
 }
 
-// open makes the directory, and everything in it but the nodes' data.
+// open makes the directory, and everything in it except the nodes' data.
 func open(ctx context.Context, cfg Config) (t *Demo, err error) {
 	t = &Demo{cfg: cfg, acts: make(chan order, 16), changed: make(chan struct{})}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
@@ -86,7 +86,7 @@ func open(ctx context.Context, cfg Config) (t *Demo, err error) {
 	if !ok {
 		return nil, fmt.Errorf("unknown profile %q", cfg.Profile)
 	}
-	temp, err := filepath.Abs(os.TempDir()) // nodes run elsewhere
+	temp, err := filepath.Abs(os.TempDir()) // nodes have other working directories
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +120,8 @@ func open(ctx context.Context, cfg Config) (t *Demo, err error) {
 	return t, nil
 }
 
-// run runs do in a goroutine that close joins. An error, and a panic, ends the
-// demo: a panic in a goroutine would end the process with the terminal as it is.
+// run runs do in a goroutine that close joins. An error, or a panic, ends the demo: an uncaught panic would end the
+// process without restoring the terminal.
 func (t *Demo) run(do func() error) {
 	t.work.Go(func() {
 		defer func() {
@@ -137,7 +137,7 @@ func (t *Demo) run(do func() error) {
 
 func (t *Demo) now() time.Duration { return stamp.Now() - t.begin }
 
-// tell lets do change the model, and wakes who waits for a change.
+// tell lets do change the model, and wakes those that wait for a change.
 func (t *Demo) tell(do func(m *model)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,7 +147,7 @@ func (t *Demo) tell(do func(m *model)) {
 	t.changed = make(chan struct{})
 }
 
-// await waits until ok, which is asked again at each change.
+// await waits until ok returns true. It calls ok again at each change.
 func (t *Demo) await(limit time.Duration, ok func(m *model) bool) error {
 	late := time.NewTimer(limit)
 	defer late.Stop()
@@ -169,7 +169,7 @@ func (t *Demo) await(limit time.Duration, ok func(m *model) bool) error {
 	}
 }
 
-// do asks for an act. It does not wait for it.
+// do requests an act. It does not wait for it.
 func (t *Demo) do(a act, node int) {
 	select {
 	case t.acts <- order{a, node}:
@@ -178,7 +178,7 @@ func (t *Demo) do(a act, node int) {
 	}
 }
 
-// perform does what was asked for, one after the other.
+// perform carries out the requested acts, one after the other.
 func (t *Demo) perform() error {
 	for {
 		select {
@@ -249,7 +249,7 @@ func (t *Demo) watchLog() error {
 		if err != nil {
 			return err
 		}
-		t.tell(func(m *model) { // also without lines: time passes
+		t.tell(func(m *model) { // even without lines: time passes
 			for _, l := range lines {
 				l.At -= t.begin
 				m.wrote(l)
@@ -263,18 +263,18 @@ func (t *Demo) watchLog() error {
 	}
 }
 
-// logTail reads what was appended to a log.
+// logTail reads what is appended to a log.
 type logTail struct {
 	path string
 	file *os.File
-	rest []byte // the beginning of a line
+	rest []byte // the beginning of an incomplete line
 }
 
 func (t *logTail) read() ([]line, error) {
 	if t.file == nil {
 		f, err := os.Open(t.path)
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, nil // nobody has written yet
+			return nil, nil // nothing was written yet
 		}
 		if err != nil {
 			return nil, err
@@ -306,8 +306,7 @@ func (t *logTail) close() {
 	}
 }
 
-// ask asks one node for its state, again and again. A node that is paused keeps
-// the question until it wakes up or the limit has passed.
+// ask polls one node for its state. A paused node holds the request until it wakes up or the limit has passed.
 func (t *Demo) ask(i int) error {
 	for {
 		ctx, cancel := context.WithTimeout(t.ctx, askLimit)
@@ -334,7 +333,7 @@ func (t *Demo) ask(i int) error {
 	}
 }
 
-// nodeSaid is told by the fleet.
+// nodeSaid handles a line of a node.
 func (t *Demo) nodeSaid(id, text string) {
 	if i := index(id); i >= 0 {
 		t.tell(func(m *model) { m.spoke(i, text) })
@@ -372,7 +371,7 @@ func (t *Demo) close() error {
 	return err
 }
 
-// verdict reads the whole log, when all are dead.
+// verdict reads the whole log, when all processes are dead.
 func verdict(path string) (ledger, error) {
 	var g ledger
 	f, err := os.Open(path)

@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// conclude ends everything, reads the log and says what it proves, and what to
-// do next. It returns what is not as it should be, if the log should have at
-// least so many lives of the job.
+// conclude ends everything, reads the log, and writes what it proves and what to do next. It returns an error if
+// something is wrong; the log should have at least lives lives of the job.
 func (t *Demo) conclude(lives int, played error) error {
 	if played != nil {
-		lives = 0 // it was cut short
+		lives = 0 // it was interrupted
 	}
 	keep := t.cfg.Keep
 	leader := -1
@@ -36,7 +35,7 @@ func (t *Demo) conclude(lives int, played error) error {
 	return err
 }
 
-// printer writes what is read when the curtain has fallen, or in a pipe.
+// printer writes the text after the picture, or into a pipe.
 type printer struct {
 	to     io.Writer
 	colour bool
@@ -63,7 +62,7 @@ func (p *printer) verdict(g *ledger) {
 	p.say(piece{"Two jobs at the same time: ", normal}, piece{plural2(g.overlaps, "time", "times"), style}, piece{".", normal})
 }
 
-// tokens lists those of the lives, or the ends of a long list.
+// tokens lists those of the lives, or both ends of a long list.
 func tokens(lives []life) string {
 	const most = 12
 	var all []string
@@ -85,7 +84,7 @@ func plural2(n int, one, more string) string {
 	return count(n) + " " + more
 }
 
-// byHand says how to go on with what was kept.
+// byHand says how to go on with the kept files.
 func (p *printer) byHand(dir string) {
 	quoted := "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
 	if !strings.ContainsAny(dir, " '\"\\$`!*?[](){}<>|&;~#") {

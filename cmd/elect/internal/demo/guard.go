@@ -11,15 +11,14 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// guard is the log as a resource that checks tokens: it remembers the greatest
-// that it has seen, in a file beside it, and refuses a write that shows a
-// smaller one. What it refuses it writes down as refused, so that nothing that
-// was tried is missing from the verdict. Any number of processes may have one.
+// guard is the log as a resource that checks tokens. It stores the greatest token that it has seen in a file beside
+// the log, and refuses a write that shows a smaller one. It records refused writes too, so that the verdict includes
+// every attempt. Any number of processes may use a guard.
 type guard struct {
 	log, seen *os.File
 }
 
-// seenSuffix makes the name of the file with the greatest token of a log's.
+// seenSuffix is appended to the log's name for the file with the greatest token.
 const seenSuffix = ".token"
 
 func openGuard(log string) (*guard, error) {
@@ -37,9 +36,8 @@ func openGuard(log string) (*guard, error) {
 
 func (g *guard) close() error { return errors.Join(g.log.Close(), g.seen.Close()) }
 
-// append writes the line, with the time of now. It returns a *fence.StaleError
-// when the line's token is smaller than the greatest that was seen; that the
-// write was refused is in the log then.
+// append writes the line, with the present time. It returns a *fence.StaleError if the line's token is smaller than
+// the greatest seen one; then the log records the refusal.
 func (g *guard) append(l line) error {
 	if err := lock(g.seen); err != nil {
 		return fmt.Errorf("%s: %w", g.seen.Name(), err)
@@ -53,7 +51,7 @@ func (g *guard) append(l line) error {
 	if l.Token < highest {
 		l.Seen = highest
 	}
-	if l.Token > highest { // remembered first: what is written was seen
+	if l.Token > highest { // the mark first: a token that was written was seen
 		if _, err := g.seen.WriteAt([]byte(l.Token.Fixed()+"\n"), 0); err != nil {
 			return err
 		}

@@ -2,7 +2,7 @@ package demo
 
 import "fmt"
 
-// helpPage explains what is seen, to somebody who sees it for the first time.
+// helpPage explains the picture to a first-time user.
 func helpPage(m *model, f frame) []row {
 	width := min(f.width, mostWidth)
 	rows := []row{words(strong, " What you see")}

@@ -11,9 +11,8 @@ import (
 // beat is how often the job writes a line.
 const beat = 10 * time.Millisecond
 
-// Job is the work that must run once at a time: it appends a line to the log at
-// path at each beat, until it is killed, and shows its token with each. It asks
-// nobody whether it may: that one runs at a time is elect's doing.
+// Job is the work that must run once at a time: it appends a line to the log at path at each beat, until it is
+// killed, and shows its token with each. It asks for no permission: elect ensures that one job runs at a time.
 func Job(path string) error {
 	token, err := fence.ParseToken(os.Getenv("ELECT_TOKEN"))
 	if err != nil {

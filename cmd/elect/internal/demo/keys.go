@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// The keys that are no characters, as keys are handed out.
+// The names of keys that are not characters.
 const (
 	keyLeft  = "left"
 	keyRight = "right"
@@ -16,7 +16,7 @@ const (
 	ctrlC    = "\x03"
 )
 
-// split makes keys of what a terminal sent. What it does not know it leaves out.
+// split splits terminal input into keys. It drops unknown ones.
 func split(sent string) []string {
 	var keys []string
 	for sent != "" {
@@ -44,7 +44,7 @@ func split(sent string) []string {
 	return keys
 }
 
-// key does what a key is for, and reports whether it is to quit.
+// key handles a key, and reports whether it means to quit.
 func (t *Demo) key(key string) (quit bool, err error) {
 	t.mu.Lock()
 	m := t.model
@@ -60,7 +60,7 @@ func (t *Demo) key(key string) (quit bool, err error) {
 	return quit, nil
 }
 
-// key changes what is selected or shown, or says what is to be done.
+// key changes what is selected or shown, or returns an order.
 func (m *model) key(key string) (o *order, quit bool) {
 	if key == ctrlC {
 		return nil, true
@@ -95,7 +95,7 @@ func (m *model) key(key string) (o *order, quit bool) {
 		}
 		return do(cut)
 	case "r":
-		if w := m.worker(); w >= 0 { // whoever is selected: only one can
+		if w := m.worker(); w >= 0 { // whichever node is selected: only one can
 			return &order{resign, w}, false
 		}
 		return do(resign)
@@ -104,7 +104,7 @@ func (m *model) key(key string) (o *order, quit bool) {
 	case "x":
 		m.chaos = !m.chaos
 		if m.chaos {
-			m.tell(struck, "Chaos: something happens to somebody every few seconds. x ends it.")
+			m.tell(struck, "Chaos: something happens to a node every few seconds. x ends it.")
 		} else {
 			m.tell(struck, "Chaos is over. What is broken stays so: s starts, p wakes, c connects.")
 		}
@@ -116,7 +116,7 @@ func (m *model) key(key string) (o *order, quit bool) {
 	return nil, false
 }
 
-// unleash does something random every few seconds while chaos is on.
+// unleash requests something random every few seconds while chaos is on.
 func (t *Demo) unleash(ctx context.Context) error {
 	for {
 		select {
@@ -139,8 +139,8 @@ const (
 	chaosMore  = 2500 * time.Millisecond
 )
 
-// havoc draws what happens next: as a rule something breaks while all is well,
-// mostly the leader, and is mended while something is broken.
+// havoc draws the next act: usually it breaks something while all is well, mostly the leader, and mends it while
+// something is broken.
 func (m *model) havoc(draw func(n int) int) order {
 	var broken, well []int
 	for i := range m.nodes {

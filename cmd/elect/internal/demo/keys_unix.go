@@ -12,11 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keyWait is how long the end of reading keys may take to be noticed.
+// keyWait bounds how long the end of reading keys goes unnoticed.
 const keyWait = 100 // ms
 
-// readKeys hands out the keys that are pressed until ctx ends. It fails when the
-// terminal goes away.
+// readKeys sends the pressed keys until ctx ends. It fails when the terminal goes away.
 func readKeys(ctx context.Context, in *os.File, keys chan<- string) error {
 	buf := make([]byte, 256)
 	for ctx.Err() == nil {
@@ -42,7 +41,7 @@ func readKeys(ctx context.Context, in *os.File, keys chan<- string) error {
 	return nil
 }
 
-// watchSize tells of changes of the terminal's size.
+// watchSize reports changes of the terminal's size.
 func watchSize() (changed <-chan os.Signal, stop func()) {
 	ch := make(chan os.Signal, 1)
 	signal.Notify(ch, syscall.SIGWINCH)

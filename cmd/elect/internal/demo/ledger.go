@@ -8,14 +8,13 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// ledger is what the log says about the jobs that wrote it. The zero ledger is
-// that of an empty log.
+// ledger is what the log proves about the jobs that wrote it. The zero ledger is that of an empty log.
 type ledger struct {
 	lives    []life
-	lines    int // that were written
-	late     int // late writes of the demo that were refused
-	leaked   int // late writes of the demo that were not
-	overlaps int // times that a job tried to write although a later one had begun
+	lines    int // written lines
+	late     int // refused late writes of the demo
+	leaked   int // late writes of the demo that were not refused
+	overlaps int // how often a job tried to write although a later one had begun
 	disorder int // tokens that did not rise
 }
 
@@ -24,12 +23,12 @@ type life struct {
 	id          string
 	token       fence.Token
 	pid         int
-	first, last time.Duration // when it wrote
+	first, last time.Duration // of its lines
 	lines       int
 }
 
-// add reads one more line. The file itself puts the lines in order: each was
-// appended in one piece. The stamps in them are checked beside that.
+// add reads one more line. The order of the lines is that of the file: each was appended in one piece. Their stamps
+// are checked in addition.
 func (g *ledger) add(l line) {
 	switch {
 	case l.Number == 0 && l.Seen != 0:
@@ -38,7 +37,7 @@ func (g *ledger) add(l line) {
 	case l.Number == 0:
 		g.leaked++
 		return
-	case l.Seen != 0: // a job that another has followed
+	case l.Seen != 0: // a job with a successor
 		g.overlaps++
 		return
 	}
@@ -51,7 +50,7 @@ func (g *ledger) add(l line) {
 	for _, earlier := range g.lives {
 		switch {
 		case earlier.token == l.Token && earlier.pid == l.PID:
-			g.overlaps++ // another has written in between
+			g.overlaps++ // another job has written in between
 		case earlier.last >= l.At:
 			g.overlaps++
 		}
@@ -62,7 +61,7 @@ func (g *ledger) add(l line) {
 	g.lives = append(g.lives, life{id: l.ID, token: l.Token, pid: l.PID, first: l.At, last: l.At, lines: 1})
 }
 
-// now is the last life, if there is one.
+// now is the last life, if any.
 func (g *ledger) now() (life, bool) {
 	if len(g.lives) == 0 {
 		return life{}, false
@@ -78,8 +77,7 @@ func (g *ledger) before() (life, bool) {
 	return g.lives[len(g.lives)-2], true
 }
 
-// earlier returns the last life with another token than the current one's: the
-// one whose writes could still be under way.
+// earlier returns the last life with another token than the current one's: its writes could still be in flight.
 func (g *ledger) earlier() (life, bool) {
 	now, ok := g.now()
 	for _, l := range slices.Backward(g.lives) {
@@ -90,7 +88,7 @@ func (g *ledger) earlier() (life, bool) {
 	return life{}, false
 }
 
-// leaders is how many of the nodes have run the job.
+// leaders is the number of nodes that have run the job.
 func (g *ledger) leaders() int {
 	ids := map[string]bool{}
 	for _, l := range g.lives {
@@ -99,7 +97,7 @@ func (g *ledger) leaders() int {
 	return len(ids)
 }
 
-// err returns what is wrong, if the log should have at least so many lives.
+// err returns what is wrong, if the log should have at least lives lives.
 func (g *ledger) err(lives int) error {
 	switch {
 	case g.overlaps > 0:

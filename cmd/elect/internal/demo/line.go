@@ -14,9 +14,9 @@ type line struct {
 	At     time.Duration // on the clock of stamp.Now, read while the log was locked
 	Token  fence.Token
 	ID     string      // of the candidate
-	PID    int         // of who wrote
-	Number int         // from 1 in each life of the job; 0 is a late write, made by the demo
-	Seen   fence.Token // 0: written. Else it was refused, because the log had seen this token
+	PID    int         // of the writer
+	Number int         // from 1 in each life of the job; 0 is a late write by the demo
+	Seen   fence.Token // 0: written; otherwise it was refused, because the log had seen this token
 }
 
 // String includes the newline: a line is written in one piece.
@@ -28,7 +28,7 @@ func (l line) String() string {
 	return text + "\n"
 }
 
-// parseLine reads what String wrote, and nothing else.
+// parseLine reads exactly what String writes.
 func parseLine(text string) (line, error) {
 	var l line
 	wrong := func() (line, error) { return line{}, fmt.Errorf("%.100q is not a line of the job", text) }

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// lock cannot be done: no keeper runs a command on this system either.
+// lock is not supported: no keeper runs a command on this system either.
 func lock(*os.File) error { return errors.ErrUnsupported }
 
 func unlock(*os.File) {}

@@ -7,38 +7,38 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// size is how many nodes there are: the fewest that survive the loss of one.
+// size is the number of nodes: the fewest that survive the loss of one.
 const size = 3
 
 // ids are the nodes' names.
 var ids = [size]string{"n1", "n2", "n3"}
 
-// condition is what was done to a node's process.
+// condition is the state of a node's process.
 type condition int
 
 const (
-	dead condition = iota // or not started yet
+	dead condition = iota // or not yet started
 	running
 	paused
 )
 
-// node is what is known of one of them.
+// node is the known state of a node.
 type node struct {
 	condition condition
 	cut       bool
 	since     time.Duration // of condition and cut
 	ever      bool          // it was started at least once
 	left      time.Duration // when it was last paused or cut off
-	returned  returned      // how it came back, until it has said something since
+	returned  returned      // how it came back, until it has answered since
 
-	heard time.Duration // when it last answered; negative: never since it was started
+	heard time.Duration // when it last answered; negative: never since its start
 	reading
-	leaseEnd time.Duration // when its lease runs out, by its last answer
-	renewed  time.Duration // when an answer last put the end further away
+	leaseEnd time.Duration // the end of its lease, by its last answer
+	renewed  time.Duration // when an answer last extended the lease
 	said     []string      // the last lines of its elect run
 }
 
-// returned says after what a node has still to find its way.
+// returned is the event after which a node still has to find the others.
 type returned int
 
 const (
@@ -48,18 +48,18 @@ const (
 	healed
 )
 
-// reading is what a node says of itself.
+// reading is a node's report of itself.
 type reading struct {
 	role    string
 	founded bool
-	follows string      // whom it takes for the leader; "" nobody
-	token   fence.Token // with which it leads; 0 if it does not
+	follows string      // its leader; "" is none
+	token   fence.Token // its token if it leads; 0 otherwise
 	active  bool
-	lease   time.Duration // left
-	hears   []string      // the nodes that it is connected with
+	lease   time.Duration // the rest of the lease
+	hears   []string      // the nodes with which it is connected
 }
 
-// act is something that is done to a node.
+// act is an action on a node.
 type act int
 
 const (
@@ -71,15 +71,15 @@ const (
 	cut
 	heal
 	resign
-	late // a write with an old token, of the node's last job but one
+	late // a write with an old token, of the job before the node's last
 )
 
-// model is all that is seen, and it is pure: it changes by what it is told, and
-// reads no clock. Times are since the demo began.
+// model is everything that is shown. It is pure: reports change it, and it reads no clock. Times are since the demo
+// began.
 type model struct {
 	promise time.Duration
 	profile string
-	dir     string // where to find the election's URL
+	dir     string // contains the election's URL
 
 	now      time.Duration
 	nodes    [size]node
@@ -92,21 +92,21 @@ type model struct {
 	tail   []line // the last lines of the log
 	strip  strip
 	story  []sentence
-	blow   *blow // the last one to the leader that nobody has answered yet
+	blow   *blow // the last one to the leader without a new leader yet
 
 	takeovers int
-	took      time.Duration // the last takeover; 0 before the first
-	hint      string        // the answer to a key that could not be served
+	took      time.Duration // the duration of the last takeover; 0 before the first
+	hint      string        // the answer to a key without effect
 	hinted    time.Duration
 }
 
-// blow is an act that takes the leader's leadership away.
+// blow is an act that ends the leader's leadership.
 type blow struct {
 	act   act
 	node  int
 	at    time.Duration
-	alone bool // no majority was left to elect another
-	told  bool // that the job has ended because of that
+	alone bool // no majority is left to elect another
+	told  bool // the sentence about the job's end was written
 	key   int  // of the open sentence about it; 0 if there is none
 }
 
@@ -118,14 +118,14 @@ func newModel(profile string, promise time.Duration) *model {
 	return m
 }
 
-// index returns which node has the id, -1 if none.
+// index is the index of the node id, -1 if none.
 func index(id string) int { return slices.Index(ids[:], id) }
 
-// silence is how long no line in the log means that no job runs. It is many
-// beats: a busy machine is not to be taken for a takeover.
+// silence is how long the log must be silent to show that no job runs. It is many beats: a busy machine must not look
+// like a takeover.
 const silence = 30 * beat
 
-// worker is the node whose job writes to the log, and -1 if none does.
+// worker is the node whose job writes to the log, -1 if none does.
 func (m *model) worker() int {
 	l, ok := m.ledger.now()
 	if !ok || m.now-l.last > silence {
@@ -137,7 +137,7 @@ func (m *model) worker() int {
 // reachable reports whether a node can hear others: it runs and is connected.
 func (n *node) reachable() bool { return n.condition == running && !n.cut }
 
-// reachable is how many of the nodes can talk to each other.
+// reachable is the number of nodes that can talk to each other.
 func (m *model) reachable() (count int) {
 	for i := range m.nodes {
 		if m.nodes[i].reachable() {
@@ -150,8 +150,8 @@ func (m *model) reachable() (count int) {
 // majority reports whether enough nodes are left to elect a leader.
 func (m *model) majority() bool { return m.reachable() > size/2 }
 
-// settled reports whether all is well: all nodes run, are connected and agree
-// about who leads, and that one's job writes.
+// settled reports whether all is well: all nodes run, are connected and agree about the leader, and the leader's job
+// writes.
 func (m *model) settled() bool {
 	w := m.worker()
 	if w < 0 || m.blow != nil {
@@ -170,14 +170,14 @@ func (m *model) settled() bool {
 	return true
 }
 
-// tick is told how late it is.
+// tick updates the time.
 func (m *model) tick(now time.Duration) {
 	m.now = max(m.now, now)
 	m.strip.advance(m.now, func(i int) mark { return m.nodes[i].mark() })
 	m.watchdog()
 }
 
-// mark is what the strip shows of a node whose job does not write.
+// mark is the strip's mark of a node whose job does not write.
 func (n *node) mark() mark {
 	switch {
 	case n.condition == dead:
@@ -190,10 +190,10 @@ func (n *node) mark() mark {
 	return standing
 }
 
-// tailLines is how much of the log is kept to be shown.
+// tailLines is how much of the log is kept for the picture.
 const tailLines = 12
 
-// wrote is told of one more line of the log.
+// wrote handles a line of the log.
 func (m *model) wrote(l line) {
 	was, wrong := len(m.ledger.lives), m.ledger.overlaps+m.ledger.disorder
 	m.ledger.add(l)
@@ -212,11 +212,11 @@ func (m *model) wrote(l line) {
 	}
 }
 
-// answered is told what a node says of itself, and when it said so.
+// answered handles a node's report of itself, from the time at.
 func (m *model) answered(i int, at time.Duration, r reading) {
 	n := &m.nodes[i]
 	if n.condition != running || at < n.since {
-		return // the answer was on its way when the node was paused or killed
+		return // the answer was in flight when the node was paused or killed
 	}
 	n.reading, n.heard = r, at
 	end := at + r.lease
@@ -230,14 +230,14 @@ func (m *model) answered(i int, at time.Duration, r reading) {
 	m.arrived(i)
 }
 
-// renewal is by how much an answer must put off the end of the lease to count
-// as a renewal and not as a difference between two readings of the clock.
+// renewal is the least extension of a lease that counts as a renewal and not as a difference between two readings of
+// the clock.
 const renewal = 2 * time.Millisecond
 
-// keptLines is how many lines of each node are kept.
+// keptLines is the number of kept lines of each node.
 const keptLines = 40
 
-// spoke is told a line of a node's elect run.
+// spoke handles a line of a node's elect run.
 func (m *model) spoke(i int, text string) {
 	n := &m.nodes[i]
 	n.said = append(n.said, text)
@@ -246,8 +246,7 @@ func (m *model) spoke(i int, text string) {
 	}
 }
 
-// refused returns why an act is of no use now, in words for who wanted it, and
-// "" if there is no reason.
+// refused returns why an act is of no use now, as an answer to the user, and "" if there is no reason.
 func (m *model) refused(a act, i int) string {
 	n := &m.nodes[i]
 	id := ids[i]
@@ -276,8 +275,7 @@ func (m *model) refused(a act, i int) string {
 	return ""
 }
 
-// did is told that an act has been begun. It is told before anything can have
-// come of it.
+// did records the begin of an act, before any consequence of it.
 func (m *model) did(a act, i int, at time.Duration) {
 	m.now = max(m.now, at)
 	n := &m.nodes[i]
@@ -309,7 +307,7 @@ func (m *model) did(a act, i int, at time.Duration) {
 	m.narrate(a, i, leads)
 }
 
-// ended is told that a node's process has ended by itself.
+// ended records that a node's process has ended by itself.
 func (m *model) ended(i, code int, at time.Duration) {
 	n := &m.nodes[i]
 	if n.condition == dead || m.over {
@@ -324,10 +322,10 @@ func (m *model) ended(i, code int, at time.Duration) {
 	m.tell(bad, "%s ended by itself with exit code %d. It said last: %s", ids[i], code, last)
 }
 
-// deny answers a key that could not be served.
+// deny answers a key without effect.
 func (m *model) deny(text string) { m.hint, m.hinted = text, m.now }
 
-// failed is told that an act could not be done.
+// failed records that an act has failed.
 func (m *model) failed(a act, i int, err error) {
 	if m.over {
 		return

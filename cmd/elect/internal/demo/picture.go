@@ -7,20 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// frame is where a picture is drawn.
+// frame is the area of a picture.
 type frame struct {
 	width, height int
 	colour        bool
-	ascii         bool // the terminal shows nothing else
+	ascii         bool // the terminal shows ASCII only
 }
 
-// The smallest terminal that the picture fits on.
+// The smallest terminal for the picture.
 const (
 	leastWidth  = 72
 	leastHeight = 22
 )
 
-// mostWidth is how wide the picture is at most: longer lines are hard to read.
+// mostWidth is the greatest width of the picture: longer lines are hard to read.
 const mostWidth = 132
 
 // picture draws the model: exactly height lines, none wider than width. It is a
@@ -63,7 +63,7 @@ func tooSmall(f frame) []row {
 	return rows
 }
 
-// painter draws the picture proper.
+// painter draws the main picture.
 type painter struct {
 	m *model
 	frame
@@ -162,7 +162,7 @@ func (p *painter) box(i, width int) []row {
 	return append(rows, row{{p.bottomLeft + strings.Repeat(p.across, width-2) + p.bottomRight, edge}})
 }
 
-// state is what the node is, in capitals where it is out of order or leads.
+// state is the node's state, in capitals if it is out of order or leads.
 func (p *painter) state(i int) row {
 	m, n := p.m, &p.m.nodes[i]
 	token := func() string {
@@ -200,7 +200,7 @@ func (p *painter) state(i int) row {
 	return words(normal, "waits")
 }
 
-// lease is the bar that runs down, of a node that has one.
+// lease is the shrinking bar of a node with a lease.
 func (p *painter) lease(i, inner int) row {
 	m, n := p.m, &p.m.nodes[i]
 	left := n.leaseEnd - m.now
@@ -239,7 +239,7 @@ func (p *painter) work(i int) row {
 	return row{{"job runs", style}, {", line " + count(l.lines), normal}}
 }
 
-// links are whom the node hears.
+// links are the nodes that this one hears.
 func (p *painter) links(n *node, i int) row {
 	switch {
 	case n.condition == dead || n.heard < 0:
@@ -271,7 +271,7 @@ func (p *painter) timeline() []row {
 		{p.full, leading}, {" runs  ", faint}, {p.standing, normal}, {" stands by  ", faint},
 		{p.frozen, warning}, {" paused  ", faint}, {p.severed, cutOff}, {" cut off", faint},
 	}}
-	last := m.strip.end() / 2 // the column that holds the present
+	last := m.strip.end() / 2 // the column of the present
 	for i := range m.nodes {
 		r := row{{" " + ids[i] + " ", strong}}
 		if i == m.selected {
@@ -294,7 +294,7 @@ func (p *painter) column(i, c int) piece {
 	if m, ok := p.m.strip.at(2*c + 1); ok {
 		two = m[i]
 	} else if ok = one != blank; ok {
-		two = one // it has not come yet
+		two = one // it is in the future
 	}
 	look := func(k mark) style {
 		switch k.rest() {
@@ -327,7 +327,7 @@ func (p *painter) column(i, c int) piece {
 	return piece{" ", normal}
 }
 
-// merge joins neighbours of one style.
+// merge joins neighbouring pieces of one style.
 func merge(r row) row {
 	var merged row
 	for _, p := range r {
@@ -340,7 +340,7 @@ func merge(r row) row {
 	return merged
 }
 
-// told is the story, the newest last and at the bottom.
+// told is the story, with the newest sentence at the bottom.
 func (p *painter) told(height int) []row {
 	const indent = 10
 	var rows []row
@@ -359,7 +359,7 @@ func (p *painter) told(height int) []row {
 			lines = append(lines, row{{when, faint}, {text, style}})
 		}
 		if len(rows)+len(lines) > height && len(rows) > 0 {
-			break // half a sentence is no use
+			break // half a sentence is of no use
 		}
 		rows = append(lines, rows...)
 	}
@@ -370,7 +370,7 @@ func (p *painter) told(height int) []row {
 	return rows
 }
 
-// fresh is how long a sentence is shown as news.
+// fresh is how long a sentence is shown as new.
 const fresh = 6 * time.Second
 
 func (p *painter) log(height int) []row {
@@ -404,7 +404,7 @@ func (p *painter) said(height int) []row {
 	return rows
 }
 
-// figures are what the log proves.
+// figures are the figures that the log proves.
 func (p *painter) figures() row {
 	g := &p.m.ledger
 	style := leading
@@ -433,7 +433,7 @@ func (p *painter) figures() row {
 	return r
 }
 
-// hintTime is how long the answer to a key that could not be served is shown.
+// hintTime is how long the answer to a key without effect is shown.
 const hintTime = 3 * time.Second
 
 func (p *painter) keys() row {
@@ -441,7 +441,7 @@ func (p *painter) keys() row {
 		return words(warning, " "+p.m.hint)
 	}
 	var r row
-	for _, keys := range [...]string{ // the first that fits; the help has all
+	for _, keys := range [...]string{ // the first that fits; the help page has all
 		"1-3 node|k kill|j kill job|s start|p pause|c cut|r resign|w late write|x chaos|? help|q quit",
 		"1-3 node|k kill|j job|s start|p pause|c cut|r resign|x chaos|? more|q quit",
 		"1-3 node|k kill|s start|p pause|c cut|r resign|x chaos|? more|q quit",
@@ -458,7 +458,7 @@ func (p *painter) keys() row {
 	return r
 }
 
-// seconds is a time that is read while it changes: always as wide.
+// seconds formats a changing time, in a constant width.
 func seconds(d time.Duration) string {
 	if d < 0 {
 		d = 0
@@ -466,7 +466,7 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%.1f s", d.Seconds())
 }
 
-// times says how often.
+// times formats a number of times.
 func times(n int) string {
 	switch n {
 	case 0:
@@ -477,7 +477,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d TIMES", n)
 }
 
-// count is a number with its thousands set apart.
+// count formats a number with separated thousands.
 func count(n int) string {
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0; i -= 3 {

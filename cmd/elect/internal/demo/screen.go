@@ -12,23 +12,22 @@ import (
 	"golang.org/x/term"
 )
 
-// ErrInterrupted is what Live returns after Ctrl-C.
+// ErrInterrupted is the error of Live after Ctrl-C.
 var ErrInterrupted = errors.New("interrupted")
 
 // redraw is how often the picture is drawn.
 const redraw = 50 * time.Millisecond
 
-// What is sent to a terminal before the first picture and after the last one:
-// the alternate screen, no cursor, and no wrapping at the right edge.
+// The control sequences before the first picture and after the last one: the alternate screen, no cursor, and no
+// wrapping at the right edge.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"
 	leaveScreen = "\x1b[?2026l\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
 )
 
-// Live plays on the terminal, which stdin must be too, until the person there
-// quits. It returns an error if anything was not as it should be, and
-// ErrInterrupted after Ctrl-C. The ctx ends it early, and its cause is returned
-// then. The terminal is as it was before when Live returns or panics.
+// Live plays on the terminal, which must also be stdin, until the user quits. It returns an error if anything went
+// wrong, and ErrInterrupted after Ctrl-C. If ctx ends it early it returns the cause. Live restores the terminal when
+// it returns or panics.
 func Live(ctx context.Context, cfg Config) error {
 	t, err := open(ctx, cfg)
 	if err != nil {
@@ -88,7 +87,7 @@ func (t *Demo) live() error {
 	}
 }
 
-// screen draws what has changed since the last picture.
+// screen draws the changes since the last picture.
 type screen struct {
 	to            *os.File
 	shown         []string // nil: not known
@@ -110,7 +109,7 @@ func (s *screen) draw(t *Demo) error {
 	if err != nil {
 		return err
 	}
-	if width <= 0 || height <= 0 { // some terminals do not tell
+	if width <= 0 || height <= 0 { // some terminals do not report it
 		width, height = 80, 24
 	}
 	if width != s.width || height != s.height {
@@ -125,8 +124,7 @@ func (s *screen) draw(t *Demo) error {
 	return err
 }
 
-// update is what changes the screen into the picture. Terminals that can show it
-// in one piece are asked to.
+// update is the text that changes the screen into the picture. It asks terminals that can to show it at once.
 func (s *screen) update(lines []string) string {
 	var b strings.Builder
 	if s.shown == nil {
@@ -135,7 +133,7 @@ func (s *screen) update(lines []string) string {
 	for i, line := range lines {
 		if s.shown == nil || i >= len(s.shown) || s.shown[i] != line {
 			fmt.Fprintf(&b, "\x1b[%d;1H%s", i+1, line)
-			if visible(line) < s.width { // else the cursor stands on the last sign, which it would erase
+			if visible(line) < s.width { // otherwise the cursor is on the last character, which this would erase
 				b.WriteString("\x1b[K")
 			}
 		}
@@ -147,7 +145,7 @@ func (s *screen) update(lines []string) string {
 	return "\x1b[?2026h" + b.String() + "\x1b[?2026l"
 }
 
-// visible is how wide a painted line is.
+// visible is the width of a painted line.
 func visible(line string) (n int) {
 	in := false // a colour
 	for _, r := range line {

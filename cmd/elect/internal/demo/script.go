@@ -8,13 +8,11 @@ import (
 	"time"
 )
 
-// scriptLimit is how long anything may take that the script waits for, beside
-// promises that run out.
+// scriptLimit bounds each wait of the script, except for promises that run out.
 const scriptLimit = 20 * time.Second
 
-// Script plays without a terminal: each thing that can happen to a leader, one
-// after the other, told in one line each. It returns an error if anything was
-// not as it should be. The ctx ends it early, and its cause is returned then.
+// Script plays without a terminal: each fault of a leader, one after the other, with a line for each. It returns an
+// error if anything went wrong. If ctx ends it early it returns the cause.
 func Script(ctx context.Context, cfg Config) error {
 	t, err := open(ctx, cfg)
 	if err != nil {
@@ -27,17 +25,17 @@ func Script(ctx context.Context, cfg Config) error {
 type script struct {
 	*Demo
 	out   *printer
-	told  int // the key of the last sentence that was printed
-	lives int // of the job that must follow the first one
+	told  int // the key of the last printed sentence
+	lives int // lives of the job that must follow the first one
 }
 
-// step is one blow to the leader, and what makes it good.
+// step is one fault of the leader, and its repair.
 type step struct {
 	act, mend act
 	mends     bool
 }
 
-// steps are what happens to leaders.
+// steps are the faults of leaders.
 var steps = []step{
 	{act: kill, mend: start, mends: true},
 	{act: killJob},
@@ -85,8 +83,7 @@ func (s *script) play() error {
 	return s.rest()
 }
 
-// blow does one step to whoever leads, and waits until another does and all is
-// well again.
+// blow does one step to the present leader, and waits until another leads and all is well again.
 func (s *script) blow(step step) error {
 	old, lives := -1, 0
 	if err := s.until("a leader", func(m *model) bool {
@@ -110,7 +107,7 @@ func (s *script) blow(step step) error {
 	return s.until("the calm after "+what, (*model).settled)
 }
 
-// late shows that the log refuses what comes too late.
+// late shows that the log refuses late writes.
 func (s *script) late() error {
 	before := -1
 	if err := s.until("an old token", func(m *model) bool { before = m.ledger.late + m.ledger.leaked; return true }); err != nil {
@@ -147,7 +144,7 @@ func (s *script) until(what string, ok func(m *model) bool) error {
 	return nil
 }
 
-// lastWords is what each node has said last, for who looks for a fault.
+// lastWords are the last lines of each node, for the search for a fault.
 func (s *script) lastWords() (words string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +156,7 @@ func (s *script) lastWords() (words string) {
 	return words
 }
 
-// rest gives the reader time, and the job.
+// rest gives the reader, and the job, time.
 func (s *script) rest() error {
 	over := s.now() + s.cfg.Pause
 	for s.now() < over {
@@ -184,8 +181,7 @@ func (s *script) print(sentences []sentence) {
 	}
 }
 
-// toldSince returns the sentences after the one with the key that are complete,
-// or all.
+// toldSince returns the complete sentences after the one with the key, or all.
 func (m *model) toldSince(key int, all bool) []sentence {
 	var fresh []sentence
 	for _, s := range m.story {

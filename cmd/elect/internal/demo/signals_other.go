@@ -4,7 +4,7 @@ package demo
 
 import "syscall"
 
-// Nothing can be paused here, and no keeper runs a command either.
+// This system cannot pause processes, and no keeper runs a command here either.
 const (
 	freeze = syscall.Signal(0)
 	resume = syscall.Signal(0)

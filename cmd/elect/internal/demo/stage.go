@@ -17,11 +17,11 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// election is the name of the demo's.
+// election is the name of the demo's election.
 const election = "demo"
 
-// stage is the real processes, and what is done to them. Its methods may be
-// called by any number of goroutines, but close, which comes last.
+// stage is the real processes, and the actions on them. Its methods may be called by any number of goroutines, except
+// close, which comes last.
 type stage struct {
 	program, job string
 	profile      string
@@ -29,13 +29,13 @@ type stage struct {
 	fleet        *fleet.Fleet
 
 	ring    *ring.Ring                  // certificates, ports and cables of the nodes
-	clients [size]*peer.Client          // each asks one node, past the cables
+	clients [size]*peer.Client          // each asks one node, bypassing the cables
 	nodes   chan [size]*fleet.Candidate // holds the present ones, or is empty while they change
 	ended   func(i, code int)
-	ends    sync.WaitGroup // who waits to call it
+	ends    sync.WaitGroup // goroutines that wait to call it
 }
 
-// validity is that of the certificates, for who goes on by hand.
+// validity is that of the certificates, for users who go on by hand.
 const validity = 24 * time.Hour
 
 // open prepares everything but the nodes themselves.
@@ -74,8 +74,7 @@ func (s *stage) node(i int) *fleet.Candidate {
 	return nodes[i]
 }
 
-// start starts a node. Its end, whatever the reason, is reported once, unless it
-// was started again before.
+// start starts a node. Its end, for any reason, is reported once, unless it was started again before.
 func (s *stage) start(i int) error {
 	cmd := exec.Command(s.program, "run", "--election", s.ring.URL(ids[i]), "--name", election, "--id", ids[i],
 		"--restart", "always", "--grace", "1s", "--", s.program, s.job, s.log())
@@ -85,8 +84,7 @@ func (s *stage) start(i int) error {
 	}
 	s.set(i, c)
 	s.ends.Go(func() {
-		// One that was killed has ended only when nobody writes in its name any
-		// more. By then it may have been started again.
+		// A killed node has ended only when no process of it writes any more. By then it may have been started again.
 		if code := c.Code(); s.node(i) == c {
 			s.ended(i, code)
 		}
@@ -94,7 +92,7 @@ func (s *stage) start(i int) error {
 	return nil
 }
 
-// signal sends one to a node's elect run.
+// signal sends a signal to a node's elect run.
 func (s *stage) signal(i int, sig syscall.Signal) error {
 	c := s.node(i)
 	if c == nil {
@@ -130,8 +128,7 @@ func (s *stage) read(ctx context.Context, i int) (reading, error) {
 	return now, nil
 }
 
-// late lets a write arrive that an earlier leader's job has sent long ago, and
-// returns what the log says to that.
+// late simulates a write that an earlier leader's job has sent long ago, and returns the log's answer.
 func (s *stage) late(l life) error {
 	g, err := openGuard(s.log())
 	if err != nil {
@@ -140,8 +137,7 @@ func (s *stage) late(l life) error {
 	return errors.Join(g.append(line{Token: l.token, ID: l.id, PID: os.Getpid()}), g.close())
 }
 
-// end ends the nodes: those first that do not lead, so that none of them takes
-// over.
+// end ends the nodes: first those that do not lead, so that none of them takes over.
 func (s *stage) end(leader int) {
 	if s.nodes == nil {
 		return
@@ -175,7 +171,7 @@ func (s *stage) end(leader int) {
 	s.ends.Wait()
 }
 
-// close frees what is left when the nodes are dead.
+// close frees the rest when the nodes are dead.
 func (s *stage) close() {
 	for _, c := range s.clients {
 		if c != nil {

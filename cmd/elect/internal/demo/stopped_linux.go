@@ -2,8 +2,8 @@ package demo
 
 import "golang.org/x/sys/unix"
 
-// stopped reports whether all of a child stands still. A signal stops the threads of a
-// process one after the other, and until then each goes on.
+// stopped reports whether all threads of a child have stopped. A signal stops them one after the other, and until
+// then each goes on.
 func stopped(pid int) (bool, error) {
 	var info unix.Siginfo
 	for {

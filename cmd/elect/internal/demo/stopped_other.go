@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// stopped reports whether a child stands still.
+// stopped reports whether a child has stopped.
 func stopped(pid int) (bool, error) {
 	state, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
 	return strings.HasPrefix(strings.TrimSpace(string(state)), "T"), err

@@ -10,27 +10,26 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/brief"
 )
 
-// mood is how a sentence is to be taken.
+// mood is the tone of a sentence.
 type mood int
 
 const (
 	plain  mood = iota
-	good        // somebody leads
+	good        // there is a leader
 	struck      // something was done to a node
-	bad         // what must not be
+	bad         // what must not happen
 )
 
-// sentence is one thing that happened, in words for somebody who has never
-// heard of leader election.
+// sentence is one event, in words for a reader who has never heard of leader election.
 type sentence struct {
-	key  int // from 1, in the order in which they were begun
+	key  int // from 1, in the order of their begin
 	at   time.Duration
 	mood mood
 	text string
-	open bool // it will be told anew when its outcome is known
+	open bool // it will be rewritten when its outcome is known
 }
 
-// keptSentences is how many are kept to be shown.
+// keptSentences is the number of kept sentences.
 const keptSentences = 64
 
 // tell adds a sentence, and returns its key.
@@ -53,8 +52,7 @@ func (m *model) begin(mood mood, format string, args ...any) int {
 	return key
 }
 
-// finish tells an open sentence anew, in its place. Without a text it stays as
-// it is.
+// finish rewrites an open sentence, in its place. Without a text it stays as it is.
 func (m *model) finish(key int, mood mood, text string) {
 	for i := range m.story {
 		if s := &m.story[i]; s.key == key && s.open {
@@ -66,7 +64,7 @@ func (m *model) finish(key int, mood mood, text string) {
 	}
 }
 
-// narrate tells what an act means, before its outcome is known.
+// narrate explains an act, before its outcome is known.
 func (m *model) narrate(a act, i int, leads bool) {
 	id := ids[i]
 	rest := "It ran no job, so nothing changes."
@@ -81,7 +79,7 @@ func (m *model) narrate(a act, i int, leads bool) {
 	case a == kill && m.blow.act == pause && !m.nodes[i].cut:
 		leads = true // now its keeper can speak
 	default:
-		leads = false // it was hit before, and is on its way out
+		leads = false // it was hit before, and is ending
 		rest = "The others are about to take over."
 	}
 	if few := (a == kill || a == pause || a == cut) && !m.majority(); few {
@@ -136,7 +134,7 @@ func (m *model) narrate(a act, i int, leads bool) {
 	}
 }
 
-// tooFew says why nobody may lead.
+// tooFew says why there can be no leader.
 func (m *model) tooFew() string {
 	switch m.reachable() {
 	case 0:
@@ -151,7 +149,7 @@ func (m *model) tooFew() string {
 	return ""
 }
 
-// began tells that a job has begun, and why that one.
+// began says that a job has begun, and why that one.
 func (m *model) began() {
 	now, _ := m.ledger.now()
 	m.now = max(m.now, now.first)
@@ -176,7 +174,7 @@ func (m *model) began() {
 	after, old := span(now.first-b.at), ids[b.node]
 	ended := fmt.Sprintf("%s's job had written for the last time %s before.", before.id, span(gap))
 	text := ""
-	switch fast := now.first-b.at < m.promise*4/5; { // nobody can begin as early without a word of the keeper
+	switch fast := now.first-b.at < m.promise*4/5; { // no job can begin so early without a keeper's word
 	case b.alone:
 		text = fmt.Sprintf("Two of three can talk again: %s leads with token %v. The job was away for %s.", now.id, now.token, span(gap))
 		m.finish(b.key, struck, "")
@@ -193,7 +191,7 @@ func (m *model) began() {
 		text = fmt.Sprintf("%s was asked to resign. It ended its job and gave leadership up; nobody else wanted it, so it leads again, after %s.", old, after)
 	case b.act == resign:
 		text = fmt.Sprintf("%s was asked to resign. It ended its job first, and then %s took over: %s after it was asked.", old, now.id, after)
-	default: // paused, cut off
+	default: // paused or cut off
 		blow := map[act]string{pause: "the pause", cut: "the cut"}[b.act]
 		text = fmt.Sprintf("The promise to %s has run out: %s took over %s after %s. %s", old, now.id, after, blow, ended)
 	}
@@ -204,24 +202,23 @@ func (m *model) began() {
 	m.tell(good, "%s", text)
 }
 
-// arrived tells how a node that came back finds the others, once it has
-// answered.
+// arrived says what a returned node finds, once it has answered.
 func (m *model) arrived(i int) {
 	n, id := &m.nodes[i], ids[i]
 	if n.returned == not || n.follows == "" && m.majority() {
-		return // it is still looking
+		return // it is still searching
 	}
 	now, ok := m.ledger.now()
 	if !ok || n.follows == "" {
 		return
 	}
 	was := n.returned
-	text, after := "", "" // of when it came back, and of now; "" is told already
+	text, after := "", "" // of its return, and of now; "" is told already
 	came := id + " is connected again"
 	if was == woken {
 		came = id + " woke up"
 	}
-	mine := func() (life, life, bool) { // its last life, and the one after that
+	mine := func() (life, life, bool) { // its last life, and the next one
 		for k := len(m.ledger.lives) - 2; k >= 0; k-- {
 			if l := m.ledger.lives[k]; l.id == id {
 				return l, m.ledger.lives[k+1], true
@@ -231,7 +228,7 @@ func (m *model) arrived(i int) {
 	}
 	switch {
 	case n.follows == id && n.token == 0, n.follows != now.id:
-		return // it believes what was; a moment later it will know
+		return // it believes the old state; in a moment it will know
 	case was == started && n.follows == id:
 		after = id + " is back, and leads."
 	case was == started:
@@ -279,8 +276,7 @@ func (m *model) arrived(i int) {
 	}
 }
 
-// watchdog tells what shows by its absence, and closes what stayed open for so
-// long that nothing more will come.
+// watchdog reports what is missing, and closes sentences that stayed open so long that nothing more will come.
 func (m *model) watchdog() {
 	if b := m.blow; b != nil && b.alone && !b.told && m.worker() < 0 && !m.majority() {
 		b.told = true
@@ -296,13 +292,13 @@ func (m *model) watchdog() {
 	}
 }
 
-// span is a time in a sentence: in two units, which are ASCII and set apart.
+// span formats a time for a sentence: in two units, in ASCII and separated.
 func span(d time.Duration) string {
 	d = brief.Round(max(d, 0))
 	unit, name := time.Second, " s"
 	if d < time.Second {
 		unit, name = time.Millisecond, " ms"
 	}
-	// Of two whole numbers, the quotient is the float next to what it should be.
+	// The quotient of two whole numbers is the float nearest to the exact value.
 	return strconv.FormatFloat(float64(d)/float64(unit), 'f', -1, 64) + name
 }

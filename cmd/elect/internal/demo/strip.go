@@ -2,12 +2,12 @@ package demo
 
 import "time"
 
-// mark is what one node was at during one slot of the strip.
+// mark is the state of one node during one slot of the strip.
 type mark byte
 
 const (
 	blank          mark = iota // dead, or not started
-	standing                   // by
+	standing                   // standing by
 	frozen                     // paused
 	severed                    // cut off
 	working                    // its job wrote
@@ -18,23 +18,20 @@ const (
 // worked reports whether the job wrote.
 func (k mark) worked() bool { return k >= working }
 
-// slot is how much time one mark of the strip stands for. A column of the
-// picture has two.
+// slot is the time of one mark of the strip. A column of the picture has two.
 const slot = 125 * time.Millisecond
 
-// slots is how many are kept.
+// slots is the number of kept slots.
 const slots = 1024
 
-// strip is the time that has passed, slot by slot. In each slot at most one
-// node has worked: the one that wrote last in it, so that a takeover within a
-// slot does not look like two at once. Whether there were two at once is the
-// ledger's to say.
+// strip is the past, slot by slot. In each slot at most one node has worked: the one that wrote last in it, so that a
+// takeover within a slot does not look like two at once. The ledger decides whether there were two at once.
 type strip struct {
 	marks [][size]mark
-	first int // the number of marks[0]; the slot that holds the time 0 has number 0
+	first int // the number of marks[0]; the slot of the time 0 has number 0
 }
 
-// at returns the marks of a slot, and whether they are still kept, or known.
+// at returns the marks of a slot, and whether they are kept and known.
 func (s *strip) at(number int) (*[size]mark, bool) {
 	if i := number - s.first; i >= 0 && i < len(s.marks) {
 		return &s.marks[i], true
@@ -45,7 +42,7 @@ func (s *strip) at(number int) (*[size]mark, bool) {
 // end is the number of the slot after the last one.
 func (s *strip) end() int { return s.first + len(s.marks) }
 
-// advance fills the strip up to the slot that holds now.
+// advance fills the strip up to the slot of now.
 func (s *strip) advance(now time.Duration, what func(node int) mark) {
 	for number := int(now / slot); s.end() <= number; {
 		var m [size]mark
@@ -60,8 +57,8 @@ func (s *strip) advance(now time.Duration, what func(node int) mark) {
 	}
 }
 
-// work notes that a node's job wrote at that time. The slot may be past: the
-// log is read a moment after it was written.
+// work records that a node's job wrote at that time. The slot may be past: the log is read a moment after it was
+// written.
 func (s *strip) work(at time.Duration, node int) {
 	number := int(at / slot)
 	s.advance(at, func(i int) mark {

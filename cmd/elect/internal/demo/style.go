@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// style is how a piece of text looks. Each is a meaning and has one colour, so
-// that a colour always means the same; every state is in words, too.
+// style is the look of a text. Each has a meaning and one colour, so that a colour always means the same; every state
+// is also shown in words.
 type style int
 
 const (
@@ -20,12 +20,12 @@ const (
 	picked // the selected node
 )
 
-// codes are the colours of the 16 that every terminal has, by their SGR numbers.
+// codes are colours of the 16 that every terminal has, by their SGR numbers.
 var codes = [...]string{
 	normal: "", strong: "1", faint: "2", leading: "32;1", warning: "33;1", cutOff: "35;1", failed: "31;1", picked: "36;1",
 }
 
-// piece is text of one style, and row a line of the picture.
+// piece is text of one style, and row is a line of the picture.
 type piece struct {
 	text  string
 	style style
@@ -33,15 +33,15 @@ type piece struct {
 
 type row []piece
 
-// glyphs are the signs that the picture is drawn with.
+// glyphs are the characters of the picture.
 type glyphs struct {
 	across, down, topLeft, topRight, bottomLeft, bottomRight string // of the boxes
-	full, left, right, track                                 string // of work, and of a lease that is used up
+	full, left, right, track                                 string // of work, and of a used lease
 	standing, frozen, severed, sep                           string
 	leads                                                    string
 }
 
-// Both sets have the same width everywhere.
+// Both sets have the same widths.
 func unicodeGlyphs() glyphs {
 	return glyphs{
 		across: "─", down: "│", topLeft: "┌", topRight: "┐", bottomLeft: "└", bottomRight: "┘",
@@ -66,7 +66,7 @@ func (r row) width() (n int) {
 	return n
 }
 
-// fit cuts the row, or fills it with blanks, to be so wide.
+// fit truncates the row, or fills it with blanks, to the width.
 func (r row) fit(width int) row {
 	var fitted row
 	left := max(width, 0)
@@ -86,8 +86,7 @@ func (r row) fit(width int) row {
 	return fitted
 }
 
-// paint makes text of a row, with or without colours. Blanks at the end are
-// left out.
+// paint formats a row, with or without colours. It drops blanks at the end.
 func (r row) paint(colour bool) string {
 	var b strings.Builder
 	for _, p := range r {
@@ -100,8 +99,7 @@ func (r row) paint(colour bool) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// wrap breaks text into lines that are at most so wide, between words where it
-// can. Lines after the first are indented.
+// wrap breaks text into lines of at most width, between words if possible. Lines after the first are indented.
 func wrap(text string, width, indent int) []string {
 	var lines []string
 	now := ""
@@ -129,7 +127,7 @@ func wrap(text string, width, indent int) []string {
 	return append(lines, now)
 }
 
-// printable is text of others, without what would move the cursor.
+// printable is text of other processes, without characters that would move the cursor.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == utf8.RuneError {

@@ -15,11 +15,11 @@ import (
 
 const (
 	dirPrefix = "elect-demo-"
-	marker    = ".elect-demo" // a file that says that the directory is a demo's
+	marker    = ".elect-demo" // a file that marks the directory of a demo
 )
 
-// sweeper is a process that outlives this one, for the case that this one is
-// killed: it gives the terminal back and removes the directory.
+// sweeper is a process that outlives this one, in case this one is killed: it restores the terminal and removes the
+// directory.
 type sweeper struct {
 	cmd      *exec.Cmd
 	lifeline io.WriteCloser
@@ -46,27 +46,25 @@ func startSweeper(program, verb, dir string, terminal *os.File) (*sweeper, error
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
-	// It has looked at the terminal before this process changes it.
+	// It has read the terminal's state before this process changes it.
 	if _, err := io.ReadFull(said, make([]byte, 1)); err != nil {
 		return nil, errors.Join(fmt.Errorf("the sweeper did not start: %w", err), s.end())
 	}
 	return s, nil
 }
 
-// end lets it go, when there is nothing left for it to do.
+// end ends the sweeper, when it has nothing left to do.
 func (s *sweeper) end() error {
 	_, err := s.lifeline.Write([]byte{done})
 	return errors.Join(err, s.lifeline.Close(), s.cmd.Wait())
 }
 
-// done is what the sweeper says when it is ready, and reads when everything is
-// in order.
+// done is what the sweeper writes when it is ready, and reads when all is in order.
 const done = '.'
 
-// Sweep is the sweeper process: it waits until stdin ends, which is when the
-// demo's process has ended. Unless that said before that all is done, it gives
-// the terminal on stdout back, if there is one, and removes the directory, which
-// must be one that a demo has made; "" is none.
+// Sweep is the sweeper process. It waits until stdin ends, which is when the demo's process has ended. Unless it has
+// read done before that, it restores the terminal on stdout, if there is one, and removes the directory, which must
+// have been made by a demo; "" is none.
 func Sweep(dir string) error {
 	immune()
 	screen := int(os.Stdout.Fd())
@@ -87,8 +85,7 @@ func Sweep(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, marker)); err != nil || !strings.HasPrefix(filepath.Base(dir), dirPrefix) {
 		return errors.New("this is the sweeper of elect demo, and " + dir + " is no directory of a demo")
 	}
-	// The nodes are being killed by the kernel and their jobs by their keepers.
-	// Until that is done, something may still be written.
+	// The kernel is killing the nodes, and their keepers the jobs. Until that is done, they may still write files.
 	for range sweeps {
 		if err := remove(dir); err != nil {
 			return err
@@ -98,8 +95,8 @@ func Sweep(dir string) error {
 	return remove(dir)
 }
 
-// remove removes a directory in which something may just have been written: the
-// keeper of a node that was killed may be about to kill its job.
+// remove removes a directory in which files may just have been written: the keeper of a killed node may be about to
+// kill its job.
 func remove(dir string) (err error) {
 	for range sweeps {
 		if err = os.RemoveAll(dir); err == nil {

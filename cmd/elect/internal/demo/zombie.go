@@ -13,7 +13,7 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// The story's times, which are a hundredth of those that it tells.
+// The story's times, a hundredth of those in the text.
 const (
 	scale     = 100
 	taleLease = 300 * time.Millisecond
@@ -22,27 +22,26 @@ const (
 
 // The story's numbers.
 const (
-	opening    = 100 // in the account, at first
+	opening    = 100 // initially in the account
 	firstPays  = 20
 	secondPays = 50
 	tokenOfOne = fence.Token(5)
 	tokenOfTwo = fence.Token(6)
 )
 
-// taleAttempts is how often the story is begun at most: a machine that is busy for the
-// length of a lease has another election, and other tokens than the textbook.
+// taleAttempts bounds how often the story begins: a machine that is busy for the length of a lease has another
+// election, with other tokens than the textbook.
 const taleAttempts = 5
 
-// errAgain is what an attempt matches that was disturbed before anything was shown.
+// errAgain is matched by the error of an attempt that was disturbed before anything was shown.
 var errAgain = errors.New("another election came in between")
 
-// Zombie plays the textbook's story of fencing tokens, after Kleppmann, "How to do
-// distributed locking" (2016), with two candidates of a real election, the first of
-// which is really stopped between its check and its write; and two servers, of which
-// one checks tokens. It returns an error if anything went otherwise. The ctx ends it
-// early, and its cause is returned then.
+// Zombie plays the textbook's story of fencing tokens, after Kleppmann, "How to do distributed locking" (2016), with
+// two candidates of a real election, the first of which is really stopped between its check and its write; and two
+// servers, of which one checks tokens. It returns an error if anything went differently. If ctx ends it early it
+// returns the cause.
 //
-// Of cfg it needs Program, SweepVerb, ClientVerb, StoreVerb, Out and Colour.
+// It uses Program, SweepVerb, ClientVerb, StoreVerb, Out and Colour of cfg.
 func Zombie(ctx context.Context, cfg Config) (err error) {
 	if freeze == resume {
 		return errors.New("a process cannot be stopped and continued on this system; see it on a Unix")
@@ -80,27 +79,27 @@ func Zombie(ctx context.Context, cfg Config) (err error) {
 	return err
 }
 
-// tale tells what happens.
+// tale writes what happens.
 type tale struct {
 	out   *printer
-	begin time.Duration // of the story, on the clock of stamp.Now
+	begin time.Duration // the begin of the story, on the clock of stamp.Now
 }
 
 func (t *tale) say(style style, format string, args ...any) {
 	t.out.say(piece{fmt.Sprintf(format, args...), style})
 }
 
-// tell tells what happened at a time.
+// tell writes what happened at a time.
 func (t *tale) tell(at time.Duration, style style, format string, args ...any) {
 	t.out.say(piece{fmt.Sprintf("second %2d: ", storySeconds(at-t.begin)), faint}, piece{fmt.Sprintf(format, args...), style})
 }
 
-// more goes on with what was told.
+// more continues the last line.
 func (t *tale) more(style style, format string, args ...any) {
 	t.out.say(piece{strings.Repeat(" ", len("second 00: ")) + fmt.Sprintf(format, args...), style})
 }
 
-// storySeconds are those of the story that a time stands for.
+// storySeconds are the seconds in the story for a real time.
 func storySeconds(d time.Duration) int { return int((max(d, 0)*scale + time.Second/2) / time.Second) }
 
 func (t *tale) prologue() {
@@ -128,7 +127,7 @@ func (t *tale) attempt(ctx context.Context, cfg Config, dir string) (err error) 
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	one, two := c.clients[0], c.clients[1]
-	for token := fence.Token(1); token < tokenOfOne; token++ { // the leaders of the past
+	for token := fence.Token(1); token < tokenOfOne; token++ { // the earlier leaders
 		if err := c.elect(ctx, c.clients[(token-1)%2], token, true); err != nil {
 			return err
 		}
@@ -156,7 +155,7 @@ func (t *tale) attempt(ctx context.Context, cfg Config, dir string) (err error) 
 	t.tell(checked.At, normal, "Client 1 asks whether it still leads. It does, its lease is good for another")
 	t.more(normal, "%d s. So it may write %d.", storySeconds(checked.Left), checked.Balance+firstPays)
 	t.tell(paused, warning, "Just here client 1 is stopped (SIGSTOP), as by a garbage collection: for 45 s.")
-	if err := one.ask(command{Do: "write"}); err != nil { // what it is about to do
+	if err := one.ask(command{Do: "write"}); err != nil { // the step that is interrupted
 		return err
 	}
 
@@ -205,7 +204,7 @@ func (t *tale) attempt(ctx context.Context, cfg Config, dir string) (err error) 
 	return t.judge(ctx, c, first, second)
 }
 
-// judge compares what the servers keep with what they should.
+// judge compares the servers' accounts with the expected ones.
 func (t *tale) judge(ctx context.Context, c *cast, first, second answer) error {
 	switch {
 	case second.Refused != "":

@@ -34,8 +34,8 @@ const (
 	storeCount
 )
 
-// cast is who plays in the story: two clients and two servers, each a process, and a
-// third voter, here.
+// cast is the participants of the story: two clients and two servers, each a process, and a third voter in this
+// process.
 type cast struct {
 	fleet   *fleet.Fleet
 	ring    *ring.Ring
@@ -45,26 +45,26 @@ type cast struct {
 	reads   sync.WaitGroup
 }
 
-// command is what a client is told to do.
+// command is an order to a client.
 type command struct {
-	Do   string `json:"do"` // stand, resign; or work, and write when it has checked
+	Do   string `json:"do"` // stand, resign; or work, and write after the check
 	Pays int    `json:"pays,omitempty"`
 }
 
-// answer is what a client says. The times are of stamp.Now.
+// answer is a client's answer. The times are of stamp.Now.
 type answer struct {
 	At      time.Duration `json:"at"`
 	Token   fence.Token   `json:"token"`
 	Balance int           `json:"balance"` // that it has read
-	ReadAt  time.Duration `json:"read_at"` // when
-	Left    time.Duration `json:"left"`    // of the lease, when it checked
+	ReadAt  time.Duration `json:"read_at"` // when it has read it
+	Left    time.Duration `json:"left"`    // the rest of the lease at the check
 	Lost    string        `json:"lost"`    // why its term is over; empty: it leads
 	Refused string        `json:"refused"` // by the server that checks
-	Highest fence.Token   `json:"highest"` // as the refusal has it
-	Failed  string        `json:"failed"`  // anything else that went wrong
+	Highest fence.Token   `json:"highest"` // in the refusal
+	Failed  string        `json:"failed"`  // any other error
 }
 
-// client is one of the two, as seen from here.
+// client is one of the two, as seen from this process.
 type client struct {
 	*fleet.Candidate
 	in      io.WriteCloser
@@ -72,8 +72,8 @@ type client struct {
 	quit    chan struct{}
 }
 
-// openCast starts everybody. The URL of the election has the times of the story: a
-// voter's promise is a tenth longer than the lease that a leader proves from it.
+// openCast starts all processes. The URL of the election has the times of the story: a voter's promise is a tenth
+// longer than the lease that a leader proves from it.
 func openCast(ctx context.Context, cfg Config, dir string) (c *cast, err error) {
 	c = new(cast)
 	defer func() {
@@ -180,8 +180,8 @@ func (c *cast) startClient(cfg Config, id, at string) (*client, error) {
 	return one, nil
 }
 
-// elect has a client elected, and resign again if it is one of the past. The token
-// tells whether that is the election that was meant.
+// elect has a client elected, and lets it resign if it is one of the earlier leaders. The token shows whether that is
+// the intended election.
 func (c *cast) elect(ctx context.Context, one *client, token fence.Token, resign bool) error {
 	if err := one.ask(command{Do: "stand"}); err != nil {
 		return err
@@ -204,7 +204,7 @@ func (c *cast) elect(ctx context.Context, one *client, token fence.Token, resign
 
 func (c *client) ask(what command) error { return json.NewEncoder(c.in).Encode(what) }
 
-// work has a client claim, read, and check: it is about to write then.
+// work has a client claim, read, and check: then it is about to write.
 func (c *client) work(ctx context.Context, pays int) (answer, error) {
 	if err := c.ask(command{Do: "work", Pays: pays}); err != nil {
 		return answer{}, err
@@ -227,7 +227,7 @@ func (c *client) next(ctx context.Context) (answer, error) {
 	}
 }
 
-// stop stops the process, and returns when it stands still.
+// stop stops the process, and returns when it has stopped.
 func (c *client) stop(ctx context.Context) error {
 	if err := c.Signal(freeze); err != nil {
 		return err
@@ -248,12 +248,12 @@ func (c *client) stop(ctx context.Context) error {
 	}
 }
 
-// balance asks a server, past the clients.
+// balance asks a server directly.
 func (c *cast) balance(ctx context.Context, store string) (int, error) {
 	return readAccount(ctx, http.DefaultClient, store)
 }
 
-// close ends everybody.
+// close ends all processes.
 func (c *cast) close() error {
 	for _, one := range c.clients {
 		_ = one.Signal(resume) // it may have ended, here and below

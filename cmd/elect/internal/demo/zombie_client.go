@@ -23,16 +23,16 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// account is what is guarded.
+// account is the guarded resource.
 const account fence.Resource = "account"
 
-// secretFile has what clients claim with at the server that checks.
+// secretFile has the secret for claims at the server that checks.
 func secretFile(dir string) string { return filepath.Join(dir, "claim.secret") }
 
 func accountFile(dir string) string { return filepath.Join(dir, "account") }
 
-// Client is the process of a client of the story: it does what stdin says, and answers
-// on stdout. It ends with stdin. What it claims with is in the file secret.
+// Client is the process of a client of the story: it carries out the orders from stdin, and answers on stdout. It
+// ends with stdin. The file secret has its secret for claims.
 func Client(ctx context.Context, at, id, bare, guarded, secret string, in io.Reader, out io.Writer) error {
 	e, err := elect.Openers{"peer": peer.Open}.Open(ctx, at, election, elect.Config{ID: id})
 	if err != nil {
@@ -62,15 +62,14 @@ func Client(ctx context.Context, at, id, bare, guarded, secret string, in io.Rea
 	}
 }
 
-// zombie is a client that does what it was about to do, whatever has happened since it
-// has checked.
+// zombie is a client that completes its write, whatever has happened since its check.
 type zombie struct {
 	election      *elect.Election
 	term          *elect.Term
 	bare, guarded string // URLs
 	secret        fencehttp.Secret
 	http          *http.Client
-	amount        int // that it is about to write
+	amount        int // the amount that it is about to write
 }
 
 func (c *zombie) do(ctx context.Context, what command) (a answer, err error) {
@@ -99,7 +98,7 @@ func (c *zombie) do(ctx context.Context, what command) (a answer, err error) {
 	return a, err
 }
 
-// prepare claims, reads what is there, and checks that it may write.
+// prepare claims, reads the account, and checks that it may write.
 func (c *zombie) prepare(ctx context.Context, pays int, a *answer) error {
 	guarded, err := fencehttp.NewClient(c.guarded, account, fencehttp.ClientConfig{HTTP: c.http, Secret: c.secret})
 	if err != nil {
@@ -128,7 +127,7 @@ func (c *zombie) prepare(ctx context.Context, pays int, a *answer) error {
 	return nil
 }
 
-// write writes to both servers, and says what it knows afterwards.
+// write writes to both servers, and reports what it knows afterwards.
 func (c *zombie) write(ctx context.Context, a *answer) error {
 	if err := c.put(ctx, c.bare); err != nil {
 		return err
@@ -177,9 +176,9 @@ func readAccount(ctx context.Context, client *http.Client, store string) (int, e
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
-// Store is the process of a server of the story: it keeps the account in a file of dir,
-// and says its URL on out. One that checks keeps its mark beside the account, on disk,
-// and lets nobody write with a smaller token. It serves until it is killed.
+// Store is the process of a server of the story: it keeps the account in a file of dir, and writes its URL to out.
+// One that checks keeps its mark beside the account, on disk, and refuses writes with a smaller token. It serves
+// until it is killed.
 func Store(dir string, checks bool, out io.Writer) error {
 	var handler http.Handler = store(dir)
 	if checks {

@@ -9,11 +9,10 @@ import (
 	"github.com/electd/elect/internal/clock"
 )
 
-// syncData is how a node makes a ballot durable.
+// syncData makes a file durable as a node does with a ballot.
 func syncData(f *os.File) error { return f.Sync() }
 
-// clockOf is the clock that leases are counted on here. Its steps are the least
-// that two readings differed by.
+// clockOf describes the clock for leases on this system. Its resolution is the least difference of two readings.
 func clockOf() Clock {
 	c := Clock{Name: "the monotonic clock", Suspends: true, Resolution: Millis(time.Second)}
 	last := clock.Now()

@@ -1,13 +1,10 @@
-// Package doctor measures what an election among peers rests on (the pauses of a
-// process, the sync of a disk, the round trips to the peers, the clock, limits of
-// the system) and judges which times fit.
+// Package doctor measures what an election among peers depends on (the pauses of a process, the sync of a disk, the
+// round trips to the peers, the clock, limits of the system) and judges which times fit.
 //
-// Measuring and judging are apart: [Measure] does all the I/O, and [Judge] is a
-// pure function of what was measured. Neither keeps state; each may be called by
-// any number of goroutines, but two measurements at a time disturb each other.
-// What cannot be measured is a text in the measurements and not an error, so that
-// one broken disk or peer does not hide the rest. Measuring leaves nothing behind,
-// unless the process is killed in the middle of it.
+// [Measure] does all the I/O, and [Judge] is a pure function of the measurements. Neither keeps state; each may be
+// called by any number of goroutines, but two concurrent measurements disturb each other. A failed measurement is a
+// text in the result and not an error, so that one broken disk or peer does not hide the rest. Measure leaves nothing
+// behind, unless the process is killed in the middle of it.
 package doctor
 
 import (
@@ -17,22 +14,21 @@ import (
 	"time"
 )
 
-// Measurements is what [Measure] found. Its JSON is stable: fields are added, and
-// never renamed or removed.
+// Measurements is the result of [Measure]. Its JSON is stable: fields are added, and never renamed or removed.
 type Measurements struct {
 	System string      `json:"system"` // kernel, its version, and architecture
 	CPUs   int         `json:"cpus"`
-	Load   *[3]float64 `json:"load,omitempty"` // over 1, 5 and 15 minutes, at the end, where the system tells
+	Load   *[3]float64 `json:"load,omitempty"` // over 1, 5 and 15 minutes, at the end, if the system tells
 	Took   Millis      `json:"took_ms"`
 
-	// Pauses is how much later than asked the timers of this process fired.
+	// Pauses is how late the timers of this process fired.
 	Pauses Distribution `json:"pauses"`
 	Disk   Disk         `json:"disk"`
 	Peers  []Peer       `json:"peers"` // empty without an election
 	Clock  Clock        `json:"clock"`
-	// Certificates are those that the election's URL names, if it names any.
+	// Certificates are those that the election's URL names.
 	Certificates []Certificate `json:"certificates,omitempty"`
-	// Files is how many files this process may have open; 0 when not known.
+	// Files is how many files this process may have open; 0 if not known.
 	Files uint64 `json:"files,omitempty"`
 	// Contain is the level that elect run --contain auto has as this user, from here.
 	Contain Contain `json:"contain"`
@@ -41,21 +37,21 @@ type Measurements struct {
 // Disk is how long it takes until a ballot is durable.
 type Disk struct {
 	Dir   string       `json:"dir"`           // where it was measured
-	For   string       `json:"for,omitempty"` // the data directory, if that is not there yet
+	For   string       `json:"for,omitempty"` // the data directory, if that does not exist yet
 	Kind  string       `json:"filesystem,omitempty"`
-	Lasts bool         `json:"lasts"`           // what is synced there outlives the machine's power
-	Sync  Distribution `json:"sync"`            // of a write of 512 bytes and fdatasync
-	Free  *uint64      `json:"free_bytes"`      // that this user may take; null when not known
+	Lasts bool         `json:"lasts"`           // synced data survives a loss of power
+	Sync  Distribution `json:"sync"`            // for a write of 512 bytes and fdatasync
+	Free  *uint64      `json:"free_bytes"`      // that this user may use; null if not known
 	Error string       `json:"error,omitempty"` // why it was not measured
 }
 
-// Peer is the way to one of the others, by the time that a TCP connection takes.
+// Peer is the path to another node, measured by TCP connections.
 type Peer struct {
 	ID   string       `json:"id"`
 	Addr string       `json:"address"`
 	RTT  Distribution `json:"rtt"`
-	// Listens says whether somebody accepted the connections. Where the other
-	// machine refused them the round trip is known all the same.
+	// Listens means that the connections were accepted. If the other machine refused them the round trip is known all
+	// the same.
 	Listens bool   `json:"listens"`
 	Error   string `json:"error,omitempty"` // why nothing is known
 }
@@ -66,29 +62,28 @@ type Contain struct {
 	Missing string `json:"missing,omitempty"` // for the level cgroup
 }
 
-// Certificate is one of a node, an operator or an authority.
+// Certificate is that of a node, an operator or an authority.
 type Certificate struct {
 	File    string    `json:"file"`
-	For     string    `json:"for"` // whom it is for, for people
-	Needed  bool      `json:"-"`   // a node rests on it
+	For     string    `json:"for"` // its holder, for people
+	Needed  bool      `json:"-"`   // a node needs it
 	Expires time.Time `json:"expires"`
-	// Left is how many whole days it is valid yet; negative: it has expired.
+	// Left is the number of whole days until it expires; negative after that.
 	Left int `json:"days_left"`
-	// Soon says that it should have been renewed.
+	// Soon means that it should have been renewed.
 	Soon bool `json:"soon"`
 }
 
-// Clock is what leases are counted on.
+// Clock is the clock for leases.
 type Clock struct {
 	Name       string `json:"name"`
 	Suspends   bool   `json:"suspends"` // it stands still while the machine sleeps
 	Resolution Millis `json:"resolution_ms"`
-	// Apart is by how much it and CLOCK_MONOTONIC came apart: the machine slept,
-	// or a clock was set.
+	// Apart is how far it and CLOCK_MONOTONIC came apart: the machine slept, or a clock was set.
 	Apart Millis `json:"apart_ms"`
 }
 
-// Millis is a time that JSON has as a number of milliseconds.
+// Millis is a time that is a number of milliseconds in JSON.
 type Millis time.Duration
 
 // MarshalJSON implements json.Marshaler.
@@ -104,7 +99,7 @@ type Distribution struct {
 	Max     Millis `json:"max_ms"`
 }
 
-// distribute sorts the samples, and takes the nearest ranks.
+// distribute sorts the samples, and picks the nearest ranks.
 func distribute(samples []time.Duration) Distribution {
 	n := len(samples)
 	if n == 0 {

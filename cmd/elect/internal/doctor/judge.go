@@ -11,41 +11,38 @@ import (
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
-// The least that a node needs of its machine.
+// The requirements of a node.
 const (
-	// needFiles: two connections to each of 8 other voters and 20 observers while
-	// one replaces the other, clients, and the node's own files.
+	// needFiles is for two connections to each of 8 other voters and 20 observers while one replaces the other, clients,
+	// and the node's own files.
 	needFiles = 128
-	// needSpace: the segments of the flight recorder, two of 4 MiB and one that is
-	// being replaced, and some for ballots and history.
+	// needSpace is for the segments of the flight recorder, two of 4 MiB and one that is being replaced, and some for
+	// ballots and history.
 	needSpace = 16 << 20
-	// needClock: a lease's guard of 5 ms is for the granularity of clocks, too.
+	// needClock bounds the resolution: a lease's guard of 5 ms also covers the granularity of clocks.
 	needClock = Millis(time.Millisecond)
-	// drainShare of the lease is what elect.Config.Drain is by default: the work
-	// is told that much before the end.
+	// drainShare of the lease is the default elect.Config.Drain: the work is told that much before the end.
 	drainShare = 5
 )
 
-// Fit says whether times fit what was measured.
+// Fit says whether times fit the measurements.
 type Fit string
 
 // The fits.
 const (
 	Fits  Fit = "yes"
-	Tight Fit = "tight" // it fits with less than twice of what is needed
+	Tight Fit = "tight" // it fits with less than twice what is needed
 	Never Fit = "no"
 )
 
-// Verdict is what the measurements say. Its JSON is stable: fields are added, and
-// never renamed or removed.
+// Verdict is the result of [Judge]. Its JSON is stable: fields are added, and never renamed or removed.
 type Verdict struct {
-	Voters int `json:"voters"` // that the times were reckoned for
-	// Problems are of the machine, and keep any profile from fitting; Notes are
-	// what a person should know beside.
+	Voters int `json:"voters"` // the number for which the times were computed
+	// Problems are those of the machine, and keep any profile from fitting. Notes are further remarks for people.
 	Problems []string    `json:"problems"`
 	Notes    []string    `json:"notes"`
 	Profiles []Judgement `json:"profiles"`
-	// Recommended is the name of one of them; empty when none fits.
+	// Recommended is the name of one of them; empty if none fits.
 	Recommended string `json:"recommended"`
 }
 
@@ -56,14 +53,14 @@ type Judgement struct {
 	Promise   Millis `json:"promise_ms"`
 	Lease     Millis `json:"lease_ms"`
 	Slot      Millis `json:"slot_ms"`
-	// Takeover is the longest it takes from when a leader falls silent until
-	// another is active; see quorum.Config.WorstTakeover.
+	// Takeover bounds the time from a leader's last sign of life until another is active; see
+	// quorum.Config.WorstTakeover.
 	Takeover Millis    `json:"worst_takeover_ms"`
 	Fit      Fit       `json:"fits"`
 	Findings []Finding `json:"findings"`
 }
 
-// Finding is one comparison of what is needed with what there is.
+// Finding compares a requirement with a measurement.
 type Finding struct {
 	About string `json:"about"` // round, pauses or heartbeat
 	Is    Millis `json:"is_ms"`
@@ -72,9 +69,8 @@ type Finding struct {
 	Says  string `json:"says"` // the arithmetic
 }
 
-// Judge says which of the profiles fit. Voters is how many the election has; 0
-// means that it is not known, and 3 are assumed. Configured is nil, or the times
-// of an election that is configured already, which come first.
+// Judge decides which of the profiles fit. voters is their number; 0 means that it is not known, and 3 are assumed.
+// configured is nil, or the times of an existing configuration, which come first.
 func Judge(m *Measurements, voters int, configured *quorum.Profile) *Verdict {
 	v := &Verdict{Voters: cmp.Or(voters, 3), Problems: []string{}, Notes: []string{}}
 	v.machine(m)
@@ -97,7 +93,7 @@ func Judge(m *Measurements, voters int, configured *quorum.Profile) *Verdict {
 	return v
 }
 
-// machine finds what no choice of times can mend.
+// machine finds problems that no choice of times can solve.
 func (v *Verdict) machine(m *Measurements) {
 	problem := func(format string, args ...any) { v.Problems = append(v.Problems, fmt.Sprintf(format, args...)) }
 	if m.Disk.Error != "" {
@@ -157,7 +153,7 @@ func (v *Verdict) notes(m *Measurements, known bool, voters int) {
 	}
 }
 
-// renewal is what makes a certificate anew.
+// renewal is the command that renews a certificate.
 func (c *Certificate) renewal() string {
 	if c.For == Authority {
 		return "elect certs rollover"
@@ -165,10 +161,10 @@ func (c *Certificate) renewal() string {
 	return "elect certs renew"
 }
 
-// Authority is whom an authority's certificate is for.
+// Authority is the holder of an authority's certificate.
 const Authority = "the authority"
 
-// farthest is the longest of the round trips, and whether all are known.
+// farthest is the longest of the round trips. known reports whether all are known.
 func farthest(peers []Peer) (far Peer, known bool) {
 	known = len(peers) > 0
 	for _, p := range peers {
@@ -181,9 +177,8 @@ func farthest(peers []Peer) (far Peer, known bool) {
 	return far, known
 }
 
-// recommend takes the quickest that fits well. Without round trips it is none
-// that is meant for one rack only. Where nothing fits well, it is the slowest that
-// fits.
+// recommend picks the quickest profile that fits well. Without round trips it picks none that is for one rack only.
+// If none fits well, it picks the slowest that fits.
 func (v *Verdict) recommend(wayKnown bool) {
 	byTime := slices.SortedStableFunc(slices.Values(v.Profiles), func(a, b Judgement) int { return cmp.Compare(a.Takeover, b.Takeover) })
 	standard := quorum.Profiles()[0]
@@ -201,7 +196,7 @@ func (v *Verdict) recommend(wayKnown bool) {
 	}
 }
 
-// judge compares one set of times with what was measured.
+// judge compares one set of times with the measurements.
 func judge(m *Measurements, p quorum.Profile, far Peer, voters int) Judgement {
 	lease := Millis(protocol.DefaultDrift().Claim(p.Promise))
 	j := Judgement{
@@ -218,21 +213,19 @@ func judge(m *Measurements, p quorum.Profile, far Peer, voters int) Judgement {
 	need := 2*rtt + 2*sync
 	j.find("round", need, j.Slot, "an election takes 2 · RTT %s%s + 2 · sync %s = %s, and has a slot of %s", show(rtt), way, show(sync), show(need), show(j.Slot))
 
-	// A leader is about to send when the pause begins, and must be heard again
-	// before the work is told: with a probe first, because it asks for no
-	// promises after a long silence.
+	// The leader is about to send when the pause begins, and must be heard again before the work is told. It sends a
+	// probe first, because it asks for no promises after a long silence.
 	drain := lease / drainShare
 	bears := lease - drain - 2*j.Heartbeat - 2*rtt
 	j.find("pauses", pause, max(bears, 0), "a leader bears a pause of lease %s − drain %s − 2 · heartbeat %s − 2 · RTT %s = %s; the longest seen was %s",
 		leaseOf(lease), show(drain), show(j.Heartbeat), show(rtt), show(bears), show(pause))
 
-	// Otherwise several heartbeats are under way to each peer.
+	// Otherwise several heartbeats are in flight to each peer.
 	j.find("heartbeat", rtt, j.Heartbeat, "a heartbeat every %s wants its answer before the next one; RTT is %s%s", show(j.Heartbeat), show(rtt), way)
 	return j
 }
 
-// leaseOf is a lease as an election states it: rounded down, because it must not be
-// said to be longer.
+// leaseOf is a lease as an election states it: rounded down, because it must not be overstated.
 func leaseOf(m Millis) time.Duration { return brief.Down(time.Duration(m)) }
 
 // find adds a comparison.
@@ -250,7 +243,7 @@ func (j *Judgement) find(about string, is, most Millis, format string, args ...a
 	j.Findings = append(j.Findings, Finding{About: about, Is: is, Most: most, Fit: fit, Says: fmt.Sprintf(format, args...)})
 }
 
-// electorate is a membership of n voters, to reckon with.
+// electorate is a membership of n voters, for the computation.
 func electorate(n int) *protocol.Membership {
 	m := &protocol.Membership{}
 	for i := range n {

@@ -17,31 +17,30 @@ import (
 	"github.com/electd/elect/internal/machine"
 )
 
-// Config says what to measure.
+// Config configures a measurement.
 type Config struct {
 	Data  string        // the data directory; it need not exist
-	Peers []Target      // whom to measure the way to; empty leaves that out
+	Peers []Target      // the nodes to measure the path to; may be empty
 	For   time.Duration // how long
 
-	Certificates []Certificate // for the report, as they are
+	Certificates []Certificate // for the report, unchanged
 }
 
 // Target is one peer.
 type Target struct{ ID, Addr string }
 
 const (
-	tick = time.Millisecond // of the timers whose lateness is a pause
+	tick = time.Millisecond // of the timers whose delay is a pause
 
 	leastSyncs   = 200
 	dials        = 20                    // each is a connection that a node sees come and go
 	pace         = 50 * time.Millisecond // between two samples of the disk, at most
 	dialTimeout  = 3 * time.Second
-	longestSyncs = time.Minute // for the least number, on a disk that is very slow
+	longestSyncs = time.Minute // for the least number of samples, on a very slow disk
 )
 
-// Measure measures everything at the same time, as a node would do it, for as
-// long as it is told; longer if the disk is so slow that the samples would be too
-// few. It returns the cause of ctx if that ends first.
+// Measure measures everything at the same time, as a node would do it, for the configured time, or longer if a slow
+// disk would give too few samples. It returns the cause of ctx if that ends first.
 func Measure(ctx context.Context, cfg Config) (*Measurements, error) {
 	begin, first := time.Now(), clock.ReadPair()
 	m := &Measurements{CPUs: runtime.NumCPU(), System: machine.System(), Files: files(), Clock: clockOf(), Peers: make([]Peer, len(cfg.Peers)), Certificates: cfg.Certificates}
@@ -77,8 +76,8 @@ func contained(ctx context.Context) Contain {
 	return found
 }
 
-// pauses asks for short sleeps and takes by how much each was too long. It counts
-// on the clock that goes on while the machine sleeps.
+// pauses sleeps for short times and measures how much longer each took. It uses the clock that goes on while the
+// machine sleeps.
 func pauses(span context.Context) Distribution {
 	var late []time.Duration
 	t := time.NewTimer(tick)
@@ -94,8 +93,8 @@ func pauses(span context.Context) Distribution {
 	}
 }
 
-// disk writes as a node saves a ballot: 512 bytes in turn to two slots of a file
-// that is there already, each followed by fdatasync.
+// disk writes as a node saves a ballot: 512 bytes in turn to two slots of an existing file, each followed by
+// fdatasync.
 func disk(ctx, span context.Context, cfg Config) (d Disk) {
 	d.Dir = cfg.Data
 	for {
@@ -127,7 +126,7 @@ func disk(ctx, span context.Context, cfg Config) (d Disk) {
 		}
 		return syncData(f)
 	}
-	for n := range 2 { // making the slots is not what is measured
+	for n := range 2 { // making the slots is not measured
 		if err := write(n); err != nil {
 			d.Error = err.Error()
 			return d
@@ -149,11 +148,11 @@ func disk(ctx, span context.Context, cfg Config) (d Disk) {
 	return d
 }
 
-// way takes the time of TCP's own handshake, which the other kernel answers, a few
-// times, spread over the measurement. A refusal is an answer, too.
+// way measures TCP's own handshake, which the other kernel answers, a few times, spread over the measurement. A
+// refusal is an answer too.
 func way(ctx, span context.Context, length time.Duration, to Target) Peer {
 	p := Peer{ID: to.ID, Addr: to.Addr}
-	addr, err := net.ResolveTCPAddr("tcp", to.Addr) // once: names are not what is measured
+	addr, err := net.ResolveTCPAddr("tcp", to.Addr) // once: look-ups of names are not measured
 	if err != nil {
 		p.Error = err.Error()
 		return p

@@ -10,7 +10,7 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/brief"
 )
 
-// Report is measurements with what they say.
+// Report is measurements with their verdict.
 type Report struct {
 	*Measurements
 	*Verdict
@@ -120,10 +120,10 @@ func (d Distribution) line() string {
 	return fmt.Sprintf("median %s, p99 %s, most %s (%d samples)", show(d.P50), show(d.P99), show(d.Max), d.Samples)
 }
 
-// show is a time for people.
+// show formats a time for people.
 func show(m Millis) string { return brief.Round(time.Duration(m)).String() }
 
-// size is a size with the unit that suits it.
+// size formats a size with a suitable unit.
 func size(n uint64) string {
 	switch {
 	case n >= 10<<30:

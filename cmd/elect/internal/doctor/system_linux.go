@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncData is how a node makes a ballot durable.
+// syncData makes a file durable as a node does with a ballot.
 func syncData(f *os.File) error {
 	for {
 		if err := unix.Fdatasync(int(f.Fd())); err != unix.EINTR {
@@ -16,12 +16,12 @@ func syncData(f *os.File) error {
 	}
 }
 
-// clockOf is the clock that leases are counted on here.
+// clockOf describes the clock for leases on this system.
 func clockOf() Clock {
 	c := Clock{Name: "CLOCK_BOOTTIME"}
 	var ts unix.Timespec
 	if err := unix.ClockGetres(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		c.Resolution = Millis(time.Second) // no clock that a lease could be counted on
+		c.Resolution = Millis(time.Second) // no clock that is fit for a lease
 	} else {
 		c.Resolution = Millis(ts.Nano())
 	}

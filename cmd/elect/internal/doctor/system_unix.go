@@ -13,13 +13,13 @@ func files() uint64 {
 	return uint64(r.Cur) // its type differs between systems
 }
 
-// free is what this user may still take of the disk.
+// free is the disk space that this user may still use.
 func free(dir string) *uint64 {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return nil
 	}
-	// The types differ between systems. What is kept for root can make it negative.
+	// The types differ between systems. Space that is reserved for root can make it negative.
 	n := uint64(max(int64(s.Bavail), 0)) * uint64(s.Bsize)
 	return &n
 }

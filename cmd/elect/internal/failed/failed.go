@@ -1,5 +1,5 @@
-// Package failed gives the errors of back ends their exit codes. Its functions are pure:
-// they may be called by any number of goroutines, and keep what they classify as the cause.
+// Package failed gives the errors of back ends their exit codes. Its functions are pure. They may be called by any
+// number of goroutines, and wrap the error that they classify.
 package failed
 
 import (
@@ -12,9 +12,8 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// Opening gives the code to what [elect.Openers.Open] returned. An election
-// that cannot be opened was named wrongly, unless the system refused, or the
-// opener has given it a code.
+// Opening gives an error of [elect.Openers.Open] its code. An election that cannot be opened was named wrongly,
+// unless the system refused, or the opener has set a code.
 func Opening(err error) error {
 	if err == nil {
 		return nil
@@ -28,7 +27,7 @@ func Opening(err error) error {
 	return exit.With(exit.Usage, err)
 }
 
-// Backend gives the code to what a back end returned after it was opened.
+// Backend gives a back end's error its code, after it was opened.
 func Backend(err error) error {
 	if err == nil {
 		return nil
@@ -45,12 +44,13 @@ func Backend(err error) error {
 	return exit.With(exit.Unavailable, err)
 }
 
-// ofSystem returns 0 if no system call is at fault.
+// ofSystem returns 0 if the error is not from a system call.
 func ofSystem(err error) int {
 	errno, ok := errors.AsType[syscall.Errno](err)
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC),
-		errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EIO): // a disk's: no connection says that
+		// of a disk: no connection returns these
+		errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EIO):
 		return exit.CannotCreate
 	case ok && errno != 0:
 		return exit.Unavailable

@@ -1,9 +1,8 @@
-// Package failover measures takeovers: it runs real elect run candidates, kills
-// what leads in one way or another, and reads from the next leader's command
-// when its first instruction ran.
+// Package failover measures takeovers: it runs real elect run candidates, kills the leader in one way or another, and
+// reads from the next leader's command when its first instruction ran.
 //
-// Run may be called once at a time in a process. Whatever it returns, all that
-// it started is dead by then; it says so if it could not make sure.
+// Run may be called once at a time in a process. All that it started is dead when it returns; otherwise its error
+// says so.
 package failover
 
 import (
@@ -36,24 +35,24 @@ const (
 // Kills are all of them.
 func Kills() []Kill { return []Kill{Child, Parent, Graceful} }
 
-// Config says what to measure. All fields are required, but Memory and Idle.
+// Config configures a Run. All fields are required, except Memory and Idle.
 type Config struct {
-	Election   *elect.Election // that of URL and Name, to see who leads and to recall
+	Election   *elect.Election // that of URL and Name, for observing and recalling
 	URL, Name  string
-	Program    string   // this one
+	Program    string   // this program
 	Fallback   []string // the command line of stamp.Main; see stamp.Build
 	Kills      []Kill
 	Rounds     int // of each kill
 	Candidates int // at least 2
 	Memory     uint64
-	Idle       time.Duration // how long to watch the idle candidates; 0 leaves it out
+	Idle       time.Duration // how long to measure the idle candidates; 0: not at all
 	Progress   func(format string, args ...any)
 }
 
 const (
 	roundTimeout = 30 * time.Second
 
-	// settleTime lets a candidate that has said that it stands by get there.
+	// settleTime lets a candidate that has reported to stand by get there.
 	settleTime = 20 * time.Millisecond
 )
 
@@ -64,7 +63,7 @@ type bench struct {
 	cfg     Config
 	fleet   *fleet.Fleet
 	started int
-	since   map[*fleet.Candidate]int // the line from which each must have said that it stands by
+	since   map[*fleet.Candidate]int // the line from which each must have reported to stand by
 	records chan stamp.Record
 	broken  chan error // why the records ended
 
@@ -72,8 +71,7 @@ type bench struct {
 	work   stamp.Record // of its command
 }
 
-// Run measures. The report is of use also if there is an error: it holds what
-// was measured until then.
+// Run measures. The report is of use even after an error: it holds what was measured until then.
 func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	report = newReport(&cfg)
 	dir, err := os.MkdirTemp("", "elect-bench-")
@@ -109,7 +107,7 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	return report, b.run(ctx, report)
 }
 
-// read hands out records until every writer of the pipe is dead.
+// read distributes records until every writer of the pipe is dead.
 func (b *bench) read(r io.Reader) {
 	for {
 		record, err := stamp.Read(r)
@@ -121,7 +119,7 @@ func (b *bench) read(r io.Reader) {
 	}
 }
 
-// awaitDeath returns when nobody holds the commands' output any more.
+// awaitDeath returns when no process has the commands' output open any more.
 func (b *bench) awaitDeath() error {
 	late := time.After(roundTimeout)
 	for {
@@ -183,8 +181,7 @@ func (b *bench) start() error {
 	return err
 }
 
-// round brings the leader down, and returns how long it took until another's
-// command ran.
+// round brings the leader down, and returns how long it took until another's command ran.
 func (b *bench) round(ctx context.Context, kill Kill) (time.Duration, error) {
 	if err := b.settle(ctx); err != nil {
 		return 0, err
@@ -219,8 +216,7 @@ func (b *bench) round(ctx context.Context, kill Kill) (time.Duration, error) {
 	return took, nil
 }
 
-// next waits for the command of another leader than before, and finds out whose
-// it is.
+// next waits for the command of another leader than before, and finds out which candidate runs it.
 func (b *bench) next(ctx context.Context, before int) error {
 	record, err := b.record(ctx)
 	if err != nil {

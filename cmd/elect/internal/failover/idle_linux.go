@@ -7,7 +7,7 @@ import (
 	"github.com/electd/elect/internal/machine"
 )
 
-// idle measures what the candidates that stand by take.
+// idle measures the CPU time of the candidates that stand by.
 func (b *bench) idle(ctx context.Context) (*Idle, error) {
 	if err := b.settle(ctx); err != nil {
 		return nil, err

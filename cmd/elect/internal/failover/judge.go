@@ -10,21 +10,20 @@ import (
 	"github.com/electd/elect/internal/clock"
 )
 
-// life is one tenure as the process itself wrote it down.
+// life is one tenure as the process itself recorded it.
 type life struct {
 	who   string
 	token fence.Token
 
-	// from was read after the first Check that was nil, to before the last one.
-	// To is 0 while that is not known, and for ever if the process was killed.
+	// from was read after the first Check that returned nil, to before the last one. to is 0 while it is not known, and
+	// for ever if the process was killed.
 	from, to clock.Boot
 	killed   bool
 }
 
-// judge looks for two that led at one instant and for tokens that do not rise.
-// Stale is the longest for which one believed that it led while another did. A
-// tenure is left out of the judgement of instants only if its process was
-// killed: what is dead believes nothing.
+// judge searches for two overlapping leaders and for tokens that do not rise. stale is the longest time for which one
+// believed that it led while another did. The instants of a tenure are left out only if its process was killed: a
+// dead process believes nothing.
 func judge(lives []life) (stale time.Duration, violations []string) {
 	inOrder := slices.SortedFunc(slices.Values(lives), func(a, b life) int { return cmp.Compare(a.from, b.from) })
 	for i, after := range inOrder {

@@ -8,13 +8,13 @@ const (
 	Guarded  Kill = "guarded"  // SIGKILL to a program that embeds the library under a guardian
 	Resign   Kill = "resign"   // asked to resign, as elect resign does: for elect run
 	Yielded  Kill = "yielded"  // asked to resign: for a program that works as soon as it is elected
-	Transfer Kill = "transfer" // asked to hand over to a named one, as elect transfer does: for elect run
+	Transfer Kill = "transfer" // asked to hand over to a named candidate, as elect transfer does: for elect run
 	Rolling  Kill = "rolling"  // all nodes of elect run are restarted in turn, the leader last, after a transfer
 	Freeze   Kill = "freeze"   // SIGSTOP to a program that embeds the library, and SIGCONT when another leads
 	Cut      Kill = "cut"      // cut off from all others, and healed when another leads
 )
 
-// mode is what the nodes of one election are.
+// mode is the kind of the nodes of an election.
 type mode string
 
 const (
@@ -25,16 +25,15 @@ const (
 	commands  mode = "commands"  // elect run
 )
 
-// kind is what a round of one sort is.
+// kind is one kind of round.
 type kind struct {
 	kill Kill
 	mode mode
-	what string // is measured
+	what string // what is measured
 }
 
-// kinds are all that a peers' election knows, in the order in which they take
-// turns: two of one mode are apart, so that one settles while the other has its
-// round.
+// kinds are all kinds for a peers' election, in the order of their turns: two of one mode are apart, so that one
+// election settles while the other has its round.
 var kinds = [...]kind{
 	{Elected, tokens, "SIGKILL to the program → another is elected"},
 	{Child, commands, "SIGKILL to the command → the next command's first instruction"},
@@ -48,14 +47,12 @@ var kinds = [...]kind{
 	{Transfer, commands, "the old command is about to end → the command of the named one's first instruction"},
 }
 
-// rolling is apart, because a round of it takes many promises: it has no turn
-// unless it is asked for.
+// rolling is separate, because its round takes many promises: it has a turn only if it is requested.
 func rolling() kind {
 	return kind{Rolling, commands, "all nodes are restarted: without a command at work, in all"}
 }
 
-// PeerKills are all ways to bring down the leader of a peers' election, but
-// Rolling.
+// PeerKills are all ways to bring down the leader of a peers' election, except Rolling.
 func PeerKills() []Kill {
 	var all []Kill
 	for _, k := range kinds {
@@ -64,7 +61,7 @@ func PeerKills() []Kill {
 	return all
 }
 
-// chosen are the kinds with these names, in their own order.
+// chosen returns the kinds with these names, in their own order.
 func chosen(kills []Kill) []kind {
 	if slices.Contains(kills, Rolling) {
 		return append(chosen(slices.DeleteFunc(slices.Clone(kills), func(k Kill) bool { return k == Rolling })), rolling())

@@ -15,18 +15,17 @@ import (
 	"github.com/electd/elect/internal/clock"
 )
 
-// member is one node: a process, or several, as long as it lives. A node that
-// was killed is another member when it is started again.
+// member is one node: a process, or several, as long as it lives. After a restart a node is another member.
 type member struct {
 	id     string
 	cand   *fleet.Candidate
 	stdin  *os.File
 	stdout *os.File
-	over   chan struct{} // nobody holds its stdout any more
-	ended  clock.Boot    // of the work of its term; 0 while that goes on
+	over   chan struct{} // no process has its stdout open any more
+	ended  clock.Boot    // of the work of its term; 0 while that continues
 }
 
-// event is what a member wrote.
+// event is what a member has written.
 type event struct {
 	from *member
 	probe.Report
@@ -64,7 +63,7 @@ func (s *squad) start(id string) (*member, error) {
 	return m, nil
 }
 
-// read hands out what a member writes, until nobody is left who could write.
+// read distributes what a member writes, until no process could write any more.
 func (s *squad) read(m *member) {
 	defer close(m.over)
 	defer m.stdout.Close()
@@ -80,12 +79,12 @@ func (s *squad) read(m *member) {
 	}
 }
 
-// readStamps makes reports of the commands' records.
+// readStamps translates the commands' records into reports.
 func readStamps(f *os.File, tell func(probe.Report)) error {
 	r := bufio.NewReader(f)
 	for {
 		if _, err := r.Peek(1); err != nil {
-			return nil // a pipe's end; a record that was cut is an error of Read
+			return nil // a pipe's end; a truncated record is an error of Read
 		}
 		record, err := stamp.Read(r)
 		if err != nil {
@@ -99,14 +98,13 @@ func readStamps(f *os.File, tell func(probe.Report)) error {
 	}
 }
 
-// order tells a probe to do something.
+// order sends a probe an order.
 func (m *member) order(what string) error {
 	_, err := m.stdin.WriteString(what + "\n")
 	return err
 }
 
-// handle is a process that can be signalled, and looked at, without meaning
-// another one that has got its number since.
+// handle is a process that can be signalled and checked. It never means another process that has got the same number.
 type handle int
 
 func grasp(pid int) (handle, error) {
@@ -119,7 +117,7 @@ func grasp(pid int) (handle, error) {
 
 func (h handle) signal(sig unix.Signal) error { return unix.PidfdSendSignal(int(h), sig, nil, 0) }
 
-// alive reports whether it has not ended.
+// alive reports whether the process has not ended.
 func (h handle) alive() bool {
 	poll := []unix.PollFd{{Fd: int32(h), Events: unix.POLLIN}}
 	for {

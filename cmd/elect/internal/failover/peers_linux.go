@@ -12,15 +12,13 @@ import (
 	"github.com/electd/elect/internal/machine"
 )
 
-// peersTimeout bounds a round and what comes before it, beside twice the worst
-// takeover.
+// peersTimeout bounds a round and its preparation, in addition to twice the worst takeover.
 const peersTimeout = 30 * time.Second
 
-// RunPeers measures takeovers among peers. Each mode that the kinds need is an
-// election of its own; the kinds take turns, so that what disturbs the machine
-// for a while disturbs all of them. The report is of use also if there is an
-// error: it holds what was measured until then. Two that led at once are an
-// error, and so is a token that did not rise.
+// RunPeers measures takeovers among peers. Each mode that the kinds need is an election of its own. The kinds take
+// turns, so that a temporary disturbance of the machine affects all of them. The report is of use even after an
+// error: it holds what was measured until then. Two leaders at once are an error, and so is a token that did not
+// rise.
 func RunPeers(ctx context.Context, cfg PeersConfig) (report *PeersReport, err error) {
 	report = newPeersReport(&cfg)
 	if _, disk := machine.Filesystem(cfg.Dir); !disk {

@@ -12,11 +12,11 @@ import (
 	"github.com/electd/elect/internal/machine"
 )
 
-// PeersConfig says what to measure among peers. All fields are required.
+// PeersConfig configures RunPeers. All fields are required.
 type PeersConfig struct {
-	Program  string // this one
-	Node     string // its verb that leads to probe.Run
-	Dir      string // exists, and is this run's alone
+	Program  string // this program
+	Node     string // its verb that runs probe.Run
+	Dir      string // exists, and belongs to this run alone
 	Peers    int    // 3 to 9
 	Profile  string
 	Kills    []Kill
@@ -24,36 +24,37 @@ type PeersConfig struct {
 	Progress func(format string, args ...any)
 }
 
-// PeersReport is what was measured among peers, and under which conditions. Its
-// JSON is stable: fields are added, and never renamed or removed.
+// PeersReport is the result of RunPeers, with its conditions. Its JSON is stable: fields are added, and never renamed
+// or removed.
 type PeersReport struct {
 	Peers     int     `json:"peers"`
 	Profile   string  `json:"profile"`
 	Promise   float64 `json:"promise_ms"`
 	Worst     float64 `json:"worst_takeover_ms"`
 	Security  string  `json:"security"`
-	Directory string  `json:"directory"` // the kind of file system that the ballots are on
+	Directory string  `json:"directory"` // the kind of file system of the ballots
 	Command   string  `json:"command"`
 	Clock     string  `json:"clock"`
 	machine.Conditions
-	Takeovers  []PeerTakeover `json:"takeovers"`
-	Tenures    int            `json:"tenures"`    // that were judged
-	Lost       int            `json:"lost"`       // nodes that ended by themselves between rounds, on a busy machine
-	Strayed    int            `json:"strayed"`    // transfers after which another than the named one led, on a busy machine
-	Violations []string       `json:"violations"` // two that led at once, tokens that did not rise
+	Takeovers []PeerTakeover `json:"takeovers"`
+	Tenures   int            `json:"tenures"` // that were judged
+	Lost      int            `json:"lost"`    // nodes that ended by themselves between rounds, on a busy machine
+	// transfers after which another node than the named one led, on a busy machine
+	Strayed    int      `json:"strayed"`
+	Violations []string `json:"violations"` // two leaders at once, tokens that did not rise
 }
 
-// PeerTakeover is the time that takeovers of one kind took.
+// PeerTakeover is the times of one kind of takeover.
 type PeerTakeover struct {
 	Kill   Kill   `json:"kill"`
 	What   string `json:"what"`
 	Rounds int    `json:"rounds"`
 	Times
-	// Stale is the longest for which the old leader believed that it led while
-	// another did: after SIGCONT, behind a cut. 0 is what is promised.
+	// Stale is the longest time for which the old leader believed that it led while another did: after SIGCONT, behind a
+	// cut. The promise is 0.
 	Stale float64 `json:"stale_ms"`
-	// Beyond is the longest for which an observer saw nobody lead, in a round of
-	// Rolling, before or after the transfer. 0 is what is promised.
+	// Beyond is the longest time for which an observer saw no leader, in a round of Rolling, before or after the
+	// transfer. The promise is 0.
 	Beyond *float64  `json:"beyond_ms,omitempty"`
 	Took   []float64 `json:"took_ms"` // of each round, in order
 }
@@ -67,7 +68,7 @@ func newPeersReport(cfg *PeersConfig) *PeersReport {
 	}
 }
 
-// add adds what the rounds of one kind took.
+// add adds the times of the rounds of one kind.
 func (r *PeersReport) add(k kind, took []time.Duration, stale, beyond time.Duration) {
 	if len(took) == 0 {
 		return
@@ -84,7 +85,7 @@ func (r *PeersReport) add(k kind, took []time.Duration, stale, beyond time.Durat
 	r.Takeovers = append(r.Takeovers, t)
 }
 
-// Err is what must not happen, if it did.
+// Err is an error if a promise was broken.
 func (r *PeersReport) Err() error {
 	if len(r.Violations) > 0 {
 		return errors.New("SAFETY: " + strings.Join(r.Violations, "; "))

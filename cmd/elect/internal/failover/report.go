@@ -12,21 +12,21 @@ import (
 	"github.com/electd/elect/internal/machine"
 )
 
-// Report is what was measured, and under which conditions. Its JSON is stable:
-// fields are added, and never renamed or removed.
+// Report is the result of Run, with its conditions. Its JSON is stable: fields are added, and never renamed or
+// removed.
 type Report struct {
 	Election   string `json:"election"`
 	Name       string `json:"name"`
 	Candidates int    `json:"candidates"`
-	Command    string `json:"command"`      // what the candidates run
-	Memory     uint64 `json:"memory_bytes"` // that it has touched when it is killed
+	Command    string `json:"command"`      // the command of the candidates
+	Memory     uint64 `json:"memory_bytes"` // touched by the command
 	Clock      string `json:"clock"`
 	machine.Conditions
 	Idle      *Idle      `json:"idle,omitempty"`
 	Takeovers []Takeover `json:"takeovers"`
 }
 
-// Idle is what candidates that stand by take, in per cent of one core.
+// Idle is the CPU time of candidates that stand by, in per cent of one core.
 type Idle struct {
 	Candidates int     `json:"candidates"`
 	Seconds    float64 `json:"seconds"`
@@ -34,16 +34,14 @@ type Idle struct {
 	Max        float64 `json:"max_percent"`
 }
 
-// Takeover is the time from just before the kill to the next command's first
-// instruction, in milliseconds.
+// Takeover is the time from just before the kill to the next command's first instruction, in milliseconds.
 type Takeover struct {
 	Kill   Kill `json:"kill"`
 	Rounds int  `json:"rounds"`
 	Times
 }
 
-// Times sums up how long something took, in milliseconds. Percentiles are by
-// nearest rank: each is one of the times.
+// Times summarizes times in milliseconds. Percentiles are by nearest rank: each is one of the times.
 type Times struct {
 	Min    float64 `json:"min_ms"`
 	Median float64 `json:"median_ms"`
@@ -71,7 +69,7 @@ func (r *Report) add(kill Kill, took []time.Duration) {
 	r.Takeovers = append(r.Takeovers, Takeover{Kill: kill, Rounds: len(took), Times: timesOf(took)})
 }
 
-// timesOf sums up one time or more, and sorts them.
+// timesOf summarizes one or more times, and sorts them.
 func timesOf(took []time.Duration) Times {
 	slices.Sort(took)
 	at := func(q float64) float64 {
@@ -80,7 +78,7 @@ func timesOf(took []time.Duration) Times {
 	return Times{Min: at(0), Median: at(.5), P90: at(.9), P99: at(.99), Max: at(1)}
 }
 
-// millis is in milliseconds, to the microsecond.
+// millis is d in milliseconds, to the microsecond.
 func millis(d time.Duration) float64 { return math.Round(d.Seconds()*1e6) / 1e3 }
 
 // Write writes the report for people.

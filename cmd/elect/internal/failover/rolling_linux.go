@@ -21,10 +21,9 @@ func (s *squad) play(ctx context.Context, k Kill) (time.Duration, error) {
 	return s.round(ctx, k)
 }
 
-// roll restarts all nodes, one after the other, as an operator does for a new
-// version: those that follow first, and who leads last, when it has handed over.
-// It returns for how long no command was at work. An observer watches for nobody
-// leading at any other time.
+// roll restarts all nodes, one after the other, as an operator does for a new version: first the followers, and last
+// the leader, after it has handed over. It returns for how long no command was running. An observer checks that there
+// is a leader at all other times.
 func (s *squad) roll(ctx context.Context) (time.Duration, error) {
 	leader, err := s.calm(ctx)
 	if err != nil {
@@ -56,8 +55,8 @@ func (s *squad) roll(ctx context.Context) (time.Duration, error) {
 	return took, nil
 }
 
-// tenure is one stretch of leadership: a leader that lapses and is elected again
-// begins another one, with another token, and another process leads.
+// tenure is one period of leadership. A leader that lapses and is elected again begins another one, with another
+// token, and another process leads.
 type tenure struct {
 	id    string
 	token fence.Token
@@ -68,7 +67,7 @@ func (r tenure) String() string {
 	return fmt.Sprintf("%s (token %v, process %d)", r.id, r.token, r.pid)
 }
 
-// calm waits until the election is at rest, and returns who leads.
+// calm waits until the election is at rest, and returns the leader's tenure.
 func (s *squad) calm(ctx context.Context) (tenure, error) {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
@@ -80,7 +79,7 @@ func (s *squad) calm(ctx context.Context) (tenure, error) {
 	return tenure{s.leader.id, s.token, s.pid}, nil
 }
 
-// unmoved restarts a node that follows. Whoever led goes on, without an end.
+// unmoved restarts a follower. The leader must continue without an interruption.
 func (s *squad) unmoved(ctx context.Context, id string, leader tenure) error {
 	if err := s.restart(ctx, id); err != nil {
 		return err
@@ -92,7 +91,7 @@ func (s *squad) unmoved(ctx context.Context, id string, leader tenure) error {
 	return leader.same(again, id)
 }
 
-// same is an error if another one leads after the node called id was restarted.
+// same is an error if another one leads after the node id was restarted.
 func (r tenure) same(again tenure, id string) error {
 	if again != r {
 		return fmt.Errorf("%s was restarted, and %v leads instead of %v", id, again, r)
@@ -100,36 +99,35 @@ func (r tenure) same(again tenure, id string) error {
 	return nil
 }
 
-// restart ends a node that follows, as a service manager does, and starts it
-// again.
+// restart ends a follower, as a service manager does, and starts it again.
 func (s *squad) restart(ctx context.Context, id string) error {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
 	m := s.members[id]
-	s.bury(m) // it is meant to end
+	s.bury(m) // its end is intended
 	if err := m.cand.Signal(unix.SIGTERM); err != nil {
 		return fmt.Errorf("%s: %w", id, err)
 	}
 	return s.again(ctx, m)
 }
 
-// other is a voter that is not the one called id, the next one in their order.
+// other is the voter after the one with the id, in their order.
 func (s *squad) other(id string) string {
 	all := s.ring.Voters()
 	return all[(slices.Index(all, id)+1)%len(all)]
 }
 
-// gaps are the stretches in which an observer sees nobody lead.
+// gaps are the periods in which an observer sees no leader.
 type gaps struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
 
 	mu   sync.Mutex
-	from time.Duration // nobody has led since; 0: somebody does
+	from time.Duration // since when there is no leader; 0: there is one
 	all  [][2]time.Duration
 }
 
-// witness begins to observe, by way of all nodes.
+// witness begins to observe, through all nodes.
 func (s *squad) witness(ctx context.Context) *gaps {
 	ctx, stop := context.WithCancel(ctx)
 	g := &gaps{stop: stop}
@@ -161,8 +159,7 @@ func (g *gaps) close() {
 	g.done.Wait()
 }
 
-// without is for how long nobody led in all, but between two instants. It ends the
-// observation.
+// without is for how long there was no leader in all, except between two instants. It ends the observation.
 func (g *gaps) without(from, to time.Duration) (sum time.Duration) {
 	g.close()
 	g.see(true, now())

@@ -19,11 +19,10 @@ import (
 )
 
 const (
-	// look is the time between two looks at an election that is to come to rest.
+	// look is the interval between two checks of an election that is coming to rest.
 	look = 10 * time.Millisecond
 
-	// frozenOn is how long a frozen leader is left to itself after SIGCONT, before
-	// it is asked what it believed.
+	// frozenOn is how long a frozen leader runs after SIGCONT, before it is asked what it believed.
 	frozenOn = 50 * time.Millisecond
 
 	// mostLost is how many nodes of an election may end by themselves.
@@ -43,18 +42,19 @@ type squad struct {
 	events  chan event
 	broken  chan error
 
-	members   map[string]*member // those that are meant to be alive, by id
+	members   map[string]*member // those that should be alive, by id
 	all       []*member
 	leader    *member
 	pid       int              // of the process that leads: the command, or the program
 	token     fence.Token      // of the newest leader
-	handed    [2]time.Duration // from just before the latest strike until all may know of the next leader
-	successor string           // to whom the leader was asked to hand over last
-	bound     time.Duration    // until when what was started last may bind others by an earlier life
+	handed    [2]time.Duration // from just before the latest strike until all nodes may know the next leader
+	successor string           // the node to which the leader was last asked to hand over
+	bound     time.Duration    // until when an earlier life of the node that was last started may bind others
 
-	lost    int           // nodes that ended by themselves
-	strayed int           // transfers after which another than the named one led
-	beyond  time.Duration // of the latest rolling restart: nobody led, as observers saw it, and no transfer was under way
+	lost    int // nodes that ended by themselves
+	strayed int // transfers after which another node than the named one led
+	// for the latest rolling restart: there was no leader, as observers saw it, and no transfer was under way
+	beyond time.Duration
 
 	lives      []life
 	violations []string
@@ -109,8 +109,8 @@ func (s *squad) limit(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeoutCause(ctx, peersTimeout+2*s.plan.WorstTakeover, errors.New("the round has taken too long"))
 }
 
-// round brings the leader down once, and returns how long it took until another
-// had taken over. Afterwards all nodes are alive and connected again.
+// round brings the leader down once, and returns how long it took until another had taken over. Afterwards all nodes
+// are alive and connected again.
 func (s *squad) round(ctx context.Context, k Kill) (took time.Duration, err error) {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
@@ -201,8 +201,7 @@ func (s *squad) strike(ctx context.Context, k Kill, work handle) error {
 	return fmt.Errorf("%q is no way to bring a leader down", k)
 }
 
-// mend brings back what was brought down, and waits for what the old leader has
-// to say.
+// mend restores what was brought down, and waits for the old leader's last reports.
 func (s *squad) mend(ctx context.Context, k Kill, old *member, work handle) error {
 	switch k {
 	case Elected, Guarded, Parent:
@@ -227,8 +226,8 @@ func (s *squad) mend(ctx context.Context, k Kill, old *member, work handle) erro
 	return nil
 }
 
-// lastWord waits until the old leader has said when its work ended, and so what
-// it believed until then. It may have said so before another led.
+// lastWord waits until the old leader has reported when its work ended, and so what it believed until then. It may
+// have done so before another led.
 func (s *squad) lastWord(ctx context.Context, old *member) error {
 	if old.ended != 0 {
 		return nil
@@ -237,11 +236,11 @@ func (s *squad) lastWord(ctx context.Context, old *member) error {
 	return err
 }
 
-// again starts a node anew that has ended, or is about to.
+// again restarts a node that has ended, or is about to.
 func (s *squad) again(ctx context.Context, old *member) error {
 	s.bury(old)
 	select {
-	case <-old.over: // its keeper, too, and so the data directory is free
+	case <-old.over: // its keeper has ended too, and so the data directory is free
 	case <-ctx.Done():
 		return fmt.Errorf("%s was killed, and something of it lives: %w", old.id, context.Cause(ctx))
 	}
@@ -251,9 +250,8 @@ func (s *squad) again(ctx context.Context, old *member) error {
 	return err
 }
 
-// revive starts nodes anew that have ended between two rounds. On a machine that
-// is busy with other things a guardian kills its program: it could not be told in
-// time that the lease goes on.
+// revive restarts nodes that have ended between two rounds. On a busy machine a guardian kills its program, because
+// it could not be told in time that the lease continues.
 func (s *squad) revive(ctx context.Context) error {
 	for _, m := range s.members {
 		select {
@@ -273,7 +271,7 @@ func (s *squad) revive(ctx context.Context) error {
 	return nil
 }
 
-// bury notes that a member was killed: what it has not said it will not say.
+// bury records that a member was killed: it will report nothing more.
 func (s *squad) bury(m *member) {
 	delete(s.members, m.id)
 	for i := range s.lives {
@@ -283,7 +281,7 @@ func (s *squad) bury(m *member) {
 	}
 }
 
-// await takes events until one is that which is meant.
+// await takes events until one matches.
 func (s *squad) await(ctx context.Context, what string, meant func(event) bool) (event, error) {
 	for {
 		select {
@@ -302,7 +300,7 @@ func (s *squad) await(ctx context.Context, what string, meant func(event) bool) 
 	}
 }
 
-// deadMember is closed when one that is meant to be alive has ended.
+// deadMember is closed when a member that should be alive has ended.
 func (s *squad) deadMember() <-chan struct{} {
 	for _, m := range s.members {
 		select {
@@ -324,12 +322,12 @@ func (s *squad) lastWords() string {
 	return text.String()
 }
 
-// note keeps account of who believed what.
+// note records what each member believed.
 func (s *squad) note(e event) {
 	switch e.Event {
 	case probe.Elected, probe.Active:
 		if e.Token == 0 {
-			break // a command's stamp: rest asks for the token
+			break // for a command's stamp rest asks for the token
 		}
 		if e.Event == probe.Active {
 			s.lives = append(s.lives, life{who: e.from.id, token: e.Token, from: e.At})
@@ -350,13 +348,11 @@ func (s *squad) note(e event) {
 	}
 }
 
-// rest waits until the election is as it is when nothing has happened for a
-// while: all nodes connected, one leader, whose lease is proven and whose
-// heartbeats all have heard, and no voter bound by its earlier life. An idle
-// election is what a failure meets, nearly always.
+// rest waits until the election is idle: all nodes are connected, there is one leader, whose lease is proven and
+// whose heartbeats all have heard, and no voter is bound by its earlier life. Nearly all real failures meet an idle
+// election.
 //
-// On a machine that is busy with other things the leader may change meanwhile,
-// for no other reason; then it waits anew. It returns the process that leads.
+// On a busy machine the leader may change meanwhile; then it waits again. It returns the process that leads.
 func (s *squad) rest(ctx context.Context) (handle, error) {
 	if err := sleep(ctx, s.bound-now()); err != nil {
 		return -1, err
@@ -389,8 +385,7 @@ func (s *squad) rest(ctx context.Context) (handle, error) {
 	}
 }
 
-// leads takes over who leads, as the nodes see it, after all that was written
-// before was read.
+// leads records the leader that the nodes see, after everything written before was read.
 func (s *squad) leads(leader *driver.Leader) bool {
 	for {
 		select {
@@ -417,7 +412,7 @@ func (s *squad) leads(leader *driver.Leader) bool {
 	return leader.Token == s.token
 }
 
-// close ends all nodes, and says so if something of them is left.
+// close ends all nodes, and returns an error if a process of theirs is left.
 func (s *squad) close() error {
 	s.fleet.Close()
 	late := time.After(peersTimeout)

@@ -2,9 +2,8 @@
 // verbs that show or measure a takeover. They are this same program, executed
 // again.
 //
-// A Fleet may be used by any number of goroutines. Close kills whatever was
-// started and returns when all of it is dead; should this process itself be
-// killed, the kernel kills the candidates (on Linux), and their keepers the
+// A Fleet may be used by any number of goroutines. Close kills everything that was started and returns when all of it
+// is dead. If this process itself is killed, the kernel kills the candidates (on Linux), and their keepers kill the
 // commands.
 package fleet
 
@@ -27,15 +26,14 @@ import (
 
 // Fleet is the candidates of one election.
 type Fleet struct {
-	Program string   // elect itself
-	Args    []string // what comes before --id: run, --election …
+	Program string   // the elect program itself
+	Args    []string // the arguments before --id: run, --election …
 	Command []string // of each candidate
 	Stdout  *os.File // of each command; nil is none
-	Dir     string   // of each candidate; "": this process's
+	Dir     string   // of each candidate; "": that of this process
 	Env     []string // in addition to this process's
 
-	// Stderr is told of each line that a candidate writes to stderr, by a goroutine for
-	// each of them. nil: nobody.
+	// Stderr is called for each line that a candidate writes to stderr, by a goroutine for each candidate. nil: none.
 	Stderr func(id, line string)
 
 	starter spawn.Starter
@@ -51,8 +49,8 @@ type Candidate struct {
 	PID int
 
 	cmd  *exec.Cmd
-	done chan struct{} // it has ended and said all
-	code int           // when done: its exit code, or 128+n
+	done chan struct{} // it has ended and all its output was read
+	code int           // after done: its exit code, or 128+n
 
 	mu      sync.Mutex
 	lines   []string
@@ -78,9 +76,8 @@ func (f *Fleet) Start(id string) (*Candidate, error) {
 	return f.Spawn(id, cmd)
 }
 
-// Spawn starts a process of the caller's making as one of the candidates, with
-// cmd's arguments, input and output. Environment, directory and stderr are the
-// fleet's; what cmd.Env has comes last.
+// Spawn starts cmd as one of the candidates, with its arguments, input and output. Environment, directory and stderr
+// are the fleet's; cmd.Env comes last.
 func (f *Fleet) Spawn(id string, cmd *exec.Cmd) (*Candidate, error) {
 	c := &Candidate{ID: id, cmd: cmd, done: make(chan struct{}), changed: make(chan struct{})}
 	c.cmd.Args[0] = "elect"
@@ -119,7 +116,7 @@ func (f *Fleet) Spawn(id string, cmd *exec.Cmd) (*Candidate, error) {
 	}()
 	go func() {
 		defer close(c.done)
-		_ = c.cmd.Wait() // the state tells more
+		_ = c.cmd.Wait() // the process state says more
 		// The command shares stderr, and outlives a killed candidate for a moment.
 		select {
 		case <-read:
@@ -153,7 +150,7 @@ func (f *Fleet) SpawnRead(id string, cmd *exec.Cmd) (*Candidate, *os.File, error
 	return c, r, nil
 }
 
-// clean leaves the settings of an elect run outside out of the environment.
+// clean removes the settings of a surrounding elect run from the environment.
 func clean(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(pair string) bool { return strings.HasPrefix(pair, "ELECT_") })
 }
@@ -166,8 +163,7 @@ func (c *Candidate) say(line string) {
 	c.changed = make(chan struct{})
 }
 
-// Said returns how many lines the candidate has written to stderr so far: what
-// [Candidate.Await] may begin at.
+// Said returns how many lines the candidate has written to stderr so far, as a start for [Candidate.Await].
 func (c *Candidate) Said() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,8 +178,8 @@ func (c *Candidate) Lines(n int) []string {
 	return slices.Clone(c.lines[max(0, len(c.lines)-n):])
 }
 
-// Await waits for a line that matches, from the number given on. It fails when
-// the candidate has ended without one, and when ctx ends.
+// Await waits for a line that matches, from that number on. It fails if the candidate ends without one, and when ctx
+// ends.
 func (c *Candidate) Await(ctx context.Context, from int, match *regexp.Regexp) error {
 	for {
 		c.mu.Lock()
@@ -207,7 +203,7 @@ func (c *Candidate) Await(ctx context.Context, from int, match *regexp.Regexp) e
 	}
 }
 
-// Signal sends one to the candidate itself.
+// Signal sends a signal to the candidate itself.
 func (c *Candidate) Signal(sig syscall.Signal) error { return c.cmd.Process.Signal(sig) }
 
 // Done is closed when the candidate has ended.
@@ -234,10 +230,10 @@ func (f *Fleet) Live() []*Candidate {
 	})
 }
 
-// patience is how long what was told to end may take to do so.
+// patience is how long a process may take to end after it was told to.
 const patience = 5 * time.Second
 
-// Close ends all candidates: those that do not end when told to are killed.
+// Close ends all candidates, and kills those that do not end when told to.
 func (f *Fleet) Close() {
 	f.mu.Lock()
 	f.closing = true
@@ -265,7 +261,7 @@ func (f *Fleet) Close() {
 	f.starter.Close()
 }
 
-// Kill kills a process at once, as kill -9 does, whether or not a Fleet has started it.
+// Kill kills a process at once, as kill -9 does, even if no Fleet has started it.
 func Kill(pid int) error {
 	p, err := os.FindProcess(pid)
 	if err != nil {

@@ -8,27 +8,26 @@ import (
 	"time"
 )
 
-// ownGroup starts the command in a group of its own, which is asked to end when
-// its context does.
+// ownGroup starts the command in a process group of its own, and asks the group to end when the command's context
+// does.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 }
 
-// endGroup kills what is left of the group, and buries it where this process has
-// adopted it.
+// endGroup kills the rest of the group, and reaps those that this process has adopted.
 func endGroup(cmd *exec.Cmd) {
 	if cmd.Process == nil {
 		return
 	}
 	group := cmd.Process.Pid
 	for end := time.Now().Add(delay); time.Now().Before(end); {
-		// The id is free for another group only when nobody is in it any more.
+		// Another group can get the id only when this one is empty.
 		if syscall.Kill(-group, syscall.SIGKILL) != nil {
 			return
 		}
 		if _, err := syscall.Wait4(-group, nil, syscall.WNOHANG, nil); err != nil {
-			return // nobody there is our child: init has them, or nobody
+			return // it has no child of this process: init has them, or there are none
 		}
 		<-time.After(time.Millisecond)
 	}

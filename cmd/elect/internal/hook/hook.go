@@ -1,12 +1,9 @@
-// Package hook runs an operator's commands beside an election, such as the one
-// that tells how far a replica is.
+// Package hook runs an operator's commands beside an election, such as the one that prints a replica's position.
 //
-// A command is run by sh -c, with nothing to read, in a process group of its
-// own, which is killed when the command's time is over, when its context ends,
-// and when it has ended and left something behind; what has left the group, by
-// setsid, goes on. A Command may be used by any number of goroutines, each Run
-// being a process of its own. Whatever goes wrong is an error, with the last that
-// the command wrote to stderr.
+// A command is run by sh -c, without input, in a process group of its own. The group is killed when the command's
+// time is over, when its context ends, and when the command has ended and left processes behind. Processes that have
+// left the group, by setsid, go on. A Command may be used by any number of goroutines; each Run is a process of its
+// own. An error has the end of the command's stderr.
 package hook
 
 import (
@@ -23,21 +20,21 @@ import (
 // Command is what to run.
 type Command struct {
 	Text  string        // for sh -c
-	Env   []string      // of the command, beside this process's own, which it overrules
+	Env   []string      // of the command; overrules this process's own
 	Limit time.Duration // after which it is killed; 0: when its context ends
 }
 
 // The greatest sizes, in bytes.
 const (
-	maxOutput = 4 << 10 // of what is read; for a line, what is beyond is an error
+	maxOutput = 4 << 10 // of the output; for a line, more is an error
 	maxTold   = 200     // of stderr, in an error
 )
 
-// delay is between SIGTERM and SIGKILL, and how long output may be held open by
-// somebody who left the process group.
+// delay is the time between SIGTERM and SIGKILL, and how long a process that has left the group may hold the output
+// open.
 const delay = time.Second
 
-// Line runs the command, which is to print one line, and returns that.
+// Line runs the command, which has to print one line, and returns that line.
 func (c *Command) Line(ctx context.Context, env ...string) (string, error) {
 	out, beyond, err := c.run(ctx, env)
 	switch {
@@ -56,14 +53,13 @@ func (c *Command) Line(ctx context.Context, env ...string) (string, error) {
 	return line, nil
 }
 
-// Run runs the command and returns the beginning of what it wrote to stdout.
+// Run runs the command and returns the beginning of its stdout.
 func (c *Command) Run(ctx context.Context, env ...string) (string, error) {
 	out, _, err := c.run(ctx, env)
 	return out, err
 }
 
-// run returns the beginning of what the command wrote to stdout, and whether
-// there is more.
+// run returns the beginning of the command's stdout, and whether there is more.
 func (c *Command) run(ctx context.Context, env []string) (string, bool, error) {
 	if c.Limit > 0 {
 		var stop context.CancelFunc
@@ -89,7 +85,7 @@ func (c *Command) run(ctx context.Context, env []string) (string, bool, error) {
 	return out.b.String(), out.beyond, nil
 }
 
-// head keeps the beginning of what is written.
+// head keeps the beginning of the output.
 type head struct {
 	b      bytes.Buffer
 	most   int
@@ -103,7 +99,7 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tail keeps the end.
+// tail keeps the end of the output.
 type tail struct {
 	b    []byte
 	most int
@@ -117,7 +113,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text is that in one line.
+// text is the kept output in one line.
 func (t *tail) text() string {
 	return strings.Join(strings.Fields(strings.ToValidUTF8(string(t.b), "?")), " ")
 }

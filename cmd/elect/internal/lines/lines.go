@@ -1,11 +1,9 @@
-// Package lines writes what a person follows on stderr without ever waiting for
-// it: a terminal that was stopped with Ctrl-S, or a pipe that nobody reads, must
-// not keep a leader from starting or stopping its work.
+// Package lines writes lines for people to stderr without ever waiting: a terminal that was stopped with Ctrl-S, or a
+// pipe without a reader, must not keep a leader from starting or stopping its work.
 //
-// A Writer may be used by any number of goroutines; lines come out in the order
-// in which they were said. When the reader does not keep up, lines are dropped,
-// and how many is said in their place. Errors of writing are ignored: there is
-// nobody to tell.
+// A Writer may be used by any number of goroutines; lines are written in the order of the calls. If the reader is too
+// slow, lines are dropped, and a line with their number replaces them. Errors of writing are ignored, because they
+// cannot be reported.
 package lines
 
 import (
@@ -24,13 +22,13 @@ const (
 	prefix  = "elect: "
 	backlog = 256 // lines
 
-	// flushTime is how long Close waits for a reader that does not read.
+	// flushTime is how long Close waits for a slow reader.
 	flushTime = time.Second
 )
 
-// Form is how lines look. The zero Form is for people: "elect: " and the text.
+// Form is the form of lines. The zero Form is for people: "elect: " and the text.
 type Form struct {
-	JSON  bool        // an object a line, with time, level, msg and attributes
+	JSON  bool        // a line is an object with time, level, msg and attributes
 	Time  bool        // a line for people begins with the time
 	Attrs []slog.Attr // of each object
 }
@@ -48,19 +46,19 @@ type Writer struct {
 	closed bool
 }
 
-// New returns a Writer to file, which stays the caller's.
+// New returns a Writer to file. The caller owns the file.
 func New(file *os.File, form Form) *Writer {
 	w := &Writer{file: file, form: form, queue: make(chan string, backlog), done: make(chan struct{})}
 	go w.run()
 	return w
 }
 
-// Say writes one line: what the arguments format to.
+// Say writes one line, formatted from the arguments.
 func (w *Writer) Say(format string, args ...any) {
 	w.Event(slog.LevelInfo, fmt.Sprintf(format, args...))
 }
 
-// Event writes one line. Attributes and the level are for objects only.
+// Event writes one line. The attributes and the level are in objects only.
 func (w *Writer) Event(level slog.Level, msg string, attrs ...slog.Attr) {
 	r := slog.NewRecord(time.Now(), level, strings.ReplaceAll(msg, "\n", " "), 0)
 	r.AddAttrs(attrs...)
@@ -80,11 +78,11 @@ func (w *Writer) line(r slog.Record) string {
 		return text
 	}
 	var b strings.Builder
-	_ = w.objects(&b, slog.LevelDebug).Handle(context.Background(), r) // a Builder takes everything
+	_ = w.objects(&b, slog.LevelDebug).Handle(context.Background(), r) // a Builder accepts everything
 	return b.String()
 }
 
-// objects writes records as objects. A duration is text, as people read it.
+// objects writes records as objects. A duration is text, for people.
 func (w *Writer) objects(to io.Writer, least slog.Level) slog.Handler {
 	return slog.NewJSONHandler(to, &slog.HandlerOptions{Level: least, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Value.Kind() == slog.KindDuration {
@@ -113,7 +111,7 @@ func (w *Writer) put(line string) {
 	}
 }
 
-// Close writes what was said, for a second at most.
+// Close writes the queued lines, for a second at most.
 func (w *Writer) Close() {
 	w.once.Do(func() {
 		w.mu.Lock()

@@ -11,10 +11,9 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/brief"
 )
 
-// Logger returns a logger for the back end and the supervisor. Verbose is
-// everything, in slog's own form. Otherwise it is warnings and errors only, as
-// lines for a person, and one that repeats itself is said once a minute; messages in
-// except are left out, because the caller tells the same in its own words.
+// Logger returns a logger for the back end and the supervisor. If verbose, it writes everything, in slog's own form.
+// Otherwise it writes only warnings and errors, as lines for people, and a repeated line once a minute. It omits the
+// messages in except, because the caller reports the same in other words.
 func (w *Writer) Logger(verbose bool, except ...string) *slog.Logger {
 	if verbose && w.form.JSON {
 		return slog.New(w.objects(w, slog.LevelDebug))
@@ -27,7 +26,7 @@ func (w *Writer) Logger(verbose bool, except ...string) *slog.Logger {
 	return slog.New(&handler{to: w, said: &memory{at: map[string]time.Time{}}, except: except})
 }
 
-// rounded leaves of a time what a person wants to know.
+// rounded rounds a time for people.
 func rounded(v slog.Value) slog.Value {
 	if v.Kind() != slog.KindDuration {
 		return v
@@ -49,7 +48,7 @@ type memory struct {
 	at map[string]time.Time
 }
 
-// again reports whether key was said within the last minute, and takes note.
+// again reports whether key was logged within the last minute, and records it.
 func (m *memory) again(key string, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,7 +75,7 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	key.WriteString(r.Message)
 	add := func(a slog.Attr) bool {
 		text.WriteString("; " + a.Key + ": " + rounded(a.Value).String())
-		if a.Value.Kind() != slog.KindDuration { // a pause that grows is the same trouble
+		if a.Value.Kind() != slog.KindDuration { // a growing pause is the same trouble
 			key.WriteString("\x00" + a.Value.String())
 		}
 		return true

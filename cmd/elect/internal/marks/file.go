@@ -14,8 +14,7 @@ import (
 	"github.com/electd/elect/fence/fencehttp"
 )
 
-// filePlace is a directory of marks where a resource is named, and else one file that is
-// guarded itself.
+// filePlace is a directory of marks if a resource is named, and otherwise one file that is guarded itself.
 type filePlace struct {
 	path   string
 	shared bool
@@ -45,7 +44,7 @@ func (p filePlace) config() fencefile.Config { return fencefile.Config{SharedPla
 
 func (p filePlace) open() (*fencefile.Mark, error) { return fencefile.NewMark(p.path, p.config()) }
 
-// guard is that of one file.
+// guard is the guard of one file.
 func (p filePlace) guard() (*fencefile.Guard, error) {
 	if err := p.one(); err != nil {
 		return nil, err
@@ -53,7 +52,7 @@ func (p filePlace) guard() (*fencefile.Guard, error) {
 	return fencefile.New(p.path, p.config())
 }
 
-// marks are those of a directory that is there.
+// marks are those of an existing directory.
 func (p filePlace) marks() (*fencefile.Mark, error) {
 	at, err := os.Stat(p.path)
 	switch {
@@ -67,7 +66,7 @@ func (p filePlace) marks() (*fencefile.Mark, error) {
 	return p.open()
 }
 
-// one refuses a directory, whose marks have names: a file that is guarded itself is none.
+// one refuses a directory, whose marks have names, because it is not a guarded file.
 func (p filePlace) one() error {
 	if at, err := os.Stat(p.path); err == nil && at.IsDir() {
 		return fmt.Errorf("%w: %s is a directory; want the name of a resource, or the path of a file", ErrURL, p.path)
@@ -119,10 +118,10 @@ func (p filePlace) Uninstall(ctx context.Context, resource fence.Resource, table
 		if _, err := marks.Highest(ctx, resource); errors.Is(err, fence.ErrResource) {
 			return err
 		}
-		if err := marks.Uninstall(ctx, resource); err != nil { // a damaged one is removed, too
+		if err := marks.Uninstall(ctx, resource); err != nil { // a damaged one is removed too
 			return err
 		}
-		return marks.Uninstall(ctx, fencehttp.Settled(resource)) // else a restarted proxy would trust it
+		return marks.Uninstall(ctx, fencehttp.Settled(resource)) // otherwise a restarted proxy would trust it
 	}
 	g, err := fencefile.New(p.path, p.config())
 	if err != nil {
@@ -156,8 +155,8 @@ func (p filePlace) Claim(ctx context.Context, resource fence.Resource, token fen
 		}
 		return g.Claim(ctx, token)
 	}
-	// Who guards with these marks, such as elect fence proxy, does not look at them again for
-	// a token that it knows, and has work of it under way.
+	// A guard with these marks, such as elect fence proxy, does not read them again for a token that it knows, and has
+	// admitted work of that token.
 	return fmt.Errorf("%w: the marks of a directory are claimed at the guard that has them: want --at http://HOST:PORT, or https://", ErrUnsupported)
 }
 

@@ -50,7 +50,7 @@ func openSocket(u *url.URL, cfg Config) (*httpPlace, error) {
 	}), nil
 }
 
-// newHTTPPlace has a client of its own.
+// newHTTPPlace makes a place with a client of its own.
 func newHTTPPlace(base string, cfg Config, dial func(ctx context.Context, network, address string) (net.Conn, error)) *httpPlace {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = cfg.TLS

@@ -11,7 +11,7 @@ import (
 // Kept is the mark of a guard, such as elect fence proxy.
 type Kept struct {
 	fence.Mark
-	Warnings []string // what is to be known of it
+	Warnings []string // about the mark
 	close    func() error
 }
 
@@ -20,12 +20,12 @@ func (k *Kept) Close() error { return k.close() }
 
 const wantMark = "file:DIR, postgres://, mysql:// or memory"
 
-// Mark opens the mark that a URL names: a directory of this machine, a table that several
-// guards have in common, or memory. A server is not asked yet. In a directory the resources
-// are those of this guard until Close, and an error if another one has them.
+// Mark opens the mark that a URL names: a directory of this machine, a table that several guards share, or memory. It
+// makes no request. In a directory the resources belong to this guard until Close; it is an error if another guard
+// has them.
 func Mark(at string, cfg Config, resources ...fence.Resource) (*Kept, error) {
 	u, err := url.Parse(at)
-	if err != nil || u.Scheme == "" && at != "memory" { // to show it would tell all of it
+	if err != nil || u.Scheme == "" && at != "memory" { // a part of it could be secret
 		return nil, fmt.Errorf("%w: it is no URL; want %s", ErrURL, wantMark)
 	}
 	if err := cfg.check(u); err != nil {

@@ -1,6 +1,5 @@
-// Package marks opens the places where the marks of guarded resources are kept, by URL,
-// for the verbs of elect fence: a database, Redis, a directory, one file, or a guard in
-// front of an HTTP server.
+// Package marks opens the places that keep the marks of guarded resources, by URL, for the verbs of elect fence: a
+// database, Redis, a directory, one file, or a guard in front of an HTTP server.
 //
 // A [Place] is for one goroutine, and holds connections until it is closed. Its errors
 // are those of the packages below fence, without the password of the URL.
@@ -20,23 +19,23 @@ import (
 	"github.com/electd/elect/internal/redact"
 )
 
-// ErrURL is what an error matches that says that the URL, or what goes with it, is wrong.
+// ErrURL is matched by an error about a wrong URL, or about settings that do not fit the URL.
 var ErrURL = errors.New("wrong place")
 
-// ErrUnsupported is what an error matches that says that such a place cannot do this.
+// ErrUnsupported is matched by an error about an operation that such a place does not have.
 var ErrUnsupported = fmt.Errorf("%w: %w", ErrURL, errors.ErrUnsupported)
 
-// Place is where marks are kept.
+// Place keeps marks.
 type Place interface {
-	// Install has the resource guarded, and the tables by triggers, and returns what is
-	// to be known of the place. What is there already stays as it is.
+	// Install installs the resource, and triggers on the tables, and returns warnings about the place. It does not
+	// change what exists.
 	Install(ctx context.Context, resource fence.Resource, tables []string) (warnings []string, err error)
 
-	// Uninstall undoes Install: for the tables, or for all of the resource if there are
-	// none; without a resource, for the whole place.
+	// Uninstall undoes Install: for the tables, or without tables for the whole resource; without a resource, for the
+	// whole place.
 	Uninstall(ctx context.Context, resource fence.Resource, tables []string) error
 
-	// Status tells of the resource, or of all without one.
+	// Status returns the state of the resource, or of all without one.
 	Status(ctx context.Context, resource fence.Resource) ([]State, error)
 
 	// Claim raises the mark.
@@ -45,43 +44,42 @@ type Place interface {
 	Close() error
 }
 
-// State is what is known of a resource. Fields are added, and never renamed or removed.
+// State is the state of a resource. Fields are added, and never renamed or removed.
 type State struct {
-	Resource fence.Resource `json:"resource"` // of a file: empty
+	Resource fence.Resource `json:"resource"` // empty for a file
 	Highest  fence.Token    `json:"highest"`  // "0": never claimed
 	Claimed  time.Time      `json:"claimed,omitzero"`
 	Tables   []string       `json:"tables,omitempty"`
 	Warnings []string       `json:"warnings,omitempty"`
 }
 
-// Config is how a place is opened, and claims.
+// Config configures a place, and its claims.
 type Config struct {
-	// Of databases.
+	// For databases:
 	Wait      time.Duration // for transactions of earlier leaders; 0: that of fencesql.Config
 	Terminate bool          // ends their connections after half of that
 
-	// SharedPlace lets root use files where other users can write. It is an error for
-	// places that are no files.
+	// SharedPlace lets root use files to which other users can write. It is an error for places that are not files.
 	SharedPlace bool
 
-	// Of guards in front of HTTP servers.
-	Secret fencehttp.Secret // shown with a claim; the zero one: none
+	// For guards in front of HTTP servers:
+	Secret fencehttp.Secret // shown with a claim; the zero Secret: none
 	TLS    *tls.Config      // for https://; nil: the system's authorities, and no certificate
 }
 
-// Shown is the URL without what is secret.
+// Shown is the URL without its secrets.
 func Shown(at string) string {
 	u, err := url.Parse(at)
-	if err != nil || u.Scheme == "" { // such as "host=db password=…", which has no place to look for a password in
+	if err != nil || u.Scheme == "" { // such as "host=db password=…", in which a password cannot be found
 		return "(no URL)"
 	}
 	return redact.URL(u)
 }
 
-// Open opens the place that a URL names. A server is not asked yet.
+// Open opens the place that a URL names. It makes no request.
 func Open(at string, cfg Config) (Place, error) {
 	u, err := url.Parse(at)
-	if err != nil || u.Scheme == "" { // to show it would tell all of it
+	if err != nil || u.Scheme == "" { // a part of it could be secret
 		return nil, fmt.Errorf("%w: it is no URL; want %s", ErrURL, want)
 	}
 	password, _ := u.User.Password()
@@ -118,7 +116,7 @@ func (cfg Config) check(u *url.URL) error {
 
 const want = "postgres://, mysql://, redis://, file:, http:// or unix:"
 
-// discreet keeps a password out of errors, whatever the drivers put there.
+// discreet removes a password from errors, wherever the drivers put it.
 type discreet struct {
 	Place
 	password string
@@ -142,7 +140,7 @@ func (d *discreet) Claim(ctx context.Context, resource fence.Resource, token fen
 	return hide(d.Place.Claim(ctx, resource, token), d.password)
 }
 
-// hidden is an error whose text had a secret.
+// hidden is an error whose text contained a secret.
 type hidden struct {
 	error
 	shown string

@@ -19,7 +19,7 @@ func openRedis(u *url.URL) (*redisPlace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: want redis://USER@HOST:PORT/DB", ErrURL, Shown(u.String()))
 	}
-	redis.SetLogger(silence{}) // what it says is in the error, too
+	redis.SetLogger(silence{}) // its lines are in the error too
 	options.MaxRetries, options.DialerRetries = -1, 1
 	return &redisPlace{redis.NewClient(options)}, nil
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/electd/elect/internal/place"
 )
 
-// secretName is the file of a directory of marks with the secret of its guard.
+// secretName is the file in a directory of marks that holds the secret of its guard.
 const secretName = "claim.secret"
 
-// SecretOf is the file with the secret of the guard that has these marks, which Install has
-// made; "" if the marks are not those of a directory.
+// SecretOf is the file with the secret of the guard of these marks, which Install has made; "" if the marks are not
+// in a directory.
 func SecretOf(at string) string {
 	u, err := url.Parse(at)
 	if err != nil || u.Scheme != "file" {
@@ -31,10 +31,9 @@ func SecretOf(at string) string {
 	return filepath.Join(p.path, secretName)
 }
 
-// makeSecret makes the secret of a directory of marks, unless there is one: for this user
-// alone, or for the directory's group too where the directory gives that its files and the
-// right to write (setgid). It is complete when it has its name. Of two that are made at
-// one time one is lost.
+// makeSecret makes the secret of a directory of marks, unless it exists: for this user alone, or also for the
+// directory's group if the directory gives it its files and the right to write (setgid). It is complete when it has
+// its name. If two are made at the same time one is lost.
 func (p filePlace) makeSecret() error {
 	dir, err := place.At{Path: p.path, Shared: p.shared}.Open()
 	if err != nil {

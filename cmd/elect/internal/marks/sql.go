@@ -24,8 +24,7 @@ type sqlPlace struct {
 	mark    *fencesql.Mark
 }
 
-// table is the parameter of the URL that names the table of marks, and goes to no
-// driver.
+// table is the parameter of the URL that names the table of marks. No driver gets it.
 const table = "fence_table"
 
 func openSQL(u *url.URL, cfg Config) (*sqlPlace, error) {
@@ -56,7 +55,7 @@ func openSQL(u *url.URL, cfg Config) (*sqlPlace, error) {
 func openPostgres(u *url.URL) (*sql.DB, error) {
 	cfg, err := pq.NewConfig(u.String())
 	if cfg.SSLMode == "" {
-		cfg.SSLMode = pq.SSLModePrefer // as libpq has it
+		cfg.SSLMode = pq.SSLModePrefer // as in libpq
 	}
 	var connector *pq.Connector
 	if err == nil {
@@ -76,7 +75,7 @@ func openMySQL(u *url.URL) (*sql.DB, error) {
 	}
 	cfg.User = u.User.Username()
 	cfg.Passwd, _ = u.User.Password()
-	cfg.Logger = &mysql.NopLogger{} // what it says is in the error, too
+	cfg.Logger = &mysql.NopLogger{} // its lines are in the error too
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrURL, err)
@@ -86,7 +85,7 @@ func openMySQL(u *url.URL) (*sql.DB, error) {
 
 var errWhich = fmt.Errorf("%w: a database has many resources; want the name of one", ErrURL)
 
-// guard wants a resource, of which a database has many.
+// guard requires a resource, because a database has many.
 func (p *sqlPlace) guard(resource fence.Resource) (*fencesql.Guard, error) {
 	if resource == "" {
 		return nil, errWhich

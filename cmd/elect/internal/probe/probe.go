@@ -17,30 +17,28 @@ import (
 )
 
 const (
-	// pause is between two looks at Check near the begin and the end of a lease, of
-	// a probe that was not told to watch.
+	// pause is the interval between two calls of Check near the begin and the end of a lease, for a probe that was not
+	// told to watch.
 	pause = time.Millisecond
 
-	// afterlife is how long a probe that watches goes on to look after its term
-	// has ended: what ended must not revive.
+	// afterlife is how long a watching probe goes on to check after its term has ended: an ended term must not revive.
 	afterlife = 50 * time.Millisecond
 )
 
-// Config says how to stand. Election, Guard, In and Out are required.
+// Config configures a probe. Election, Guard, In and Out are required.
 type Config struct {
 	Election *elect.Election
-	In       io.Reader // orders; its end is that of the probe
+	In       io.Reader // orders; the probe ends with them
 	Out      io.Writer // reports
-	Observe  bool      // only look who leads: an observer does not campaign
+	Observe  bool      // only observe: an observer does not campaign
 
-	// Tokens is set where the election is not exclusive: work starts when
-	// elected, and the lease is proven later.
+	// Tokens is set if the election is not exclusive: work starts at the victory, and the lease is proven later.
 	Tokens bool
 
 	Guard *Guard // that of the Election's Config
 }
 
-// Guard remembers the mandate of the term, and hands it on to a guardian if there is one.
+// Guard remembers the mandate of the term, and passes it on to a guardian if there is one.
 type Guard struct {
 	elect.Guardian // may be nil
 	mandate        driver.Mandate
@@ -66,17 +64,17 @@ type probe struct {
 	orders *orders
 	end    context.CancelCauseFunc
 
-	mu  sync.Mutex // of what is written
+	mu  sync.Mutex // guards the output
 	out io.Writer
 }
 
-// Run stands until its input ends or ctx does. Campaigns that fail by passing
-// trouble are repeated by the library; what is wrong for good is returned.
+// Run stands until its input ends or ctx does. The library repeats campaigns after temporary errors; Run returns
+// permanent ones.
 func Run(ctx context.Context, cfg Config) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	p := &probe{cfg: cfg, orders: newOrders(), end: end, out: cfg.Out}
-	go func() { // it ends with the process at the latest: a read of a pipe cannot be called off
+	go func() { // it ends with the process at the latest: a read of a pipe cannot be cancelled
 		p.orders.read(cfg.In)
 		end(errInputEnded)
 	}()
@@ -105,7 +103,7 @@ func (p *probe) observe(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// say writes a report, in one call, so that a kill does not cut it.
+// say writes a report in one call, so that a kill does not truncate it.
 func (p *probe) say(r Report) {
 	r.PID = os.Getpid()
 	line, err := json.Marshal(r)
@@ -119,8 +117,8 @@ func (p *probe) say(r Report) {
 	}
 }
 
-// work is that of one term. It looks at the mandate's own Check, which is nil
-// for longer than that of the term: the term ends a drain earlier.
+// work is the work of one term. It calls the mandate's own Check, which returns nil for longer than that of the term:
+// the term ends a drain earlier.
 func (p *probe) work(ctx context.Context, term *elect.Term) error {
 	at := clock.Now()
 	m := p.cfg.Guard.mandate
@@ -128,7 +126,7 @@ func (p *probe) work(ctx context.Context, term *elect.Term) error {
 	if p.cfg.Tokens {
 		p.say(Report{Event: Elected, At: at, Token: token})
 	}
-	p.orders.begin() // what was ordered before this term is not meant for it
+	p.orders.begin() // orders from before this term are not for it
 	s := stretch{tell: func(r Report) {
 		r.Token = token
 		p.say(r)
@@ -140,7 +138,7 @@ func (p *probe) work(ctx context.Context, term *elect.Term) error {
 		err := m.Check()
 		s.saw(before, clock.Now(), err)
 		if ctx.Err() != nil && (resigned || asked(ctx)) {
-			break // the lease may have a while to go, and the work is to end all the same
+			break // the lease may last a while longer, but the work has to end
 		}
 		ended := err != nil && (ctx.Err() != nil || !errors.Is(err, driver.ErrNotExclusive))
 		if ended && over == nil {
@@ -163,10 +161,8 @@ func (p *probe) work(ctx context.Context, term *elect.Term) error {
 			}
 			continue
 		}
-		// While the lease is proven nothing has to be looked at: the probe is to
-		// cost no more than a program that works. From the end of the term on, which
-		// comes before that of the lease, and until the first proof, it looks again
-		// and again.
+		// While the lease is proven there are no checks: the probe must cost no more than a program that works. It checks
+		// repeatedly until the first proof, and again from the end of the term on, which comes before that of the lease.
 		var again <-chan time.Time
 		told := ctx.Done()
 		if ctx.Err() != nil || err != nil {
@@ -185,16 +181,16 @@ func (p *probe) work(ctx context.Context, term *elect.Term) error {
 	return context.Cause(ctx)
 }
 
-// asked reports whether the end of the work was asked for, and so is no loss.
+// asked reports whether the end of the work was requested, and so is no loss.
 func asked(ctx context.Context) bool {
 	lost, ok := errors.AsType[*elect.LostError](context.Cause(ctx))
 	return !ok || lost.Reason == elect.ReasonResigned || lost.Reason == elect.ReasonShutdown
 }
 
-// orders are what the probe was told.
+// orders are the orders that the probe has received.
 type orders struct {
 	resign  chan struct{} // one is kept
-	answer  chan struct{} // a Watch that was not answered yet
+	answer  chan struct{} // a Watch without an answer yet
 	changed chan struct{} // one is kept
 
 	mu    sync.Mutex
@@ -235,7 +231,7 @@ func (o *orders) watching() bool {
 	return o.watch
 }
 
-// begin forgets a resignation that came too late for the term before.
+// begin drops a resignation that came too late for the term before.
 func (o *orders) begin() {
 	select {
 	case <-o.resign:
@@ -243,17 +239,17 @@ func (o *orders) begin() {
 	}
 }
 
-// stretch is the time in which Check was nil without a break.
+// stretch is a period in which every Check returned nil.
 type stretch struct {
 	tell     func(Report)
-	active   bool // told of, in this term
+	active   bool // reported in this term
 	open     bool
 	from, to clock.Boot
 	checks   int
 	why      string
 }
 
-// saw is told what a Check gave between two readings of the clock.
+// saw records the result of a Check between two readings of the clock.
 func (s *stretch) saw(before, after clock.Boot, err error) {
 	if err != nil {
 		if s.open {
@@ -274,7 +270,7 @@ func (s *stretch) saw(before, after clock.Boot, err error) {
 	}
 }
 
-// end tells that the work returns, and of the last stretch.
+// end reports that the work returns, and the last stretch.
 func (s *stretch) end(at clock.Boot) {
 	s.tell(Report{Event: Ended, At: at, From: s.from, To: s.to, Checks: s.checks, Why: s.why})
 }

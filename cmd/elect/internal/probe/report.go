@@ -10,14 +10,14 @@ import (
 	"github.com/electd/elect/internal/clock"
 )
 
-// Event is what a probe reports.
+// Event is an event that a probe reports.
 type Event string
 
-// The events. Each term of a probe gives Elected where the work starts before
-// its lease is proven, Active once [driver.Mandate.Check] was nil, and Ended.
+// The events. Each term of a probe has Elected if the work starts before its lease is proven, Active once
+// [driver.Mandate.Check] returned nil, and Ended.
 const (
 	Standing Event = "standing" // it is about to campaign
-	Watching Event = "watching" // it has begun to look without a pause, as told by [Watch]
+	Watching Event = "watching" // it has begun to check continuously, after the order [Watch]
 	Elected  Event = "elected"  // the campaign was won, and nothing is proven yet
 	Active   Event = "active"   // the lease was proven
 	Believed Event = "believed" // a stretch in which the lease was proven is over, and the term goes on
@@ -26,9 +26,9 @@ const (
 
 // The orders that a probe reads, one a line.
 const (
-	Watch  = "watch"  // look at Check without a pause from now on, and for a while after the end of the term
-	Rest   = "rest"   // look at the begin and the end of a lease, as before
-	Resign = "resign" // give it up
+	Watch  = "watch"  // call Check continuously from now on, and for a while after the end of the term
+	Rest   = "rest"   // call Check near the begin and the end of a lease, as before
+	Resign = "resign" // resign
 )
 
 // Report is one line of a probe.
@@ -36,22 +36,21 @@ type Report struct {
 	Event Event `json:"event"`
 	PID   int   `json:"pid"`
 
-	// At is when it happened. Of Elected and Active it is read after the call
-	// that told so, of Ended just before the work returns.
+	// At is when it happened. For Elected and Active it is read after the call that showed it, for Ended just before the
+	// work returns.
 	At    clock.Boot  `json:"at"`
 	Token fence.Token `json:"token,omitzero"`
 
-	// Of Believed and, for the last stretch, of Ended: From was read after the first Check that was nil
-	// in that stretch, To before the last one. So the probe believed at some
-	// instant before or at From and at some instant at or after To, and surely
-	// in between.
+	// For Believed and, for the last stretch, for Ended: From was read after the first Check of the stretch that
+	// returned nil, To before the last one. So the probe believed that it led at some instant before or at From, at some
+	// instant at or after To, and surely in between.
 	From   clock.Boot `json:"from,omitzero"`
 	To     clock.Boot `json:"to,omitzero"`
-	Checks int        `json:"checks,omitzero"` // that were nil
-	Why    string     `json:"why,omitempty"`   // the stretch ended
+	Checks int        `json:"checks,omitzero"` // that returned nil
+	Why    string     `json:"why,omitempty"`   // why the stretch ended
 }
 
-// Read hands each report to tell until r ends, and returns nil then.
+// Read passes each report to tell until r ends, and then returns nil.
 func Read(r io.Reader, tell func(Report)) error {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {

@@ -12,8 +12,7 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// metrics counts what a guard decides. Each map is of values by labels, as the text format
-// of Prometheus writes them.
+// metrics counts a guard's decisions. Each map has values by labels, in the form of Prometheus's text format.
 type metrics struct {
 	resources []fence.Resource
 
@@ -34,15 +33,15 @@ func newMetrics(resources []fence.Resource) *metrics {
 	return m
 }
 
-// labelled are the labels of what is counted for a resource, and checked those of a check.
-// A guarded resource has no character that would have to be escaped.
+// labelled are the labels of a resource's counters, and checked those of a check. The name of a guarded resource has
+// no character that must be escaped.
 func labelled(resource string) string { return fmt.Sprintf("resource=%q", resource) }
 
 func checked(resource string, r fence.Result) string {
 	return fmt.Sprintf("%s,result=%q", labelled(resource), string(r))
 }
 
-// begin reads the marks as they are.
+// begin reads the present marks.
 func (m *metrics) begin(ctx context.Context, guard *fence.Guard) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, markTimeout, fmt.Errorf("the mark does not answer within %v", markTimeout))
 	defer cancel()
@@ -56,8 +55,8 @@ func (m *metrics) begin(ctx context.Context, guard *fence.Guard) error {
 	return nil
 }
 
-// observe counts a decision. Names that clients made up are not labels. Marks only rise,
-// but may be told of in any order.
+// observe counts a decision. Names that clients made up are not labels. Marks only rise, but may be reported in any
+// order.
 func (m *metrics) observe(d fence.Decision) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,12 +66,12 @@ func (m *metrics) observe(d fence.Decision) {
 	}
 	of := labelled(r)
 	switch d.Result {
-	case "": // no decision: a mark as it is
+	case "": // no decision: a present mark
 	case fence.Raised:
 		m.raised[of]++
 	case fence.Ended:
 		m.drained[of]++
-		return // Highest is not the mark yet, where that is shared
+		return // a shared mark is not yet at Highest
 	default:
 		m.checks[checked(r, d.Result)]++
 	}
@@ -103,8 +102,7 @@ func family[V int | uint64 | fence.Token](b *bytes.Buffer, name, kind, help stri
 	}
 }
 
-// handler serves /metrics and /healthz. Once ctx has ended the health is bad, so that
-// nobody sends anything more.
+// handler serves /metrics and /healthz. Once ctx has ended the health is bad, so that clients send nothing more.
 func (m *metrics) handler(ctx context.Context, guard *fence.Guard) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {

@@ -1,10 +1,8 @@
-// Package proxy is what elect fence proxy does: it serves a guarded proxy, and beside
-// it, where it is asked to, the metrics and the health of it.
+// Package proxy implements elect fence proxy: it serves a guarded proxy and, if configured, its metrics and health.
 //
-// [Serve] owns everything that it starts, and returns when all of it has ended. A request
-// that is in flight when it is told to end may end within a time of grace; one that has
-// not is left behind without its connections, for the process ends then. What a request
-// or a mark fails with is its answer and a line of the log; Serve returns an error only
+// [Serve] owns everything that it starts, and returns when all of it has ended. At the end, requests in flight have a
+// time of grace. A request that is not done by then loses its connections, and its handler may still run, because the
+// process ends. An error of a request or a mark becomes an answer and a line of the log; Serve returns an error only
 // if it cannot serve.
 package proxy
 
@@ -24,29 +22,29 @@ import (
 	"github.com/electd/elect/fence/fencehttp"
 )
 
-// Config is what is to be served.
+// Config configures Serve.
 type Config struct {
 	Upstream  *url.URL
 	Transport http.RoundTripper // nil: that of fencehttp.NewProxy
 	Mark      fence.Mark
 	Resources []fence.Resource
-	Drain     time.Duration // as fence.GuardConfig has it
+	Drain     time.Duration // as in fence.GuardConfig
 	Patience  time.Duration // likewise
-	Lost      time.Duration // as fencehttp.Config has it
-	Open      []string      // the methods that need no token
-	Era       uint64        // as fence.GuardConfig has it
+	Lost      time.Duration // as in fencehttp.Config
+	Open      []string      // methods that need no token
+	Era       uint64        // as in fence.GuardConfig
 	MaxStep   uint64        // likewise
 
-	MayClaim func(*http.Request) bool // as fencehttp.Config has it
-	Socket   net.Listener             // for plain HTTP, beside; Serve closes it; nil: none
+	MayClaim func(*http.Request) bool // as in fencehttp.Config
+	Socket   net.Listener             // a further listener, for plain HTTP; Serve closes it; nil: none
 
 	Certificate *tls.Certificate // nil: plain HTTP/1.1 and HTTP/2
-	ClientCAs   *x509.CertPool   // clients may have a certificate of these; nil: none is asked for
-	Grace       time.Duration    // for what is in flight at the end; 0 cuts it at once
+	ClientCAs   *x509.CertPool   // authorities of client certificates, which are optional; nil: none is requested
+	Grace       time.Duration    // for requests in flight at the end; 0 cuts them at once
 	Logger      *slog.Logger
 
-	// Serving is called when the mark has been read and requests are taken, and Ending when the
-	// end has come, with what is in flight. Either may be nil.
+	// Serving is called when the mark has been read and requests are accepted, and Ending at the end, with the number in
+	// flight. Either may be nil.
 	Serving func()
 	Ending  func(inFlight int)
 }
@@ -54,12 +52,12 @@ type Config struct {
 const (
 	headerTimeout = 10 * time.Second      // for the headers of a request
 	idleTimeout   = 2 * time.Minute       // of a connection
-	markTimeout   = 5 * time.Second       // for the mark to tell what it has
-	look          = 20 * time.Millisecond // between two looks at what is in flight
+	markTimeout   = 5 * time.Second       // for the mark to answer
+	look          = 20 * time.Millisecond // between two checks of the requests in flight
 )
 
-// Serve serves on l, and metrics on metrics unless that is nil, until ctx ends. It
-// reports how many requests were cut then. It closes all listeners.
+// Serve serves on l, and metrics on metrics unless that is nil, until ctx ends. It returns how many requests were cut
+// then. It closes all listeners.
 func Serve(ctx context.Context, l, metrics net.Listener, cfg Config) (cut int, err error) {
 	counted := newMetrics(cfg.Resources)
 	guard, err := fence.NewGuard(cfg.Mark, cfg.Resources, fence.GuardConfig{
@@ -130,8 +128,8 @@ func Serve(ctx context.Context, l, metrics net.Listener, cfg Config) (cut int, e
 	return cut, err
 }
 
-// finish lets what is in flight end, upgraded connections included, and cuts what has not
-// ended when the grace is over. It reports how many requests it has cut.
+// finish lets requests in flight end, including upgraded connections, and cuts those that have not ended when the
+// grace is over. It returns how many it has cut.
 func finish(front *http.Server, guard *fence.Guard, cfg Config) (cut int) {
 	late, cancel := context.WithTimeout(context.Background(), cfg.Grace)
 	defer cancel()
@@ -157,7 +155,7 @@ func finish(front *http.Server, guard *fence.Guard, cfg Config) (cut int) {
 	return cut
 }
 
-// open says which requests need no token.
+// open reports which requests need no token.
 func open(methods []string) func(*http.Request) bool {
 	all := map[string]bool{}
 	for _, m := range methods {
@@ -178,11 +176,10 @@ func health(ctx context.Context, guard *fence.Guard, resources []fence.Resource)
 	return nil
 }
 
-// linger is how long a request may go on whose client has gone: as long as one that a
-// greater token waits for.
+// linger is how long a request may go on after its client is gone: as long as one for which a greater token waits.
 func linger(drain time.Duration) time.Duration {
 	if drain == 0 {
-		return time.Nanosecond // cut at once, as all is then
+		return time.Nanosecond // cut at once, as all are then
 	}
 	return drain
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// operator is the id of whoever looks from outside: of no node.
+// operator is an id for operators, who observe from outside: of no node.
 const operator = "operator"
 
 // Config is the election as an operator configures it, who looks from outside and past
@@ -21,9 +21,8 @@ func (r *Ring) Config() ([]peer.Peer, peer.Config, error) {
 	return peer.ParseURL(u)
 }
 
-// Unready says why an election is not at rest, and nil if it is: all nodes
-// answer, are connected with each other, and agree on one leader, who has proven
-// its lease. It returns that leader.
+// Unready returns why an election is not at rest. If it is, the error is nil: all nodes answer, are connected with
+// each other, and agree on one leader, which has proven its lease. Then it returns that leader.
 func Unready(all []peer.NodeResult) (*driver.Leader, error) {
 	var leader *driver.Leader
 	var active bool

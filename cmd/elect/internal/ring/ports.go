@@ -8,14 +8,12 @@ import (
 	"strconv"
 )
 
-// Ports are chosen below those that the kernel gives to outgoing connections
-// (from 32768 on Linux by default, from 49152 elsewhere). A node that was killed
-// leaves its port free for some milliseconds while others dial it: with a port
-// of that range the kernel may give it to one of the dialling sockets, which is
-// then connected with itself.
+// Ports are chosen below those that the kernel gives to outgoing connections (from 32768 on Linux by default, from
+// 49152 elsewhere). The port of a killed node is free for some milliseconds while others dial it. The kernel may give
+// a port of its own range to one of the dialling sockets, which is then connected with itself.
 const firstPort, lastPort = 10_000, 32_000
 
-// freePorts returns n different ports of loopback that nobody listens on.
+// freePorts returns n different ports of loopback on which no process listens.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for tries := 0; len(ports) < n; tries++ {
@@ -27,7 +25,7 @@ func freePorts(n int) ([]int, error) {
 		if err != nil {
 			continue
 		}
-		defer l.Close() // when all are chosen, so that none comes twice
+		defer l.Close() // after all are chosen, so that none comes twice
 		ports = append(ports, port)
 	}
 	if len(ports) == 0 {

@@ -1,10 +1,9 @@
-// Package ring prepares an election among peers of this machine, for the
-// benchmarks and the demo: certificates of a CA of its own, a data directory for
-// each node, free ports of loopback, and, where asked for, cables by which a node
+// Package ring prepares an election among peers of this machine, for the benchmarks and the demo: certificates of a
+// CA of its own, a data directory for each node, free ports of loopback and, if configured, cables by which a node
 // can be cut off. It starts no node.
 //
-// A Ring may be used by any number of goroutines. Close ends its cables and
-// removes nothing: the directory is the caller's.
+// A Ring may be used by any number of goroutines. Close ends its cables and removes nothing: the caller owns the
+// directory.
 package ring
 
 import (
@@ -23,13 +22,12 @@ import (
 	"github.com/electd/elect/peer/certs"
 )
 
-// Cluster is the cluster id of a ring whose Config names none.
+// Cluster is the default cluster id.
 const Cluster = "bench"
 
-// Config says what to prepare. Voters is at least 1; Dir and Profile are
-// required.
+// Config configures a Ring. Voters is at least 1; Dir and Profile are required.
 type Config struct {
-	Dir       string // exists, and is this ring's alone
+	Dir       string // exists, and belongs to this ring alone
 	Profile   string
 	Voters    int
 	Observers int
@@ -39,7 +37,7 @@ type Config struct {
 	Valid   time.Duration // of the certificates; 0 is [certs.DefaultValid]
 }
 
-// Ring is what an election needs. Make it with [New].
+// Ring is the preparation of an election. Make it with [New].
 type Ring struct {
 	cfg    Config
 	ids    []string // voters first
@@ -50,7 +48,7 @@ type Ring struct {
 	cut map[string]bool // the nodes that are cut off
 }
 
-// way is from one node to another.
+// way is the direction from one node to another.
 type way struct{ from, to string }
 
 // New makes certificates and cables, and chooses ports.
@@ -97,24 +95,22 @@ func (r *Ring) certs() string { return filepath.Join(r.cfg.Dir, "certs") }
 // IDs are those of all nodes, voters first.
 func (r *Ring) IDs() []string { return slices.Clone(r.ids) }
 
-// Voters are their ids.
+// Voters are the ids of the voters.
 func (r *Ring) Voters() []string { return slices.Clone(r.ids[:r.cfg.Voters]) }
 
-// Observers are their ids.
+// Observers are the ids of the observers.
 func (r *Ring) Observers() []string { return slices.Clone(r.ids[r.cfg.Voters:]) }
 
-// URL is the election as a node sees it. For an id of no node it is that of an
-// operator, who looks from outside and past the cables.
+// URL is the election's URL for a node. For an id of no node it is that of an operator, who bypasses the cables.
 func (r *Ring) URL(id string) string {
 	_, node := r.addr[id]
 	return r.url(id, node)
 }
 
-// Direct is the election past the cables, for whoever starts nodes by hand when
-// the ring is closed.
+// Direct is the election's URL without cables, for people who start nodes by hand when the ring is closed.
 func (r *Ring) Direct() string { return r.url("", true) }
 
-// url is the election as seen from a node, or past the cables from anywhere else.
+// url is the election's URL for a node, or without cables for others.
 func (r *Ring) url(from string, data bool) string {
 	list := func(ids []string) string {
 		var all []string
@@ -140,10 +136,10 @@ func (r *Ring) url(from string, data bool) string {
 // Cut cuts a node off from all others, both ways, until [Ring.Heal].
 func (r *Ring) Cut(id string) { r.set(id, true) }
 
-// Heal undoes Cut. From a node that is itself cut off, this one stays so.
+// Heal undoes Cut. The node stays cut off from nodes that are cut off themselves.
 func (r *Ring) Heal(id string) { r.set(id, false) }
 
-// set cuts and heals cables: one is cut while either end is.
+// set cuts and heals cables: a cable is cut while either end is.
 func (r *Ring) set(id string, cut bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

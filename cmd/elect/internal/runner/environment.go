@@ -6,12 +6,10 @@ import (
 	"strings"
 )
 
-// own are the variables that a command gets. What it would inherit of them is
-// another election's.
+// own are the variables that a command gets. Inherited ones belong to another election.
 var own = []string{"ELECT_ELECTION", "ELECT_NAME", "ELECT_ID", "ELECT_TOKEN", "ELECT_TOKEN_FIXED"}
 
-// environment is that of the command, without the token, which is not known
-// before the victory.
+// environment is that of the command, without the token, which is not known before the victory.
 func environment(cfg *Config) []string {
 	env := slices.DeleteFunc(os.Environ(), func(pair string) bool {
 		key, _, _ := strings.Cut(pair, "=")

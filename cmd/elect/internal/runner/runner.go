@@ -1,13 +1,11 @@
-// Package runner is elect run: it stands in an election, and runs one command
-// while, and only while, it leads.
+// Package runner implements elect run: it stands in an election, and runs one command while, and only while, it
+// leads.
 //
-// Run is called once in a process: signals, the terminal and the adoption of
-// orphans belong to the process. Everything that can be prepared is prepared
-// before standing, so that nothing is left to do between the victory and the
-// start of the command.
+// Run is called once in a process: signals, the terminal and the adoption of orphans belong to the process. It
+// prepares everything before it stands, so that the command starts at once after the victory.
 //
-// Whatever fails, the command's whole family is dead before leadership is given
-// up. Errors carry the exit code (package exit).
+// Even after an error the command's whole family is dead before leadership is released. Errors carry the exit code
+// (package exit).
 package runner
 
 import (
@@ -29,15 +27,14 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// NoLimit as Config.Wait stands for ever.
+// NoLimit, as Config.Wait, stands for ever.
 const NoLimit time.Duration = -1
 
-// Config says what to run and how. All fields are required, but Once, Verbose
-// and Grace.
+// Config configures Run. All fields are required, except Once, Verbose and Grace.
 type Config struct {
 	Openers elect.Openers
 	URL     string // of the election
-	Shown   string // the URL as the command sees it: without credentials
+	Shown   string // the URL for the command: without credentials
 	Name    string
 	ID      string
 
@@ -46,15 +43,14 @@ type Config struct {
 
 	Restart supervise.Restart
 	Once    bool          // one campaign, one run
-	Wait    time.Duration // give up standing by after that; 0 tries once; NoLimit
+	Wait    time.Duration // the greatest time to stand by; 0 tries once; NoLimit
 	Grace   time.Duration // between SIGTERM and SIGKILL
 	Contain supervise.Level
 	Verbose bool // log everything
 	JSON    bool // lines on stderr are objects
 	Time    bool // or, for people, begin with the time
 
-	// Introduce is what to say first, once the election is open; it may be nil, and may
-	// return nothing.
+	// Introduce returns the first line, once the election is open; it may be nil, and may return nothing.
 	Introduce func() string
 
 	// NonExclusive starts the command before leadership is proven exclusive; see
@@ -62,7 +58,7 @@ type Config struct {
 	NonExclusive bool
 }
 
-// The causes for which one Lead is ended.
+// The causes that end one Lead.
 var (
 	errTermOver = errors.New("the term is over")
 	errStopped  = errors.New("told to end")
@@ -71,8 +67,8 @@ var (
 
 // Time limits of one term.
 const (
-	// suddenGrace is between SIGTERM and SIGKILL when leadership is gone
-	// already: another may lead soon, see file.HoldOff.
+	// suddenGrace is the time between SIGTERM and SIGKILL if leadership is already lost: another may lead soon, see
+	// file.HoldOff.
 	suddenGrace = 50 * time.Millisecond
 
 	startTimeout = 30 * time.Second
@@ -84,10 +80,10 @@ type run struct {
 	say      *lines.Writer
 	election *elect.Election
 	env      []string // of the command, without the token
-	terminal *os.File // stdin, if it is our controlling terminal
+	terminal *os.File // stdin, if it is this process's controlling terminal
 	contain  *supervise.Containment
 
-	life context.Context // ends when a signal asks for it
+	life context.Context // ends at a signal that asks for it
 	end  context.CancelCauseFunc
 
 	backoff supervise.Backoff
@@ -98,13 +94,13 @@ type run struct {
 	family  *supervise.Family        // nil while none runs
 	kept    *supervise.Family        // of the term; nil before it was started
 	starts  bool                     // the command is being started
-	early   []syscall.Signal         // came in meanwhile, to be passed on
+	early   []syscall.Signal         // signals that came in meanwhile, to be passed on
 	why     syscall.Signal           // asked us to end; 0 is none
-	twice   bool                     // we were asked again, to end at once
+	twice   bool                     // another signal asked to end at once
 	standby *standby                 // nil while not standing by
 	spare   *supervise.Spare         // a keeper started in advance, or nil
 	trouble error                    // of the last campaign, if it failed
-	outcome *outcome                 // of the last term; nil if nothing was started
+	outcome *outcome                 // of the last term; nil if no command was started
 }
 
 // outcome is how a term ended.
@@ -112,12 +108,12 @@ type outcome struct {
 	exit        supervise.Exit
 	ran         time.Duration
 	loss        *elect.LostError // leadership ended first
-	late        time.Duration    // for how long after the lease some of the family was alive
+	late        time.Duration    // how long some of the family was alive after the lease
 	err         error            // the command could not be started
 	interrupted bool             // the person at the terminal ended the command
 }
 
-// code is what elect run ends with, if it ends with that term.
+// code is the exit code of elect run, if it ends with that term.
 func (o *outcome) code() int {
 	if o.late > 0 {
 		return exit.Overrun
@@ -125,8 +121,8 @@ func (o *outcome) code() int {
 	return o.exit.ExitCode()
 }
 
-// Run stands and runs until there is nothing left to do. It returns nil or an
-// error with the exit code. With Config.JSON it has told what is wrong itself.
+// Run stands and runs the command until nothing is left to do. It returns nil or an error with the exit code. With
+// Config.JSON it has written the error itself.
 func Run(ctx context.Context, cfg Config) (err error) {
 	form := lines.Form{JSON: cfg.JSON, Time: cfg.Time, Attrs: []slog.Attr{slog.String("place", cfg.Shown)}}
 	r := &run{cfg: cfg, say: lines.New(os.Stderr, form), env: environment(&cfg), terminal: controllingTerminal(os.Stdin)}
@@ -177,7 +173,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 }
 
-// lead is one victory and its run, or the end of all.
+// lead is one victory and its run, or the end of Run.
 func (r *run) lead() (again bool, err error) {
 	ctx, cancel := context.WithCancelCause(r.life)
 	defer cancel(nil)
@@ -200,7 +196,7 @@ func (r *run) lead() (again bool, err error) {
 	return false, failed.Backend(err)
 }
 
-// next decides what follows after a term that was not cut short by a signal.
+// next decides what follows after a term that no signal has ended.
 func (r *run) next(o *outcome) (again bool, err error) {
 	if refused, ok := errors.AsType[*supervise.StartError](o.err); ok {
 		return false, exit.With(refused.ExitCode(), refused)
@@ -231,12 +227,12 @@ func (r *run) next(o *outcome) (again bool, err error) {
 	return true, nil
 }
 
-// event is told by the election what happens to us.
+// event handles the election's events.
 func (r *run) event(e elect.Event) {
 	switch e.Kind {
 	case elect.EventCampaigning:
 		r.mu.Lock()
-		r.outcome = nil // that of a term before, which ended by a loss
+		r.outcome = nil // that of an earlier term, which ended by a loss
 		r.mu.Unlock()
 		r.prepare()
 		r.startStandby()
@@ -265,8 +261,8 @@ func (r *run) released(e elect.Event) {
 	}
 }
 
-// tell says what happens, in one line. In JSON it is an object with the kind of event,
-// the election, this candidate and the token, which is left out where it is 0.
+// tell writes an event in one line. In JSON it is an object with the kind of event, the election, this candidate and
+// the token, which is omitted if it is 0.
 func (r *run) tell(level slog.Level, event string, token elect.Token, format string, args ...any) {
 	attrs := append(r.who(), slog.String("event", event))
 	if token != 0 {
@@ -275,12 +271,12 @@ func (r *run) tell(level slog.Level, event string, token elect.Token, format str
 	r.say.Event(level, fmt.Sprintf(format, args...), attrs...)
 }
 
-// who is whose lines these are.
+// who is the attributes of each line: the election and this candidate.
 func (r *run) who() []slog.Attr {
 	return []slog.Attr{slog.String("election", r.cfg.Name), slog.String("id", r.cfg.ID)}
 }
 
-// log is a logger for what is not the back end's, whose lines say whose they are.
+// log is a logger for lines of this process other than the back end's, with the attributes of who.
 func (r *run) log() *slog.Logger {
 	log := r.say.Logger(r.cfg.Verbose)
 	if r.cfg.JSON {
@@ -289,8 +285,8 @@ func (r *run) log() *slog.Logger {
 	return log
 }
 
-// where is the place of the election, for people. A list of peers is long, and its
-// reader knows it: which of them this one is tells more.
+// where is the place of the election, for people. A list of peers is long and known to its reader, so for that it is
+// the id of this one.
 func (r *run) where() string {
 	if strings.HasPrefix(r.cfg.Shown, "peer:") {
 		return "as " + r.cfg.ID + ", among peers"

@@ -11,27 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ending are the signals that ask us to end; passed are those that are passed
-// on to the command and mean nothing to us. SIGTSTP and the like stay what they
-// are: the supervisor deals with the terminal.
+// ending are the signals that ask this process to end. passed are those that are passed on to the command and have no
+// other effect here. SIGTSTP and similar signals keep their effect: the supervisor handles the terminal.
 var (
 	ending = []os.Signal{syscall.SIGTERM, syscall.SIGINT}
 	passed = []os.Signal{syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH}
 )
 
-// resume lets a stopped command see the signal that it was sent.
+// resume lets a stopped command receive its signal.
 const resume = syscall.SIGCONT
 
-// forward begins to deal with signals, and returns what ends that. A signal
-// that was ignored when we were started, as by nohup, stays ignored.
+// forward begins to handle signals, and returns a function that ends that. A signal that was ignored at the start of
+// this process, as under nohup, stays ignored.
 func (r *run) forward() (stop func()) {
 	all := slices.DeleteFunc(slices.Concat(ending, passed), signal.Ignored)
 	ch := make(chan os.Signal, 16)
-	if len(all) > 0 { // Notify takes none for all
+	if len(all) > 0 { // Notify takes an empty list for all signals
 		signal.Notify(ch, all...)
 	}
-	// A line on a stderr that nobody reads any more must not end a leader.
-	// Go's runtime raises SIGPIPE for descriptors 1 and 2, unless it is asked for.
+	// A line on a stderr without a reader must not end a leader. Go's runtime raises SIGPIPE for descriptors 1 and 2,
+	// unless a program catches the signal.
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 
@@ -54,21 +53,20 @@ func (r *run) forward() (stop func()) {
 	}
 }
 
-// signal deals with one. Attended says that a terminal is there, whose end we
-// follow.
+// signal handles a signal. attended means that there is a terminal, with which this process ends.
 func (r *run) signal(sig syscall.Signal, attended bool) {
 	r.mu.Lock()
 	family, again := r.family, r.why != 0
 	asks := slices.Contains(ending, os.Signal(sig))
 	if family == nil && !r.starts && (sig == syscall.SIGQUIT || sig == syscall.SIGHUP && attended) {
-		asks = true // standing by there is nobody to pass it on to
+		asks = true // while standing by there is no command to pass it on to
 	}
 	if asks && !again {
 		r.why = sig
 	}
 	r.twice = asks && again || r.twice
 	if !asks && r.starts && !slices.Contains(r.early, sig) {
-		r.early = append(r.early, sig) // the command may run already, and we have not heard of it
+		r.early = append(r.early, sig) // the command may already run without this process knowing it
 	}
 	r.mu.Unlock()
 	switch {
@@ -99,7 +97,7 @@ func controllingTerminal(f *os.File) *os.File {
 	return f
 }
 
-// inForeground reports whether the terminal is ours to hand over.
+// inForeground reports whether this process has the terminal, so that it can hand it over.
 func (r *run) inForeground() bool {
 	if r.terminal == nil {
 		return false

@@ -9,7 +9,7 @@ import (
 
 const resume = syscall.Signal(0)
 
-// Nothing runs here: the supervisor has no keepers on this system.
+// No command runs on this system: the supervisor has no keepers here.
 
 func (r *run) forward() (stop func()) { return func() {} }
 

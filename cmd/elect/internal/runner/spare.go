@@ -6,10 +6,9 @@ import (
 	"github.com/electd/elect/agent/supervise"
 )
 
-// prepare starts a keeper in advance while standing by on an election with a
-// lease: its takeover then waits for the command's own start and for nothing
-// else. Where the kernel hands a lock over there may be any number of
-// candidates on one machine, and a process more for each would be too dear.
+// prepare starts a keeper in advance while standing by in an election with a lease: a takeover then waits for the
+// command's own start only. In an election without a lease there may be any number of candidates on one machine, and
+// a further process for each would cost too much.
 func (r *run) prepare() {
 	r.mu.Lock()
 	have := r.spare != nil

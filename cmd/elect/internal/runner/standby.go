@@ -16,34 +16,32 @@ import (
 )
 
 const (
-	// glance is how often a candidate that stands by looks who leads, to tell,
-	// where nobody tells it. It costs a few system calls each time. Of trouble it
-	// tells no more often than that.
+	// glance is how often a candidate that stands by polls for the leader when there are no notifications. It costs a
+	// few system calls each time. Errors are reported no more often than that.
 	glance = 5 * time.Second
 
-	// newGlance is when it looks whether a new election holds it up.
+	// newGlance is how soon it checks whether a new election makes it wait.
 	newGlance = 50 * time.Millisecond
 
-	// firstGlance is when it looks again if nobody leads at first: a candidate
-	// of its own victory is about to be elected and needs no word about it.
+	// firstGlance is how soon it checks again if there is no leader at first: a candidate that is about to win needs no
+	// line about it.
 	firstGlance = 500 * time.Millisecond
 
-	// oneTry is how long --wait 0 gives an election in which nobody leads: a
-	// back end may need a moment to prove a leader that was elected just now.
+	// oneTry is how long --wait 0 gives an election without a leader: a back end may need a moment to prove a leader
+	// that was just elected.
 	oneTry = 2 * time.Second
 
-	// lastLook is how long it may take, after the wait ran out, to find out why.
+	// lastLook is how long it may take, after the wait ran out, to find out the reason.
 	lastLook = time.Second
 )
 
-// standby is what goes on beside a campaign: telling who leads, and giving up.
+// standby is what runs beside a campaign: it reports the leader, and gives up after the wait.
 type standby struct {
 	stop context.CancelFunc
 	done chan struct{}
 }
 
-// startStandby begins it, unless it goes on already: a campaign that failed and
-// is tried again is the same standing by.
+// startStandby begins it, unless it is running: a campaign that failed and is repeated is the same standby.
 func (r *run) startStandby() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +75,7 @@ func (r *run) startStandby() {
 		switch {
 		case r.cfg.Wait == 0:
 			r.awaitOther(ctx, giveUp)
-		case r.election.Limits().Lease > 0: // a candidate hears of its leader all the time
+		case r.election.Limits().Lease > 0: // a candidate is always notified of its leader
 			r.tellChanges(ctx)
 		default:
 			r.tellLeader(ctx)
@@ -93,12 +91,11 @@ func (r *run) stopStandby() {
 	r.mu.Unlock()
 	if s != nil {
 		s.stop()
-		<-s.done // or it would say that we stand by after we lead
+		<-s.done // otherwise it could report a standby after the victory
 	}
 }
 
-// tellLeader says whom we stand behind, and again when that changes. It asks
-// now and then and does not watch: where the kernel hands a lock over, a
+// tellLeader reports the leader, and each change. It polls and does not watch: in an election without a lease, a
 // candidate that stands by costs nothing.
 func (r *run) tellLeader(ctx context.Context) {
 	said := ""
@@ -113,7 +110,7 @@ func (r *run) tellLeader(ctx context.Context) {
 		case err == nil:
 			text = "behind " + l.ID + ", token " + l.Token.String()
 		case early && !errors.Is(err, file.ErrHoldOff):
-			// It may be us in a moment.
+			// This candidate may lead in a moment.
 		case errors.Is(err, elect.ErrNoLeader):
 			text = "nobody leads"
 			_, cause, ok := strings.Cut(err.Error(), elect.ErrNoLeader.Error()+": ")
@@ -139,8 +136,8 @@ func (r *run) tellLeader(ctx context.Context) {
 	}
 }
 
-// tellChanges says whom we stand behind as soon as that changes. That nobody
-// leads, or that it is not known who does, is said when it has lasted a little.
+// tellChanges reports the leader at each change. It reports the absence of a leader, or that the leader is not known,
+// when that has lasted a little.
 func (r *run) tellChanges(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	states := make(chan elect.State)
@@ -150,7 +147,7 @@ func (r *run) tellChanges(ctx context.Context) {
 	watching.Go(func() {
 		for s, err := range r.election.Watch(ctx) {
 			if err != nil {
-				return // for good: the campaign ends by it, and says so
+				return // a permanent error: it also ends the campaign, which reports it
 			}
 			select {
 			case states <- s:
@@ -160,7 +157,7 @@ func (r *run) tellChanges(ctx context.Context) {
 		}
 	})
 	text, said := "", ""
-	var trouble time.Time // when some was said last
+	var trouble time.Time // when trouble was last reported
 	var later <-chan time.Time
 	for {
 		known := true
@@ -169,7 +166,7 @@ func (r *run) tellChanges(ctx context.Context) {
 			return
 		case s := <-states:
 			if text, known = r.standing(s); known {
-				later = nil // what was to be said then is over
+				later = nil // the pending line is out of date
 			}
 		case <-later:
 			later, trouble = nil, time.Now()
@@ -185,15 +182,15 @@ func (r *run) tellChanges(ctx context.Context) {
 	}
 }
 
-// standing is a state in the words of one who stands by, and whether it says behind
-// whom. Of ourselves there is mostly nothing to say: in a moment we lead.
+// standing is a state in the words of a candidate that stands by. known reports whether it names a leader. There is
+// usually nothing to say about this candidate itself: it leads in a moment.
 func (r *run) standing(s elect.State) (text string, known bool) {
 	switch l := s.Leader; {
 	case s.Stale:
 		text = "cannot tell who leads"
 	case l == nil:
 		text = "nobody leads"
-	case l.ID == r.cfg.ID: // elected, or its earlier self is remembered
+	case l.ID == r.cfg.ID: // just elected, or its earlier life is remembered
 		return "earlier leases are not over yet", false
 	default:
 		return "behind " + l.ID + ", token " + l.Token.String(), true
@@ -204,7 +201,7 @@ func (r *run) standing(s elect.State) (text string, known bool) {
 	return text, false
 }
 
-// awaitOther gives up as soon as somebody else is seen to lead.
+// awaitOther gives up as soon as another leader is seen.
 func (r *run) awaitOther(ctx context.Context, giveUp func()) {
 	for s, err := range r.election.Watch(ctx) {
 		if err != nil {
@@ -217,8 +214,8 @@ func (r *run) awaitOther(ctx context.Context, giveUp func()) {
 	}
 }
 
-// gaveUp says why the wait ran out: behind whom, or what failed. A place that
-// cannot be written is no matter of waiting longer, and has its own exit code.
+// gaveUp is the error after the wait ran out: it names the leader, or what failed. For a place that cannot be written
+// a longer wait does not help, so that has its own exit code.
 func (r *run) gaveUp() error {
 	ctx, cancel := context.WithTimeout(r.life, lastLook)
 	defer cancel()
@@ -226,7 +223,7 @@ func (r *run) gaveUp() error {
 	why := r.trouble
 	r.mu.Unlock()
 	l, err := r.election.Leader(ctx)
-	if l.ID == r.cfg.ID { // won in the instant when the wait was over, and gave it up
+	if l.ID == r.cfg.ID { // won at the instant when the wait was over, and released
 		err = elect.ErrNoLeader
 	}
 	code := exit.WaitOver

@@ -27,7 +27,7 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 		r.mu.Unlock()
 		if o.loss == nil || r.cfg.Once || ctx.Err() == nil {
 			over(errTermOver)
-		} // else Lead stands again by itself, and aside first if it resigned
+		} // Lead stands again by itself, and stands aside first if it resigned
 	}()
 
 	command := r.command(term)
@@ -39,8 +39,8 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	r.mu.Unlock()
 	family, err := r.start(command)
 	if err != nil {
-		o.err, o.exit = err, supervise.Exit{Code: 1, Reason: supervise.Exited} // a failure, to the back-off
-		return nil                                                             // next says what was wrong
+		o.err, o.exit = err, supervise.Exit{Code: 1, Reason: supervise.Exited} // a failure, for the back-off
+		return nil                                                             // next reports the error
 	}
 	begun := time.Now()
 	early, kill := r.started(family)
@@ -54,7 +54,7 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	select {
 	case <-family.Done():
 	case <-ctx.Done():
-		// The mandate ends, too, when the family lets go of it by ending.
+		// The mandate also ends when the family releases it by ending.
 		if !family.Gone() {
 			o.loss = r.stop(ctx, family)
 		}
@@ -83,15 +83,14 @@ func (r *run) Lead(m driver.Guarded) (done func(), err error) {
 	return func() {}, nil
 }
 
-// InTime implements elect.Guardian. It reports whether the keeper has ended the family
-// before the lease was over, as far as this process hears of it within a second: it may
-// have been starved, too.
+// InTime implements elect.Guardian. It reports whether the keeper has ended the family before the end of the lease,
+// as far as this process learns of it within a second: it may have been starved too.
 func (r *run) InTime() bool {
 	r.mu.Lock()
 	family := r.kept
 	r.mu.Unlock()
 	if family == nil {
-		return false // it is being started
+		return false // it is just starting
 	}
 	select {
 	case <-family.Done():
@@ -101,14 +100,14 @@ func (r *run) InTime() bool {
 	}
 }
 
-// seenByKeeper is why the term ended where the keeper saw that first and has ended
-// the family before this process knew; nil where the family ended otherwise. late is for how
-// long after the lease some of it was alive.
+// seenByKeeper is why the term ended if the keeper noticed first and has ended the family before this process knew;
+// nil if the family ended otherwise. late is how long some of the family was alive after the lease.
 func seenByKeeper(why supervise.Reason, late time.Duration, token elect.Token) *elect.LostError {
 	switch why {
 	case supervise.Replaced:
 		return &elect.LostError{Reason: elect.ReasonSuperseded, Token: token, Err: errors.New("its lock was deleted, moved or replaced")}
-	case supervise.Expired: // this process was frozen, or starved, or the family is so large that its killing had to begin early
+	// this process was frozen, or starved, or the family is so large that the kill had to begin early
+	case supervise.Expired:
 		cause := errors.New("the lease was not renewed in time, as when this process did not run; the keeper killed the command before its end")
 		if late > 0 {
 			cause = errors.New("the lease was not renewed in time, as when this process did not run; the keeper killed the command, and was not done when it ended")
@@ -118,8 +117,8 @@ func seenByKeeper(why supervise.Reason, late time.Duration, token elect.Token) *
 	return nil
 }
 
-// started returns what came while the command was being started: the signals
-// that are for it, and whether it is to be killed at once.
+// started returns what came in while the command was being started: the signals for it, and whether to kill it at
+// once.
 func (r *run) started(family *supervise.Family) (early []syscall.Signal, kill bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,8 +134,8 @@ func (r *run) command(term *elect.Term) supervise.Command {
 	}
 }
 
-// start gives up when the start hangs, not when leadership ends: a command that
-// was just started is stopped like any other.
+// start gives up when the start hangs, but not when leadership ends: a command that has just started is stopped like
+// any other.
 func (r *run) start(c supervise.Command) (*supervise.Family, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), startTimeout,
 		errors.New("the command was not started within "+startTimeout.String()))
@@ -144,11 +143,10 @@ func (r *run) start(c supervise.Command) (*supervise.Family, error) {
 	return supervise.Start(ctx, c)
 }
 
-// stop ends the family because the term has ended, and returns why it has,
-// unless we asked for it ourselves.
+// stop ends the family because the term has ended, and returns the reason, unless this process asked for it itself.
 func (r *run) stop(ctx context.Context, family *supervise.Family) *elect.LostError {
 	loss, _ := errors.AsType[*elect.LostError](context.Cause(ctx))
-	if loss == nil { // Lead gives no other cause
+	if loss == nil { // Lead has no other causes
 		loss = &elect.LostError{Reason: elect.ReasonShutdown, Err: context.Cause(ctx)}
 	}
 	switch loss.Reason {
@@ -157,7 +155,7 @@ func (r *run) stop(ctx context.Context, family *supervise.Family) *elect.LostErr
 		why := r.why
 		r.mu.Unlock()
 		if why != 0 && why != syscall.SIGTERM {
-			// Its own signal, and then the same grace.
+			// The signal that this process received, and then the same grace.
 			_ = family.Signal(why)
 			_ = family.Signal(resume)
 			defer time.AfterFunc(r.cfg.Grace, family.Kill).Stop()
@@ -182,8 +180,7 @@ func (r *run) lost(loss *elect.LostError, why string) {
 	r.tell(slog.LevelWarn, "lost", loss.Token, "lost %s (token %v): %s", r.cfg.Name, loss.Token, why)
 }
 
-// asked is what was asked of a leader that resigned: to hand over, or to pause, or
-// else simply that.
+// asked is the request that made a leader resign: to hand over, to pause, or to resign.
 func asked(loss *elect.LostError) string {
 	for _, what := range []string{"asked to hand over", "paused", "another has a greater priority"} {
 		if strings.HasSuffix(fmt.Sprint(loss.Err), ": "+what) {
@@ -193,8 +190,7 @@ func asked(loss *elect.LostError) string {
 	return "asked to resign"
 }
 
-// because is why leadership was lost: the reason and what is known of it, which may
-// begin with the reason.
+// because is why leadership was lost: the reason and its details, which may begin with the reason.
 func because(loss *elect.LostError) string {
 	text := fmt.Sprint(loss.Err)
 	if head, _, _ := strings.Cut(text, ":"); strings.Contains(head, string(loss.Reason)) {
@@ -203,9 +199,8 @@ func because(loss *elect.LostError) string {
 	return fmt.Sprintf("%s: %s", loss.Reason, text)
 }
 
-// byPerson reports whether a command that had the terminal ended as one does
-// that a person has ended: it was interrupted, or the terminal went away. Some
-// programs catch the signal, and say by their exit code that they did.
+// byPerson reports whether a command with the terminal ended as if by a person: it was interrupted, or the terminal
+// went away. Some programs catch the signal, and report it by their exit code.
 func byPerson(e supervise.Exit) bool {
 	switch e.ExitCode() - 128 {
 	case int(syscall.SIGINT), int(syscall.SIGQUIT), int(syscall.SIGHUP):

@@ -2,10 +2,9 @@ package stamp
 
 import "encoding/binary"
 
-// elf returns a static program for linux/amd64 that writes its record, takes and
-// touches that many bytes of memory and writes the second one (not with 0), and
-// then waits for a signal to end it. With last it waits for SIGTERM, says when that
-// came, and ends.
+// elf returns a static program for linux/amd64. It writes its record, allocates and touches that many bytes of memory
+// and writes the second record (unless memory is 0), and then waits for a signal to end it. With last it waits for
+// SIGTERM, writes when that came, and ends.
 //
 //	        sub   rsp, 64
 //	        CLOCK_GETTIME(CLOCK_BOOTTIME, rsp)

@@ -6,8 +6,8 @@ import (
 	"github.com/electd/elect/internal/clock"
 )
 
-// Clock names what records are made with.
+// Clock names the clock of records.
 const Clock = "CLOCK_BOOTTIME"
 
-// Now reads the clock that records are made with.
+// Now reads the clock of records.
 func Now() time.Duration { return time.Duration(clock.Now()) }

@@ -4,9 +4,9 @@ package stamp
 
 import "time"
 
-// Clock names what records are made with: the only clock that Go reads alike in
-// all processes here. A figure is wrong by what the clock was set in between.
+// Clock names the clock of records: the only clock that all Go processes on this system share. A figure is wrong by
+// any change of the clock in between.
 const Clock = "the wall clock"
 
-// Now reads the clock that records are made with.
+// Now reads the clock of records.
 func Now() time.Duration { return time.Duration(time.Now().UnixNano()) }

@@ -13,10 +13,8 @@ import (
 // Native reports whether [Build] makes a program without a runtime.
 const Native = runtime.GOOS == "linux" && runtime.GOARCH == "amd64"
 
-// Build writes the program into dir and returns its command line. The program
-// takes and touches that many bytes of memory. Where it is not [Native] the
-// command line is fallback and the number of bytes: fallback must lead to
-// [Main].
+// Build writes the program into dir and returns its command line. The program allocates and touches memory bytes. If
+// it is not [Native] the command line is fallback and the number of bytes: fallback must run [Main].
 func Build(dir string, memory uint64, fallback []string) ([]string, error) {
 	if !Native {
 		return append(fallback[:len(fallback):len(fallback)], strconv.FormatUint(memory, 10)), nil
@@ -24,8 +22,8 @@ func Build(dir string, memory uint64, fallback []string) ([]string, error) {
 	return write(dir, "stamp", elf(memory, false))
 }
 
-// BuildLast is Build for a program that has a last word: at SIGTERM it writes a
-// record that is Over, and ends with 0. It is for [Native] systems only.
+// BuildLast is Build for a program that reports its end: at SIGTERM it writes a record that is Over, and exits with
+// 0. It is for [Native] systems only.
 func BuildLast(dir string) ([]string, error) {
 	if !Native {
 		return nil, fmt.Errorf("no measuring program can be made for %s/%s; want linux/amd64", runtime.GOOS, runtime.GOARCH)
@@ -41,7 +39,7 @@ func write(dir, name string, program []byte) ([]string, error) {
 	return []string{path}, nil
 }
 
-// Main does what the program does. It returns only when it fails.
+// Main does what the program does. It returns only after an error.
 func Main(memory uint64) error {
 	r := Record{At: Now(), PID: os.Getpid()}
 	if _, err := os.Stdout.Write(r.appendTo(nil)); err != nil {

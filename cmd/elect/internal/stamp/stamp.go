@@ -1,11 +1,9 @@
-// Package stamp makes the smallest program that can say when it began to run:
-// its first instructions read the clock, and it writes what they read. With it
-// as the command of elect run, a takeover is measured up to the work's first
-// instruction, and no runtime's start is in the figure.
+// Package stamp makes the smallest program that can report when it began to run: its first instructions read the
+// clock, and it writes that time. With it as the command of elect run, a takeover is measured up to the work's first
+// instruction, without the start of a runtime.
 //
-// On linux/amd64 [Build] emits the program itself, about 300 bytes of ELF.
-// Elsewhere the caller runs [Main] in a process of its own, and the figure
-// includes the start of Go's runtime: see [Native].
+// On linux/amd64 [Build] emits the program itself, about 300 bytes of ELF. On other systems the caller runs [Main] in
+// a process of its own, and the figure includes the start of Go's runtime: see [Native].
 //
 // The package keeps no state. A program that cannot write its record, or cannot
 // get its memory, exits with 1.
@@ -18,10 +16,9 @@ import (
 	"time"
 )
 
-// Size of a record: seconds and nanoseconds of the clock, and the process id,
-// 64 bits each in the order of the machine. With memory asked for there is a
-// second record, with [ready] set in the id, when all of it was touched; where a
-// last word is asked for there is one with [over] set.
+// Size of a record: seconds and nanoseconds of the clock, and the process id, 64 bits each in the order of the
+// machine. A program with memory writes a second record, with [ready] set in the id, when all of it was touched. A
+// program of BuildLast writes one with [over] set at its end.
 const Size = 24
 
 const (
@@ -29,12 +26,12 @@ const (
 	over  = 1 << 62
 )
 
-// Record is what the program wrote.
+// Record is a record of the program.
 type Record struct {
 	At    time.Duration // on the clock of [Now]
 	PID   int
-	Ready bool // its memory is there; the program's second record
-	Over  bool // it was told to end, and does; its last record
+	Ready bool // its memory is allocated; the program's second record
+	Over  bool // it is ending after SIGTERM; its last record
 }
 
 // Read reads the next record.
@@ -55,7 +52,7 @@ func Read(r io.Reader) (Record, error) {
 	}, nil
 }
 
-// appendTo appends what Read reads.
+// appendTo appends r in the form that Read reads.
 func (r Record) appendTo(dst []byte) []byte {
 	dst = binary.NativeEndian.AppendUint64(dst, uint64(r.At/time.Second))
 	dst = binary.NativeEndian.AppendUint64(dst, uint64(r.At%time.Second))

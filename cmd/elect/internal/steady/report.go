@@ -13,8 +13,8 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// Report is what was measured, and under which conditions. Its JSON is stable:
-// fields are added, and never renamed or removed.
+// Report is the result of Run, with its conditions. Its JSON is stable: fields are added, and never renamed or
+// removed.
 type Report struct {
 	Voters    int     `json:"voters"`
 	Observers int     `json:"observers"`
@@ -23,8 +23,7 @@ type Report struct {
 	Busy      bool    `json:"busy"`
 	Seconds   float64 `json:"seconds"`
 
-	// False counts the elections for which there was no reason: nobody was
-	// brought down. Why says how they were seen.
+	// False counts the elections without a reason: no node was brought down. Why says how they were seen.
 	False int      `json:"false_elections"`
 	Why   []string `json:"why,omitempty"`
 
@@ -34,17 +33,18 @@ type Report struct {
 	machine.Conditions
 }
 
-// Node is what one node took.
+// Node is what one node used.
 type Node struct {
 	ID       string  `json:"id"`
 	Role     string  `json:"role"`
 	CPU      float64 `json:"cpu_percent"`    // of one core
-	Resident uint64  `json:"resident_bytes"` // shared pages included
-	Share    uint64  `json:"share_bytes"`    // shared pages divided among those that share them; 0 where not known
+	Resident uint64  `json:"resident_bytes"` // with shared pages
+	// with shared pages divided among the processes that share them; 0 if not known
+	Share    uint64  `json:"share_bytes"`
 	Sent     float64 `json:"sent_per_second"`
 	Received float64 `json:"received_per_second"`
 	Dropped  uint64  `json:"dropped"`
-	Pauses   uint64  `json:"pauses"` // times when it came to run much later than it wanted
+	Pauses   uint64  `json:"pauses"` // how often it ran much later than planned
 	Longest  float64 `json:"longest_pause_ms"`
 }
 
@@ -55,7 +55,7 @@ func newReport(cfg *Config, plan peer.Plan) *Report {
 	}
 }
 
-// add adds what a node took between two sights.
+// add adds what a node used between two sights.
 func (r *Report) add(id string, before, after *sight, m machine.Memory) {
 	took := after.at.Sub(before.at)
 	was, is := before.status[id], after.status[id]
@@ -74,7 +74,7 @@ func (r *Report) add(id string, before, after *sight, m machine.Memory) {
 	r.Nodes = append(r.Nodes, n)
 }
 
-// messages adds up those of all connections of a node.
+// messages sums those of all connections of a node.
 func messages(s *peer.NodeStatus) (sent, received, dropped uint64) {
 	for _, p := range s.Peers {
 		sent, received, dropped = sent+p.Sent, received+p.Received, dropped+p.Dropped
@@ -82,8 +82,7 @@ func messages(s *peer.NodeStatus) (sent, received, dropped uint64) {
 	return sent, received, dropped
 }
 
-// sum counts the elections between two sights, by the nodes' own account and by
-// the leader that each of them sees.
+// sum counts the elections between two sights, by the nodes' own counters and by the leader that each of them sees.
 func (r *Report) sum(before, after *sight) {
 	r.Seconds = round(after.at.Sub(before.at).Seconds())
 	for _, n := range r.Nodes {
@@ -106,7 +105,7 @@ func (r *Report) sum(before, after *sight) {
 
 func round(v float64) float64 { return math.Round(v*1e4) / 1e4 }
 
-// Err is an error if the leader changed for no reason.
+// Err is an error if the leader changed without a reason.
 func (r *Report) Err() error {
 	if r.False == 0 {
 		return nil

@@ -1,10 +1,8 @@
-// Package steady measures what an election among peers costs while nothing
-// happens: CPU time, memory and messages of each node, and how often they
-// elected another leader for no reason.
+// Package steady measures the cost of an idle election among peers: CPU time, memory and messages of each node, and
+// how often they elected another leader without a reason.
 //
-// Run may be called once at a time in a process. Whatever it returns, all that
-// it started is dead by then. A leader that changed is no error of Run, but of
-// its [Report].
+// Run may be called once at a time in a process. All that it started is dead when it returns. A leader that changed
+// is an error of the [Report], not of Run.
 package steady
 
 import (
@@ -25,11 +23,11 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// Config says what to measure. All fields are required, but Observers and Busy.
+// Config configures Run. All fields are required, except Observers and Busy.
 type Config struct {
-	Program   string // this one
-	Node      string // its verb that leads to probe.Run
-	Dir       string // exists, and is this run's alone
+	Program   string // this program
+	Node      string // its verb that runs probe.Run
+	Dir       string // exists, and belongs to this run alone
 	Voters    int
 	Observers int
 	Profile   string
@@ -39,11 +37,11 @@ type Config struct {
 }
 
 const (
-	// look is the time between two looks at an election that is to come to rest.
+	// look is the interval between two checks of an election that is coming to rest.
 	look = 50 * time.Millisecond
 
-	// settle is left to the nodes after that: the collection of what their start
-	// left behind belongs to the start.
+	// settle is the time after that before the measurement: the garbage collection after the nodes' start belongs to the
+	// start.
 	settle = 2 * time.Second
 
 	restTimeout = time.Minute
@@ -59,7 +57,7 @@ type bench struct {
 	pids   map[string]int
 	inputs []*os.File
 
-	actives atomic.Int64 // that were reported
+	actives atomic.Int64 // of the reported ones
 	readers sync.WaitGroup
 	broken  chan error
 }
@@ -137,7 +135,7 @@ func (b *bench) start(id, name string, flags ...string) error {
 	return nil
 }
 
-// rest waits until nothing is left to happen.
+// rest waits until the election is idle.
 func (b *bench) rest(ctx context.Context) error {
 	late := time.After(restTimeout + 2*b.plan.WorstTakeover)
 	for {
@@ -169,10 +167,10 @@ func (b *bench) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// sight is the nodes at one moment.
+// sight is the state of the nodes at one moment.
 type sight struct {
 	at      time.Time // when used was read
-	seen    time.Time // when status was
+	seen    time.Time // when status was read
 	status  map[string]*peer.NodeStatus
 	used    map[string]time.Duration
 	actives int64
@@ -189,8 +187,8 @@ func (b *bench) see(ctx context.Context) (sight, error) {
 	return s, nil
 }
 
-// clock reads the CPU clocks: after the questions at the begin, and before them
-// at the end, so that what asking takes is not in the figures.
+// clock reads the CPU clocks: after the requests at the beginning, and before them at the end, so that the figures do
+// not include the requests.
 func (b *bench) clock(s *sight) error {
 	s.at = time.Now()
 	for id, pid := range b.pids {
@@ -212,7 +210,7 @@ func (b *bench) watch(ctx context.Context, report *Report) error {
 	if err != nil {
 		return err
 	}
-	if err := b.wait(ctx, settle); err != nil { // until the connections that asked are gone
+	if err := b.wait(ctx, settle); err != nil { // until the connections of the requests are closed
 		return err
 	}
 	if err := b.clock(&before); err != nil {
@@ -244,7 +242,7 @@ func (b *bench) watch(ctx context.Context, report *Report) error {
 	return nil
 }
 
-// burn runs n busy loops until the function that it returns is called.
+// burn runs n busy loops until the returned function is called.
 func burn(n int) (stop func()) {
 	var over atomic.Bool
 	var work sync.WaitGroup
