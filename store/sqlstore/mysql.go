@@ -23,7 +23,7 @@ func (mysql) quote(name string) string { return "`" + name + "`" }
 func (mysql) schema() string {
 	return `CREATE TABLE IF NOT EXISTS {table} (
 	name   VARBINARY(128) NOT NULL PRIMARY KEY,
-	record VARBINARY(16384) NOT NULL
+	record VARBINARY(32768) NOT NULL
 ) ENGINE=InnoDB`
 }
 
@@ -88,17 +88,17 @@ func (d mysql) in(ctx context.Context, t *table, do func(tx *sql.Tx) error) (sto
 	return store, tx.Commit()
 }
 
-func (d mysql) read(ctx context.Context, t *table, name string) (k register.Kept, err error) {
-	k.Store, err = d.in(ctx, t, func(tx *sql.Tx) error {
-		return scanned(tx.QueryRowContext(ctx, t.expand(`SELECT record FROM {table} WHERE name = ?`), name).Scan(&k.Text))
+func (d mysql) read(ctx context.Context, t *table, name string) (k content, err error) {
+	k.store, err = d.in(ctx, t, func(tx *sql.Tx) error {
+		return k.scan(tx.QueryRowContext(ctx, t.expand(`SELECT record FROM {table} WHERE name = ?`), name))
 	})
 	return k, err
 }
 
-func (d mysql) write(ctx context.Context, t *table, name, old, text string) (store string, err error) {
+func (d mysql) write(ctx context.Context, t *table, name string, replaces bool, old, text string) (store string, err error) {
 	return d.in(ctx, t, func(tx *sql.Tx) error {
 		statement, args := `INSERT IGNORE INTO {table} (name, record) VALUES (?, ?)`, []any{name, text}
-		if old != "" {
+		if replaces {
 			statement, args = `UPDATE {table} SET record = ? WHERE name = ? AND record = ?`, []any{text, name, old}
 		}
 		return changed(tx.ExecContext(ctx, t.expand(statement), args...))

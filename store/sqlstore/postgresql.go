@@ -46,7 +46,7 @@ func (postgresql) check(ctx context.Context, t *table) error {
 		return driver.Permanent(errAsynchronous)
 	}
 	k, err := (postgresql{}).read(ctx, t, "")
-	if err == nil && k.Store == "" {
+	if err == nil && k.store == "" {
 		err = errors.New("the server does not tell its system identifier")
 	}
 	return err
@@ -54,16 +54,16 @@ func (postgresql) check(ctx context.Context, t *table) error {
 
 var errAsynchronous = errors.New("synchronous_commit is off: the server forgets acknowledged writes in a crash; want on, for the role of the election at least")
 
-func (postgresql) read(ctx context.Context, t *table, name string) (k register.Kept, err error) {
+func (postgresql) read(ctx context.Context, t *table, name string) (k content, err error) {
 	var text sql.NullString
-	err = t.db.QueryRowContext(ctx, t.expand(`SELECT (SELECT record FROM {table} WHERE name = $1), `+incarnation), name).Scan(&text, &k.Store)
-	k.Text = text.String
+	err = t.db.QueryRowContext(ctx, t.expand(`SELECT (SELECT record FROM {table} WHERE name = $1), `+incarnation), name).Scan(&text, &k.store)
+	k.text, k.there = text.String, text.Valid
 	return k, err
 }
 
-func (postgresql) write(ctx context.Context, t *table, name, old, text string) (store string, err error) {
+func (postgresql) write(ctx context.Context, t *table, name string, replaces bool, old, text string) (store string, err error) {
 	statement, args := `INSERT INTO {table} (name, record) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, []any{name, text}
-	if old != "" {
+	if replaces {
 		statement, args = `UPDATE {table} SET record = $2 WHERE name = $1 AND record = $3`, append(args, old)
 	}
 	var commit string

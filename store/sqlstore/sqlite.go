@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/store/internal/register"
 )
 
 // sqlite is SQLite, for the processes of one machine. It has no incarnation to tell: a
@@ -44,15 +43,15 @@ func (sqlite) durable(ctx context.Context, t *table, do func(*sql.Conn) error) e
 	return do(conn)
 }
 
-func (sqlite) read(ctx context.Context, t *table, name string) (k register.Kept, err error) {
-	err = scanned(t.db.QueryRowContext(ctx, t.expand(`SELECT record FROM {table} WHERE name = ?`), name).Scan(&k.Text))
+func (sqlite) read(ctx context.Context, t *table, name string) (k content, err error) {
+	err = k.scan(t.db.QueryRowContext(ctx, t.expand(`SELECT record FROM {table} WHERE name = ?`), name))
 	return k, err
 }
 
-func (d sqlite) write(ctx context.Context, t *table, name, old, text string) (store string, err error) {
+func (d sqlite) write(ctx context.Context, t *table, name string, replaces bool, old, text string) (store string, err error) {
 	return "", d.durable(ctx, t, func(conn *sql.Conn) error {
 		statement, args := `INSERT INTO {table} (name, record) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`, []any{name, text}
-		if old != "" {
+		if replaces {
 			statement, args = `UPDATE {table} SET record = ? WHERE name = ? AND record = ?`, []any{text, name, old}
 		}
 		return changed(conn.ExecContext(ctx, t.expand(statement), args...))

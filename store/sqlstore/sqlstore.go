@@ -132,9 +132,9 @@ type dialect interface {
 	quote(name string) string
 	// check looks for the table, and for settings that the guarantee does not allow.
 	check(ctx context.Context, t *table) error
-	read(ctx context.Context, t *table, name string) (register.Kept, error)
-	// write creates the row if old is "", and else replaces old.
-	write(ctx context.Context, t *table, name, old, text string) (store string, err error)
+	read(ctx context.Context, t *table, name string) (content, error)
+	// write replaces old, or creates the row.
+	write(ctx context.Context, t *table, name string, replaces bool, old, text string) (store string, err error)
 }
 
 // table is a table of elections.
@@ -212,23 +212,40 @@ func (r *row) Read(ctx context.Context) (register.Kept, error) {
 		return register.Kept{}, err
 	}
 	k, err := r.dialect.read(ctx, r.table, r.election)
-	k.Version = k.Text // the content is the version
-	return k, err
+	kept := register.Kept{Text: k.text, Store: k.store}
+	if k.there {
+		kept.Version = version(k.text)
+	}
+	return kept, err
 }
 
+// version is that of a text: the text itself, which may be empty if someone has edited it.
+func version(text string) string { return "=" + text }
+
 // Write implements [register.Register].
-func (r *row) Write(ctx context.Context, version, text string) (register.Kept, error) {
-	store, err := r.dialect.write(ctx, r.table, r.election, version, text)
+func (r *row) Write(ctx context.Context, old, text string) (register.Kept, error) {
+	old, replaces := strings.CutPrefix(old, "=")
+	store, err := r.dialect.write(ctx, r.table, r.election, replaces, old, text)
 	if err != nil {
 		return register.Kept{}, err
 	}
-	return register.Kept{Text: text, Version: text, Store: store}, nil
+	return register.Kept{Text: text, Version: version(text), Store: store}, nil
 }
 
-// scanned is what a query for one row has found: the text "" stands for no row.
-func scanned(err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
+// content is what a query for a row has found.
+type content struct {
+	text, store string
+	there       bool
+}
+
+// scan takes the text of the row, if there is one.
+func (k *content) scan(r *sql.Row) error {
+	switch err := r.Scan(&k.text); {
+	case errors.Is(err, sql.ErrNoRows):
 		return nil
+	case err != nil:
+		return err
 	}
-	return err
+	k.there = true
+	return nil
 }

@@ -19,9 +19,9 @@ import (
 // format is the version of the record's form.
 const format = 1
 
-// MaxRecord is the greatest length of a record in bytes. Metadata is the only part
-// without a bound of its own here; package driver bounds it.
-const MaxRecord = 16 << 10
+// MaxRecord is the greatest length of a record in bytes: the longest metadata that
+// package driver allows, with each byte written as six, and what else there is.
+const MaxRecord = 32 << 10
 
 // record is what a store keeps, as JSON. It is the lease's record, with what people and
 // observers want to know of the holder.

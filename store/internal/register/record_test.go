@@ -51,7 +51,7 @@ func TestForeignRecords(t *testing.T) {
 		"a short nonce":  {strings.Replace(good, strings.Repeat("f", 16), "", 1), "want 32 hexadecimal digits"},
 		"no time":        {strings.Replace(good, "1.5s", "soon", 1), "lease"},
 		"a bad holder":   {strings.Replace(good, "web-3:4711", "a b", 1), `contains ' '`},
-		"much too long":  {strings.Repeat("x", MaxRecord+1), "want at most 16384"},
+		"much too long":  {strings.Repeat("x", MaxRecord+1), "want at most 32768"},
 		"not any object": {"17", "cannot unmarshal"},
 	} {
 		t.Run(name, func(t *testing.T) {
