@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,10 @@ func newInstall() *cobra.Command {
 				return exit.Usagef("install: nothing is to be installed for %q; want --election postgres://… or mysql://…", u.Scheme)
 			}
 			statement, err := marks.InstallElections(cmd.Context(), u, show)
-			if err != nil {
+			switch {
+			case errors.Is(err, marks.ErrURL):
+				return exit.With(exit.Usage, err)
+			case err != nil:
 				return failed.Backend(err)
 			}
 			if show {

@@ -3,6 +3,7 @@ package marks
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"net/url"
 
 	"github.com/electd/elect/driver"
@@ -23,16 +24,18 @@ func OpenElection(ctx context.Context, t driver.Target) (driver.Elector, error) 
 }
 
 // InstallElections makes the table of the elections at a URL, unless show is set. It
-// returns the statement that makes it.
+// returns the statement that makes it. What is wrong with the URL is an [ErrURL].
 func InstallElections(ctx context.Context, u *url.URL, show bool) (statement string, err error) {
 	d, open := dialectOf(u)
 	at, cfg, err := sqlstore.Parameters(u)
-	if err != nil {
-		return "", err
+	if err == nil {
+		statement, err = sqlstore.Schema(d, cfg.Table)
 	}
-	statement, err = sqlstore.Schema(d, cfg.Table)
-	if err != nil || show {
-		return statement, err
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrURL, err)
+	}
+	if show {
+		return statement, nil
 	}
 	db, err := open(at)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// NoLimit, as Config.Wait, stands for ever.
+// NoLimit is the Config.Wait of one that waits for ever.
 const NoLimit time.Duration = -1
 
 // Config configures Run. All fields are required, except Once, Verbose and Grace.
