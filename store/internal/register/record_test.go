@@ -93,7 +93,7 @@ func TestVersions(t *testing.T) {
 	if s, ok := v.text(first); s != "a" || !ok {
 		t.Fatalf("%q, %t; want a", s, ok)
 	}
-	for _, s := range strings.Fields("c d e f g h i j") {
+	for s := range strings.FieldsSeq("c d e f g h i j") {
 		v.number(s)
 	}
 	if s, ok := v.text(first); ok {
