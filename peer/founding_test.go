@@ -351,7 +351,7 @@ func TestOtherTimesWithoutLease(t *testing.T) {
 		n.compare("n3", promise)
 	}
 	text := logged.String()
-	if strings.Count(text, "\n") != 1 || !strings.Contains(text, "heartbeats are apart") || strings.Contains(text, "takeover") || !strings.Contains(text, "promise=10ms own=150ms") {
+	if strings.Count(text, "\n") != 1 || !strings.Contains(text, "a leader's heartbeat interval") || strings.Contains(text, "takeover") || !strings.Contains(text, "promise=10ms own=150ms") {
 		t.Errorf("it was told:\n%s\nwant one line, of what comes of a shorter time", text)
 	}
 }
