@@ -57,6 +57,7 @@ type peer struct {
 	passing bool               // it is in no election's Peers
 	conns   []*conn            // the newest last
 	closed  uint64             // the life that has closed one of several connections
+	former  *process           // that of the last connection, if it may be alive; nil while there is a connection
 	calling int                // the number of handshakes that it has begun
 	renewed bool               // its connection is being made anew
 	lasted  bool               // a connection has lasted since the dialler's last check
@@ -200,6 +201,10 @@ func (l *Link) join(c *conn, h *wire.Hello) *wire.Refusal {
 		l.mu.Unlock()
 		return r
 	}
+	if p.former != nil && p.former.life == c.proc.life {
+		c.proc = p.former
+	}
+	p.former = nil
 	var ended []*process
 	older := false
 	keep := p.conns[:0:0]
@@ -357,8 +362,11 @@ func (l *Link) leave(c *conn, byThem bool) (last bool) {
 		p.conns = slices.Delete(p.conns, i, i+1)
 		last = !slices.ContainsFunc(p.conns, func(o *conn) bool { return o.proc == c.proc })
 		p.lasted = p.lasted || time.Since(c.since) >= steady
-		if byThem && !last && !c.replaced {
+		switch {
+		case byThem && !last && !c.replaced:
 			p.closed = c.proc.life
+		case last && !byThem && len(p.conns) == 0: // a connection that was kept instead may not be complete here yet
+			p.former = c.proc
 		}
 	}
 	l.unsend(c)
