@@ -26,34 +26,53 @@ func document(reports map[string]*Report) string {
 			fmt.Fprintf(&b, "Source: %s.\n", s.Source)
 		}
 		names := s.Protocols()
-		fmt.Fprint(&b, "\n| protocols | expected | outcome |\n|---|---|---|\n")
+		if s.seeds > 1 {
+			fmt.Fprintf(&b, "%d seeds.\n", s.seeds)
+		}
+		fmt.Fprint(&b, "\n| expected | outcome |\n|---|---|\n")
 		first := func(p part) int {
 			return slices.IndexFunc(names, func(name string) bool { return slices.Contains(p.on, name) })
 		}
 		slices.SortFunc(s.parts, func(a, b part) int { return first(a) - first(b) })
 		for i := range s.parts {
-			var on, outcomes []string
+			var outcomes []string
 			by := map[string][]string{}
 			for _, p := range names {
 				if s.part(p) != &s.parts[i] {
 					continue
 				}
-				on = append(on, "`"+p+"`")
 				outcome := reports[s.Name+"/"+p].Outcome
 				if by[outcome] == nil {
 					outcomes = append(outcomes, outcome)
 				}
 				by[outcome] = append(by[outcome], "`"+p+"`")
 			}
-			if len(outcomes) > 1 {
-				for k, o := range outcomes {
-					outcomes[k] = strings.Join(by[o], " ") + ": " + o
-				}
+			same := beginning(outcomes)
+			for k, o := range outcomes {
+				outcomes[k] = strings.Join(by[o], " ") + ": " + strings.TrimSuffix(o[len(same):], ".")
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", strings.Join(on, " "), s.parts[i].expected, strings.Join(outcomes, "<br>"))
+			if same != "" {
+				outcomes = slices.Insert(outcomes, 0, same+"…")
+			}
+			fmt.Fprintf(&b, "| %s | %s |\n", s.parts[i].expected, strings.Join(outcomes, "<br>"))
 		}
 	}
 	return b.String()
+}
+
+// beginning is the whole words with which all of several texts begin, if there are three or more.
+func beginning(all []string) string {
+	if len(all) < 2 {
+		return ""
+	}
+	words := strings.SplitAfter(all[0], " ")
+	for n := len(words) - 1; n >= 3; n-- {
+		same := strings.Join(words[:n], "")
+		if !slices.ContainsFunc(all, func(text string) bool { return !strings.HasPrefix(text, same) }) {
+			return same
+		}
+	}
+	return ""
 }
 
 // testDocument holds docs/scenarios.md to the outcomes of the scenarios.
