@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -47,12 +48,12 @@ func document(reports map[string]*Report) string {
 				}
 				by[outcome] = append(by[outcome], "`"+p+"`")
 			}
-			same := beginning(outcomes)
+			same, differ := common(outcomes)
 			for k, o := range outcomes {
-				outcomes[k] = strings.Join(by[o], " ") + ": " + strings.TrimSuffix(o[len(same):], ".")
+				outcomes[k] = strings.Join(by[o], " ") + ": " + differ[k]
 			}
 			if same != "" {
-				outcomes = slices.Insert(outcomes, 0, same+"…")
+				outcomes = slices.Insert(outcomes, 0, same)
 			}
 			fmt.Fprintf(&b, "| %s | %s |\n", s.parts[i].expected, strings.Join(outcomes, "<br>"))
 		}
@@ -60,19 +61,42 @@ func document(reports map[string]*Report) string {
 	return b.String()
 }
 
-// beginning is the whole words with which all of several texts begin, if there are three or more.
-func beginning(all []string) string {
-	if len(all) < 2 {
-		return ""
+// ranges are figures such as "152ms (119ms to 239ms)" and "10 to 14", which count as one word.
+var ranges = regexp.MustCompile(`\S+ \(\S+ to \S+\)|\d+ to \d+`)
+
+// common is what several outcomes have in common, with … for each word in which they differ, and
+// those words of each. It is empty if they differ in their length, and then each is told as it is.
+func common(outcomes []string) (same string, differ []string) {
+	const joint = "\u00a0"
+	var words [][]string
+	for _, o := range outcomes {
+		o = ranges.ReplaceAllStringFunc(strings.TrimSuffix(o, "."), func(text string) string { return strings.ReplaceAll(text, " ", joint) })
+		words = append(words, strings.Split(o, " "))
+		differ = append(differ, strings.Join(words[len(words)-1], " "))
 	}
-	words := strings.SplitAfter(all[0], " ")
-	for n := len(words) - 1; n >= 3; n-- {
-		same := strings.Join(words[:n], "")
-		if !slices.ContainsFunc(all, func(text string) bool { return !strings.HasPrefix(text, same) }) {
-			return same
+	if len(words) > 1 && !slices.ContainsFunc(words, func(w []string) bool { return len(w) != len(words[0]) }) {
+		own := make([][]string, len(words))
+		var all []string
+		for i, first := range words[0] {
+			if !slices.ContainsFunc(words, func(w []string) bool { return w[i] != first }) {
+				all = append(all, first)
+				continue
+			}
+			bare := strings.TrimRight(first, ",;")
+			all = append(all, "…"+first[len(bare):])
+			for k, w := range words {
+				own[k] = append(own[k], strings.TrimRight(w[i], ",;"))
+			}
+		}
+		same = strings.Join(all, " ")
+		for k := range own {
+			differ[k] = strings.Join(own[k], ", ")
 		}
 	}
-	return ""
+	for k := range differ {
+		differ[k] = strings.ReplaceAll(differ[k], joint, " ")
+	}
+	return strings.ReplaceAll(same, joint, " "), differ
 }
 
 // testDocument holds docs/scenarios.md to the outcomes of the scenarios.
