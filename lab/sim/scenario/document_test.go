@@ -61,8 +61,8 @@ func document(reports map[string]*Report) string {
 	return b.String()
 }
 
-// ranges are figures such as "152ms (119ms to 239ms)" and "10 to 14", which count as one word.
-var ranges = regexp.MustCompile(`\S+ \(\S+ to \S+\)|\d+ to \d+`)
+// ranges are figures such as "152ms (119ms–239ms)" and "10 to 14", which count as one word.
+var ranges = regexp.MustCompile(`\S+ \(\S+–\S+\)|\d+ to \d+`)
 
 // common is what several outcomes have in common, with … for each word in which they differ, and
 // those words of each. It is empty if they differ in their length, and then each is told as it is.

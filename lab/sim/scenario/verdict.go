@@ -325,7 +325,7 @@ func spread(all []time.Duration) string {
 	if least == most {
 		return median
 	}
-	return fmt.Sprintf("%s (%s to %s)", median, least, most)
+	return fmt.Sprintf("%s (%s–%s)", median, least, most)
 }
 
 // fromTo is a range of numbers.
