@@ -140,7 +140,7 @@ func partitions() []scenario {
 				{on: "quorum-prefer", params: url.Values{"position": {"prefer"}}, env: positioned,
 					expected: "where positions are preferred, the hub is elected", judge: hubLeadsLate},
 				{on: "quorum-require", params: url.Values{"position": {"require"}}, env: positioned,
-					expected: "where they are required, no node is before the healing", judge: noneLeads},
+					expected: "where positions are required, no node is elected before the healing", judge: noneLeads},
 			},
 		},
 		{

@@ -75,7 +75,7 @@ func judgeConstrained(c *verdict) {
 func noneElected(c *verdict) {
 	c.noneWon(c.runs)
 	c.want(!c.first.leases, "it proves leases; want none")
-	c.claim("no node is elected in %s; terms rise from %d to %d", shown(c.span(10)), c.first.term(c.fault), c.first.term(c.heal))
+	c.claim("no node is elected in %s; terms go from %d to %d", shown(c.span(10)), c.first.term(c.fault), c.first.term(c.heal))
 }
 
 func hubAnyhow(c *verdict) {

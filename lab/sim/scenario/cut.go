@@ -352,7 +352,7 @@ func noneLeads(c *verdict) {
 	}
 	c.want(quantile(led, .8) <= c.span(3), "a node leads for %s in one of five runs; want none after the leader is deposed", shown(quantile(led, .8)))
 	r := c.first
-	c.say("the leader is deposed after %s; no node leads for the rest of %s; terms rise from %d to %d; in %d of %d runs the hub wins in the end",
+	c.say("the leader is deposed after %s; no node leads for the rest of %s; terms go from %d to %d; in %d of %d runs the hub wins in the end",
 		shown(led[0]), shown(c.span(10)), r.term(c.fault), r.term(c.heal), won, len(c.runs))
 }
 
