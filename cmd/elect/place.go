@@ -26,14 +26,14 @@ type place struct {
 }
 
 func (p *place) flags(set *pflag.FlagSet) {
-	set.StringVar(&p.election, "election", "", "`URL` of the place where the election is held (default: file: in your state directory)")
+	set.StringVar(&p.election, "election", "", "`URL` of the place of the election (default: file: in your state directory)")
 	set.StringVar(&p.name, "name", "", "`NAME` of the election")
 }
 
 // sharedPlace is the flag, and the parameter of a URL, that lets root use files to which other users can write.
 const (
 	sharedPlace      = "shared-place"
-	sharedPlaceUsage = "let root use a place that other users can write to; they are trusted"
+	sharedPlaceUsage = "let root use a place that other users can write to, because they are trusted"
 )
 
 // resolve completes and checks the place, as far as possible without opening it, to distinguish a wrong command line
