@@ -26,9 +26,9 @@ type claimFlags struct {
 }
 
 func (c *claimFlags) flags(f *pflag.FlagSet) {
-	f.StringVar(&c.secret, "claim-secret", "", "`FILE` with a secret: clients that show it may raise the mark (default: DIR/claim.secret of --mark file:DIR)")
-	f.StringVar(&c.socket, "claim-socket", "", "`PATH` of a Unix socket that this user alone can open: clients that come by it may raise the mark")
-	f.StringVar(&c.ca, "claim-ca", "", "`FILE` with authorities: clients with a certificate of theirs may raise the mark; needs --cert")
+	f.StringVar(&c.secret, "claim-secret", "", "`FILE` with a secret; clients that show it may raise the mark (default: DIR/claim.secret of --mark file:DIR)")
+	f.StringVar(&c.socket, "claim-socket", "", "`PATH` of a Unix socket that only this user can open; its clients may raise the mark")
+	f.StringVar(&c.ca, "claim-ca", "", "`FILE` with authorities; clients with a certificate of them may raise the mark; needs --cert")
 	f.BoolVar(&c.anyone, "anyone-may-claim", false, "let all clients raise the mark; one of them can keep all leaders out")
 }
 
