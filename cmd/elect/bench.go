@@ -31,7 +31,7 @@ func newBench(openers elect.Openers) *cobra.Command {
 		Long:  "Measure elections on this machine. The figures come with the conditions under which\nthey were measured.",
 		Args:  cli.VerbOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return exit.Usagef("what to measure? want elect bench failover or elect bench steady")
+			return exit.Usagef("no verb is given; want elect bench failover or elect bench steady")
 		},
 		SuggestionsMinimumDistance: 2,
 	}
@@ -165,7 +165,7 @@ func newFailover(openers elect.Openers) *cobra.Command {
 // checkPeers refuses settings that make no sense among peers.
 func checkPeers(cmd *cobra.Command, cfg *failover.PeersConfig) error {
 	if cfg.Peers < 3 || cfg.Peers > protocol.MaxVoters {
-		return exit.Usagef("--peers is %d; want 3 to %d: with fewer nobody takes over", cfg.Peers, protocol.MaxVoters)
+		return exit.Usagef("--peers is %d; want 3 to %d: with fewer no peer can take over", cfg.Peers, protocol.MaxVoters)
 	}
 	for _, name := range []string{"election", "candidates", "child-memory", "idle"} {
 		if cmd.Flags().Changed(name) {

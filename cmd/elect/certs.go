@@ -144,7 +144,7 @@ func ofCerts(err error, dir string, args []string) error {
 			name, _, _ := strings.Cut(arg, "=")
 			names = append(names, name)
 		}
-		return exit.Usagef("%s has all that was asked for (%s), and nothing is overwritten; elect certs renew makes it anew", dir, strings.Join(names, ", "))
+		return exit.Usagef("%s already has all of %s, and nothing is overwritten; elect certs renew renews them", dir, strings.Join(names, ", "))
 	}
 	if _, ok := errors.AsType[syscall.Errno](err); ok {
 		return exit.With(exit.CannotCreate, err)
@@ -168,7 +168,7 @@ func tellCerts(w io.Writer, dir string, made []string, nodes []certs.Node) error
 	ports := map[string]int{} // the next port of each host
 	for i, n := range nodes {
 		if !slices.Contains(made, n.ID+".crt") {
-			fmt.Fprintf(&b, "%s has a certificate there already, which is left as it was.\n", n.ID)
+			fmt.Fprintf(&b, "%s already has a certificate there. It stays as it is.\n", n.ID)
 		}
 		host := fmt.Sprintf("HOST%d", i+1)
 		if len(n.Hosts) > 0 {
@@ -182,11 +182,11 @@ func tellCerts(w io.Writer, dir string, made []string, nodes []certs.Node) error
 		ports[host]++
 	}
 	if slices.Contains(made, "ca.key") {
-		fmt.Fprintf(&b, "Keep ca.key here, or safer: it makes further certificates, and no node needs it.\n")
+		fmt.Fprintf(&b, "Keep ca.key here, or safer: it makes further certificates. No node needs it.\n")
 	}
 	url := peerScheme + "://" + strings.Join(voters, ",") + "?certs=" + installed
 	if slices.Contains(made, "ca.key") {
-		fmt.Fprintf(&b, "operator.crt and operator.key, with ca.crt, are for asking: elect status, members, resign, history.\n")
+		fmt.Fprintf(&b, "operator.crt and operator.key, with ca.crt, are for operators: elect status, members, resign, history.\n")
 		fmt.Fprintf(&b, "elect member needs another role: elect certs --role administer.\n\n")
 		fmt.Fprintf(&b, "Then run on each machine, with its own --id:\n\n  elect run --election '%s' \\\n            --data %s --id %s --name NAME -- COMMAND\n", url, stored, nodes[0].ID)
 	}

@@ -109,10 +109,10 @@ func newCertsRenew() *cobra.Command {
 func tellRenewed(w io.Writer, dir string, done []certs.Renewed) error {
 	var b strings.Builder
 	for _, r := range done {
-		fmt.Fprintf(&b, "%s is renewed until %s: copy %s.crt and %s.key to where the old ones are.\n", r.Name, r.Expires.UTC().Format(time.DateOnly), r.Name, r.Name)
+		fmt.Fprintf(&b, "%s is renewed until %s: copy %s.crt and %s.key over the old ones.\n", r.Name, r.Expires.UTC().Format(time.DateOnly), r.Name, r.Name)
 	}
 	if len(done) > 0 {
-		fmt.Fprintf(&b, "No node has to be restarted.\n")
+		fmt.Fprintf(&b, "No node needs a restart.\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -121,11 +121,11 @@ func tellRenewed(w io.Writer, dir string, done []certs.Renewed) error {
 const certsRolloverHelp = `Replace the authority in --dir while the cluster runs. Do this before it expires, or if
 others may know its key:
 
-  1. elect certs rollover            makes a new ca.key, and a ca.crt with both authorities
+  1. elect certs rollover            a new ca.key, and a ca.crt with both authorities
      copy ca.crt to all nodes and operators
-  2. elect certs renew               makes all certificates anew, by the new authority
+  2. elect certs renew               all certificates anew, by the new authority
      copy each pair to its node or operator, and wait a minute
-  3. elect certs rollover --finish   makes a ca.crt without the old authority
+  3. elect certs rollover --finish   a ca.crt without the old authority
      copy ca.crt to all nodes and operators
 
 No node needs a restart. "elect members -o json" shows the authority of each node's

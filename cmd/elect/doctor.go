@@ -40,8 +40,8 @@ it compares
   - two round trips and two syncs at the 99th percentile with the slot of an election
   - the longest pause with the pause that a leader's lease allows
   - the round trip with the heartbeat
-"tight" means that less than twice the need is there. doctor recommends the quickest
-profile that fits well, and never fast if round trips are not known.
+"tight" means less than twice what is needed. doctor recommends the quickest profile
+that fits well, and never fast if round trips are not known.
 
 Rare pauses need a long measurement: --for 10m, under the usual load. Without --election
 doctor checks this machine alone. It needs no right but to write to the data directory,
@@ -136,7 +136,7 @@ func patient(election string, cfg *doctor.Config) (voters int, configured *quoru
 	if election != "" {
 		p := place{election: election, name: "doctor"}
 		if !p.isPeer() {
-			return 0, nil, exit.Usagef("--election %s: only elections among peers rest on times; want peer://n1@10.0.0.1:7400,…, or none", p.shown())
+			return 0, nil, exit.Usagef("--election %s: only elections among peers depend on times; want peer://n1@10.0.0.1:7400,…, or none", p.shown())
 		}
 		listed, peers, err := p.measurable()
 		if err != nil {

@@ -58,7 +58,7 @@ func newFenceClaim() *cobra.Command {
 				return err
 			}
 			if shown == "" {
-				return exit.Usagef("which token? want --token N, or ELECT_TOKEN, as in a command that elect run started")
+				return exit.Usagef("no token is given; want --token N, or ELECT_TOKEN, which a command that elect run started has")
 			}
 			token, err := fence.ParseToken(shown)
 			if err != nil {

@@ -62,7 +62,7 @@ func (p *fencePlace) do(cmd *cobra.Command, name string, do func(ctx context.Con
 		}
 	}
 	if p.at == "" {
-		return exit.Usagef("where is the mark kept? want --at URL, such as --at postgres://app@db/orders, or ELECT_AT")
+		return exit.Usagef("no place of the mark is given; want --at URL, such as --at postgres://app@db/orders, or ELECT_AT")
 	}
 	place, err := marks.Open(p.at, p.cfg)
 	if err != nil {

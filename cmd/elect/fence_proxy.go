@@ -79,7 +79,7 @@ const sharedSlack = 10 * time.Second
 // openMark opens the mark that --mark names, for these resources.
 func openMark(at string, shared bool, drain time.Duration, resources []fence.Resource) (*marks.Kept, error) {
 	if at == "" {
-		return nil, exit.Usagef("where is the mark kept? want --mark file:DIR; --mark memory forgets it at every restart")
+		return nil, exit.Usagef("no place of the mark is given; want --mark file:DIR; --mark memory forgets it at every restart")
 	}
 	mark, err := marks.Mark(at, marks.Config{Wait: max(0, drain) + sharedSlack, SharedPlace: shared}, resources...)
 	if errors.Is(err, marks.ErrURL) {
@@ -167,16 +167,16 @@ func newFenceProxy() *cobra.Command {
 func (p *fenceProxy) config() (cfg proxy.Config, err error) {
 	cfg = proxy.Config{Drain: p.drain, Patience: p.patience, Grace: p.grace, Era: p.era, MaxStep: p.maxStep}
 	if p.listen == "" {
-		return cfg, exit.Usagef("where to serve? want --listen HOST:PORT, such as --listen :8080")
+		return cfg, exit.Usagef("no address to serve on is given; want --listen HOST:PORT, such as --listen :8080")
 	}
 	if p.upstream == "" {
-		return cfg, exit.Usagef("what is guarded? want --upstream URL, such as --upstream http://127.0.0.1:9000")
+		return cfg, exit.Usagef("no upstream is given; want --upstream URL, such as --upstream http://127.0.0.1:9000")
 	}
 	if cfg.Upstream, err = fencehttp.ParseUpstream(p.upstream); err != nil {
 		return cfg, exit.Usagef("--upstream: %w", err)
 	}
 	if len(p.resources) == 0 {
-		return cfg, exit.Usagef("which resource is it? want --resource NAME, such as --resource orders")
+		return cfg, exit.Usagef("no resource is given; want --resource NAME, such as --resource orders")
 	}
 	for _, name := range p.resources {
 		r, err := fence.ParseResource(name)
@@ -264,10 +264,10 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 	cfg.Mark = mark.Mark
 	_, shared := cfg.Mark.(fence.Sharer)
 	if shared && p.settle > 0 {
-		return exit.Usagef("--settle is for a mark that one proxy has; of one that is shared no proxy knows when another has been killed. Leave it out")
+		return exit.Usagef("--settle has no effect with a mark that proxies share, because none knows when another was killed; leave it out")
 	}
 	if p.settle < 0 && p.drain < 0 && !shared {
-		return exit.Usagef("--drain never does not tell how long an upstream may be at work when this proxy is killed; want --settle TIME, too")
+		return exit.Usagef("with --drain never it is not known how long an upstream is at work after this proxy was killed; want --settle TIME, too")
 	}
 	if p.settle < 0 {
 		p.settle = p.drain
@@ -309,7 +309,7 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 	}
 	cfg.Ending = func(inFlight int) {
 		if inFlight > 0 {
-			said.Say("ending: %d requests are in flight, and have %v; told once more it ends at once", inFlight, p.grace)
+			said.Say("ending: %d requests are in flight, and have %v to end; a second signal ends it at once", inFlight, p.grace)
 		}
 	}
 	cut, err := proxy.Serve(ctx, l, metrics, cfg)
@@ -317,7 +317,7 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 		return failed.Backend(err)
 	}
 	if cut > 0 {
-		said.Say("ended; %d requests were cut, and what came of them is not known", cut)
+		said.Say("ended; %d requests were cut, and their outcome is not known", cut)
 	} else {
 		said.Say("ended")
 	}

@@ -20,8 +20,7 @@ const fenceUninstallHelp = `Undo elect fence install. It removes
                        or what guards a file
 
 The mark is forgotten. If the resource is installed again, it accepts any token, even
-that of a leader that was replaced long ago. So make sure first that no such leader
-still runs.
+that of a leader that was replaced long ago. So first make sure that none still runs.
 
 ` + fencePlaceHelp + `
 

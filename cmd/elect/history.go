@@ -24,9 +24,8 @@ of all nodes, and orders the changes by token, which is the order of the leaders
 Among peers with certificates it needs one, of any role.
 
 AT is by the wall clock of the node that reports the change; clocks may differ. If a
-leader was frozen, AT is when its lease ended, although it noticed that later. If a
-leader was killed, it has reported no end: the next line has the next leader, and when
-it was elected.
+leader was frozen, AT is when its lease ended, although it noticed that later. A leader
+that was killed reports no end: see the next line.
 
 Exit codes: 0 a node has answered; 69 no node can be asked. Nodes that did not answer
 are named on stderr.
@@ -108,7 +107,7 @@ func told(events []peer.Event, i int) string {
 				continue
 			}
 			if ended := slices.ContainsFunc(events[:i], func(o peer.Event) bool { return o.Token == last.Token && o.Event == lost }); !ended && e.Reason == "" {
-				return fmt.Sprintf("%s said nothing of its end", last.Leader)
+				return fmt.Sprintf("%s reported no end", last.Leader)
 			}
 			return ""
 		}

@@ -193,7 +193,7 @@ func (c changed) write(w io.Writer) error {
 	m := &c.Membership
 	what := "changed"
 	if !c.Changed {
-		what = "it was so already"
+		what = "unchanged"
 	}
 	_, err := fmt.Fprintf(w, "%s: membership %s of %s\n", what, m.Version(), describe(m))
 	return err

@@ -304,7 +304,7 @@ func (m *members) write(w io.Writer) error {
 	}
 	if m.noLease {
 		if len(m.leaders) > 1 {
-			fmt.Fprintf(w, "%s each lead as far as they know: %s proves no lease\n", strings.Join(m.leaders, ", "), m.Protocol)
+			fmt.Fprintf(w, "%s each believe that they lead: %s proves no lease\n", strings.Join(m.leaders, ", "), m.Protocol)
 		}
 		_, err := fmt.Fprintf(w, "protocol %s, without a lease: %s; a majority is %d\n", m.Protocol, describe(m.Membership), m.Quorum)
 		return err

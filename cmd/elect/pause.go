@@ -77,7 +77,7 @@ func pausing(openers elect.Openers, on bool, verb, short, long, example string) 
 			case all && len(nodes) > 0:
 				return exit.Usagef("%s: --all and --node contradict each other; want one of them", verb)
 			case !all && len(nodes) == 0:
-				return exit.Usagef("%s: which nodes is not said; want --node ID, or --all for every voter", verb)
+				return exit.Usagef("%s: no node is given; want --node ID, or --all for every voter", verb)
 			}
 			c, _, err := p.ask(openers, verb)
 			if err != nil {
@@ -225,12 +225,12 @@ func (r *paused) write(w io.Writer) error {
 func (r *paused) awaitNobody(cmd *cobra.Command, c *peer.Client) {
 	ctx, cancel := within(cmd, orderTimeout)
 	defer cancel()
-	r.Leader, r.then = json.RawMessage("null"), fmt.Sprintf("who leads %s now was not seen within %v", r.Name, orderTimeout)
+	r.Leader, r.then = json.RawMessage("null"), fmt.Sprintf("the leader of %s was not seen within %v", r.Name, orderTimeout)
 	for s, err := range c.Watch(ctx) {
 		switch {
 		case err != nil || s.Stale:
 		case s.Leader != nil:
-			r.Leader, r.then = s.Leader.ID, fmt.Sprintf("%s leads %s still, after %v: its work is asked to end, or it is not paused", s.Leader.ID, r.Name, orderTimeout)
+			r.Leader, r.then = s.Leader.ID, fmt.Sprintf("%s still leads %s after %v: its work has not ended yet, or it is not paused", s.Leader.ID, r.Name, orderTimeout)
 		default:
 			r.Leader, r.then = json.RawMessage("null"), fmt.Sprintf("nobody leads %s now", r.Name)
 			return

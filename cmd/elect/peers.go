@@ -163,7 +163,7 @@ func (p *place) candidate(id string, given bool) (peer.Plan, error) {
 	case slices.ContainsFunc(cfg.Observers, is):
 		return peer.Plan{}, exit.Usagef("--id %s: an observer never leads, so that COMMAND would never run; want %s", id, want)
 	case !slices.ContainsFunc(listed, is):
-		return peer.Plan{}, exit.Usagef("--id %s is none of this election; want %s", id, want)
+		return peer.Plan{}, exit.Usagef("--id %s is not in this election; want %s", id, want)
 	}
 	plan, err := cfg.Plan(listed)
 	if err != nil {

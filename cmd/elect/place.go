@@ -33,7 +33,7 @@ func (p *place) flags(set *pflag.FlagSet) {
 // sharedPlace is the flag, and the parameter of a URL, that lets root use files to which other users can write.
 const (
 	sharedPlace      = "shared-place"
-	sharedPlaceUsage = "let root use a place that other users can write to, because they are trusted"
+	sharedPlaceUsage = "let root use a place that other users can write to; they are trusted"
 )
 
 // resolve completes and checks the place, as far as possible without opening it, to distinguish a wrong command line

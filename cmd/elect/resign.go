@@ -101,7 +101,7 @@ func (p *place) atLeader(cmd *cobra.Command, e *elect.Election, only elect.Token
 		switch {
 		case err != nil:
 		case only != 0 && leader.Token != only:
-			err = fmt.Errorf("token %v leads, and not %v; nobody was asked to %s", leader.Token, only, what)
+			err = fmt.Errorf("token %v leads, and not %v; no leader was asked to %s", leader.Token, only, what)
 		default:
 			err = ask(ctx, leader.Token)
 			if errors.Is(err, driver.ErrSuperseded) && only == 0 && ctx.Err() == nil {
@@ -109,7 +109,7 @@ func (p *place) atLeader(cmd *cobra.Command, e *elect.Election, only elect.Token
 			}
 		}
 		if errors.Is(err, elect.ErrNoLeader) {
-			return leader, exit.With(exit.NoLeader, fmt.Errorf("nobody leads %s, so that nobody can %s", p.name, what))
+			return leader, exit.With(exit.NoLeader, fmt.Errorf("nobody leads %s, so no candidate can %s", p.name, what))
 		}
 		return leader, failed.Backend(err)
 	}

@@ -20,8 +20,8 @@ const rootHelp = `elect keeps exactly one of your replicas at work.
   peer://n1@HOST:PORT,n2@…       among a few machines
   postgres://… or mysql://…      in a database (elect install makes its table)
 
-Without a URL it is held in your own state directory on this machine,
-$XDG_STATE_HOME/elect or ~/.local/state/elect. This holds for root, too.
+The default is your own state directory on this machine, for root, too:
+$XDG_STATE_HOME/elect or ~/.local/state/elect.
 
 Data goes to stdout, everything else to stderr. Flags override environment variables
 (ELECT_ELECTION, ELECT_NAME, …), and these override defaults.`

@@ -35,14 +35,14 @@ When COMMAND ends by itself, elect run releases leadership at once. Then
                         code and after a signal. This is the default.
   --restart always      it stands again.
   --once                it ends with COMMAND's exit code.
-After three failures in a row, each within a second of its start, elect run stands
-aside for 1 s, then 2 s, up to 30 s. Exit codes other than 0 and signals are
-failures; SIGKILL is not, because it comes from outside. After SIGPIPE elect run
-ends with 141 unless --restart is always: the reader of COMMAND's output is gone.
+After three failures in a row within a second of their start, elect run stands aside
+for 1 s, then 2 s, up to 30 s. A failure is an exit code other than 0 or a signal, but
+not SIGKILL, which comes from outside. After SIGPIPE elect run ends with 141 unless
+--restart is always: the reader of COMMAND's output is gone.
 
 SIGTERM and SIGINT end elect run. While it stands by, it ends at once, with exit
 code 0. While COMMAND runs, COMMAND gets the signal, is killed after --grace, and its
-exit code is that of elect run. A second signal kills COMMAND at once. SIGHUP,
+exit code is that of elect run. A second such signal kills it at once. SIGHUP,
 SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are passed on. At a terminal COMMAND is in the
 foreground and gets Ctrl-C, Ctrl-\ and Ctrl-Z itself. If Ctrl-C ends COMMAND, elect
 run ends too.
@@ -60,9 +60,8 @@ selects a protocol without leases (docs/peers.md). It needs --exclusive=false.
 --contain says how COMMAND and all that it starts are held together:
   cgroup  in a cgroup (v2) of their own, below that of elect run. The kernel kills
           them at once. If elect run and its keeper were both killed, the next elect
-          run of that name kills what they left. It needs root or a delegated cgroup,
-          and Linux 5.14. If something is missing, the exit code is 72 and stderr
-          says what.
+          run of that name kills what they left. This needs root or a delegated
+          cgroup, and Linux 5.14. Exit code 72: stderr says what is missing.
   sweep   the keeper finds the processes and kills them one by one.
   auto    cgroup where it works, else sweep. This is the default.
 
@@ -93,8 +92,7 @@ ELECT_ID in their environment.
 
 elect run writes messages for people to stderr, which COMMAND inherits. --log-time
 puts the time before each line. With --log-format json each line is an object with
-time, level and msg. An event also has event, election, id, place and, if there is
-one, token.
+time, level and msg. An event also has event, election, id, place and any token.
 
 Each flag has an environment variable: ELECT_NAME for --name, and so on. If
 ELECT_TOKEN is set, this elect run is inside another one. Then it ignores the

@@ -21,8 +21,8 @@ import (
 )
 
 const statusHelp = `Show the leader of an election, since when it leads, and its token. The name is an
-argument or that of --name. Below an elect run the default is the election of that
-elect run. Without a name, status shows all elections that were held at the place.
+argument or that of --name. Below an elect run the default is its election. Without a
+name, all elections that were held at the place are shown.
 
 Among peers with certificates it needs one, of any role.
 
@@ -206,7 +206,7 @@ func (p *place) writeTable(w io.Writer, views ...view) error {
 	if err := writeTable(w, views...); err != nil || !p.private() {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "at %s, which is private to %s: other users' elections of these names are others\n", p.shown(), userName())
+	_, err := fmt.Fprintf(w, "at %s, which is private to %s: other users' elections of these names are different ones\n", p.shown(), userName())
 	return err
 }
 

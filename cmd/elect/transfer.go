@@ -120,16 +120,16 @@ func (p *place) leadsAlready(cmd *cobra.Command, e *elect.Election, only elect.T
 
 // successor waits until there is a leader with a greater token than old.
 func successor(ctx context.Context, e *elect.Election, old elect.Leader, wait time.Duration) (elect.Leader, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("nobody else leads after %v", wait))
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("no other candidate leads after %v", wait))
 	defer cancel()
 	for s, err := range e.Watch(ctx) {
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return elect.Leader{}, context.Cause(ctx)
 		case err != nil:
-			return elect.Leader{}, fmt.Errorf("who leads then is not known: %w", err)
+			return elect.Leader{}, fmt.Errorf("the next leader is not known: %w", err)
 		case s.Leader != nil && !s.Stale && s.Leader.Token > old.Token && s.Leader.ID == old.ID:
-			return elect.Leader{}, fmt.Errorf("leads again with token %v, because nobody took over", s.Leader.Token)
+			return elect.Leader{}, fmt.Errorf("leads again with token %v, because no candidate took over", s.Leader.Token)
 		case s.Leader != nil && !s.Stale && s.Leader.Token > old.Token:
 			return *s.Leader, nil
 		}

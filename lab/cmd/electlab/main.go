@@ -14,9 +14,9 @@ import (
 	"github.com/electd/elect/internal/cli"
 )
 
-const rootHelp = `electlab shows that elect is right. It runs the protocols, the same code that runs in
-production, in a simulated world of faults and through every interleaving of a small
-world. It also reads the traces of both and of real nodes.
+const rootHelp = `electlab shows that elect is right. It runs the protocols, the code of production, in a
+simulated world of faults and through every interleaving of a small world, and reads
+the traces of both and of real nodes.
 
   electlab sim run                 run 100 worlds of the quorum protocol
   electlab sim compare             run the same faults through several protocols

@@ -178,7 +178,7 @@ func newTraceConvert() *cobra.Command {
 			switch to {
 			case "text", "chrome":
 			case "":
-				return exit.Usagef("convert to what? want --to text or --to chrome")
+				return exit.Usagef("no form is given; want --to text or --to chrome")
 			default:
 				return exit.Usagef("--to %q; want text or chrome", to)
 			}
