@@ -41,7 +41,8 @@ it compares
   - the longest pause with the pause that a leader's lease allows
   - the round trip with the heartbeat
 "tight" means less than twice what is needed. doctor recommends the quickest profile
-that fits well, and never fast if round trips are not known.
+that fits well, or else the slowest tight one. It does not recommend fast if round trips
+are not known.
 
 Rare pauses need a long measurement: --for 10m, under the usual load. Without --election
 doctor checks this machine alone. It needs no right but to write to the data directory,

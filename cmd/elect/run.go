@@ -71,8 +71,8 @@ are not followed.
 
 --priority orders peers: of those that stand by, the one with the greatest priority
 is elected first. A leader hands over by itself to a peer with a greater priority
-when that peer has been fit for five promises and the leader has led for ten. A peer
-with priority never votes and does not lead.
+when that peer has been fit for five promises and the leader has led for ten. With
+--priority never a peer only votes.
 
 --position says what a peer's position in a log counts for, if COMMAND writes the log
 and the other peers copy it:
