@@ -134,7 +134,7 @@ func everywhere(e *command) {
 	for _, wrong := range []string{"0", "-1", "x", "9223372036854775808", "281474976710656"} {
 		e.fails(64, "invalid fencing token", "claim", "--token="+wrong, "orders")
 	}
-	e.fails(64, "which token?", "claim", "orders")
+	e.fails(64, "no token is given", "claim", "orders")
 	if s := e.status("orders"); len(s.Resources) != 1 || s.Resources[0].Resource != "orders" || s.Resources[0].Highest != "5" {
 		e.t.Errorf("the status is %+v", s)
 	}

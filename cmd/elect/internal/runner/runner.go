@@ -138,7 +138,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	defer r.forward()()
 
 	if err := supervise.AdoptOrphans(); errors.Is(err, supervise.ErrProc) {
-		return exit.With(exit.NoProc, fmt.Errorf("a command cannot be killed in time here: %w", err))
+		return exit.With(exit.NoProc, fmt.Errorf("a command cannot be killed in time on this system: %w", err))
 	} else if err != nil && !errors.Is(err, supervise.ErrUnsupported) {
 		r.log().Warn("orphans cannot be adopted: if the keeper is killed, a process of the command that called setsid may survive", "error", err)
 	}
@@ -217,7 +217,7 @@ func (r *run) next(o *outcome) (again bool, err error) {
 		return false, exit.Silent(code)
 	}
 	if wait := r.backoff.after(o.exit, o.ran); wait > 0 {
-		r.tell(slog.LevelWarn, "standing-aside", 0, "%s keeps failing as soon as it starts; standing aside for %v", r.cfg.Args[0], wait)
+		r.tell(slog.LevelWarn, "standing-aside", 0, "%s fails repeatedly, soon after its start; standing aside for %v", r.cfg.Args[0], wait)
 		select {
 		case <-time.After(wait):
 		case <-r.life.Done():
@@ -253,7 +253,7 @@ func (r *run) released(e elect.Event) {
 	r.mu.Unlock()
 	switch {
 	case e.Err != nil:
-		r.tell(slog.LevelWarn, "not-released", e.Token, "%s (token %v) was not released, and will lapse by itself: %v", r.cfg.Name, e.Token, e.Err)
+		r.tell(slog.LevelWarn, "not-released", e.Token, "%s (token %v) was not released, and lapses by itself: %v", r.cfg.Name, e.Token, e.Err)
 	case o == nil || o.err != nil:
 		r.tell(slog.LevelInfo, "released", e.Token, "released %s (token %v)", r.cfg.Name, e.Token)
 	default:
