@@ -194,12 +194,12 @@ func TestClassicFixed(t *testing.T) {
 			if err := n.Transfer(t.Context(), 0, "n2"); !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "elect resign") {
 				t.Errorf("%s is asked to transfer: %v", n.cfg.ID, err)
 			}
-			_, err := n.reconfigure(t.Context(), memberRequest{Op: opAdd, ID: "n4", Addr: "127.0.0.1:4"}, nil)
+			_, err := n.changes.reconfigure(t.Context(), memberRequest{Op: opAdd, ID: "n4", Addr: "127.0.0.1:4"}, nil)
 			if !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "settled by the founding") {
 				t.Errorf("%s is asked to add a voter: %v", n.cfg.ID, err)
 			}
 			enter := wire.Enter{Election: "job"}
-			if w, r := n.admit("n9", &enter, wire.WitnessOf); w != nil || r == nil || r.Code != wire.CodeProtocol {
+			if w, r := n.founding.admit("n9", &enter, wire.WitnessOf); w != nil || r == nil || r.Code != wire.CodeProtocol {
 				t.Errorf("%s is called by a witness: %+v, %+v", n.cfg.ID, w, r)
 			}
 		}
@@ -230,7 +230,7 @@ func TestOneProtocol(t *testing.T) {
 				t.Errorf("%s is founded", c.id)
 			}
 			for _, says := range c.says {
-				if cause := n.look().State.Cause; cause == nil || !strings.Contains(cause.Error(), says) {
+				if cause := n.Status().Cause; !strings.Contains(cause, says) {
 					t.Errorf("%s says %v; want %q", c.id, cause, says)
 				}
 			}

@@ -170,7 +170,7 @@ func (c *cluster) startAll() {
 func (c *cluster) founded(n *Node) {
 	c.t.Helper()
 	eventually(c.t, func() bool { return n.run.Seen() != nil && n.run.Seen().Role != protocol.Down }, func() string {
-		return fmt.Sprintf("%s is not founded: %v", n.cfg.ID, n.look().State.Cause)
+		return fmt.Sprintf("%s is not founded: %v", n.cfg.ID, n.Status().Cause)
 	})
 }
 

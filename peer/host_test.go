@@ -149,7 +149,7 @@ func TestTwoElectionsOnOnePort(t *testing.T) {
 }
 
 func (n *Node) connectedWith(id protocol.NodeID) bool {
-	for _, p := range n.link.Peers() {
+	for _, p := range n.contacts.Peers() {
 		if p.ID == id {
 			return p.Connected
 		}

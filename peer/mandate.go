@@ -34,8 +34,8 @@ func (u unproven) Remaining() (time.Duration, bool)  { return 0, true }
 func (u unproven) Release(ctx context.Context) error { return u.m.Release(ctx) }
 
 // Release implements [driver.Mandate]. It waits for no disk. With positions it waits until the successor has caught
-// up, see [Node.align].
+// up, see handover.align.
 func (m *mandate) Release(ctx context.Context) error {
-	m.n.align(ctx, m)
+	m.n.handover.align(ctx, m.Mandate)
 	return m.Mandate.Release(ctx)
 }

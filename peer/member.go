@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/runtime"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
 )
@@ -139,13 +141,22 @@ func (a *answerer) member(ctx context.Context) error {
 	return a.say(memberReply{Done: done}, false)
 }
 
+// changes are the changes of the membership that this node makes when it leads, one at a time.
+type changes struct {
+	*facts
+	membership *membership
+	relay      *relay
+	run        *runtime.Runner
+	changing   atomic.Pointer[string] // what is being changed
+}
+
 // reconfigure changes the membership if this node leads. Another node asks the leader, once.
-func (n *Node) reconfigure(ctx context.Context, q memberRequest, step func(string)) (*MemberChange, error) {
-	if err := n.dialect.lacks(memberships); err != nil {
+func (cs *changes) reconfigure(ctx context.Context, q memberRequest, step func(string)) (*MemberChange, error) {
+	if err := cs.dialect.lacks(memberships); err != nil {
 		return nil, err
 	}
-	c := &change{n: n, want: q, tell: step}
-	done, err := c.run(ctx)
+	c := &change{changes: cs, want: q, tell: step}
+	done, err := c.do(ctx)
 	switch {
 	case !errors.Is(err, driver.ErrNoLeader):
 		return done, err
@@ -155,7 +166,7 @@ func (n *Node) reconfigure(ctx context.Context, q memberRequest, step func(strin
 	case q.Forwarded:
 		return nil, err
 	}
-	s, ok := n.led(ctx)
+	s, ok := cs.relay.led(ctx)
 	switch {
 	case !ok && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
@@ -163,14 +174,14 @@ func (n *Node) reconfigure(ctx context.Context, q memberRequest, step func(strin
 		return nil, errClosed
 	case s.Leader == nil && s.Cause != nil:
 		return nil, fmt.Errorf("%w: %w", driver.ErrNoLeader, s.Cause)
-	case s.Leader == nil || s.Leader.ID == string(n.cfg.ID):
+	case s.Leader == nil || s.Leader.ID == string(cs.cfg.ID):
 		return nil, driver.ErrNoLeader
 	}
-	if n.tls != nil && !n.votes() { // the leader takes it from voters only, see permitted
-		return nil, fmt.Errorf("%w: %s is an observer, and hands no change of the membership on; want a voter asked", driver.ErrUnreachable, n.cfg.ID)
+	if cs.tls != nil && !cs.membership.votes() { // the leader takes it from voters only, see permitted
+		return nil, fmt.Errorf("%w: %s is an observer, and hands no change of the membership on; want a voter asked", driver.ErrUnreachable, cs.cfg.ID)
 	}
 	q.Forwarded, q.By = true, askedBy(ctx)
-	conn, err := n.dialLeader(ctx, protocol.NodeID(s.Leader.ID))
+	conn, err := cs.relay.dialLeader(ctx, protocol.NodeID(s.Leader.ID))
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func (m *mandate) SetMetadata(ctx context.Context, metadata map[string]string) e
 			err = driver.ErrNoLeader // Over gives a better reason
 			return
 		}
-		m.n.own.metadata, m.n.own.raw = metadata, string(raw)
+		m.n.leaders.own.metadata, m.n.leaders.own.raw = metadata, string(raw)
 		m.n.run.Command(protocol.Command{Verb: protocol.Campaign, Metadata: string(raw)})
 	}) {
 		err = errClosed

@@ -23,10 +23,10 @@ type overdue struct {
 // tellOverdue logs why no leader is known, once for each period without a leader that
 // is longer than a promise. Most programs do not watch the election, and would not
 // learn of it.
-func (n *Node) tellOverdue(led bool) {
-	o := &n.watch.overdue
-	founded := n.run.Machine() != nil
-	now := n.run.Latest().Boot
+func (w *watch) tellOverdue(led bool) {
+	o := &w.overdue
+	founded := w.run.Machine() != nil
+	now := w.run.Latest().Boot
 	switch {
 	case led:
 		o.since = 0
@@ -34,31 +34,31 @@ func (n *Node) tellOverdue(led bool) {
 	case o.since == 0 || o.founded != founded:
 		*o = overdue{since: now, founded: founded}
 		return
-	case o.told || now.Sub(o.since) <= n.idle() || n.apart.Load():
+	case o.told || now.Sub(o.since) <= w.idle() || w.founding.apart.Load():
 		return
 	}
 	o.told = true
-	_, cause := n.leaderless(founded && n.reaches(now))
+	_, cause := w.leaderless(founded && w.contacts.reaches(now))
 	if cause == nil {
-		cause = n.undecided(now)
+		cause = w.undecided(now)
 	}
 	if !founded {
-		n.log.Info("the election has not begun", "for", now.Sub(o.since), "cause", cause)
+		w.log.Info("the election has not begun", "for", now.Sub(o.since), "cause", cause)
 		return
 	}
-	n.log.Warn(NoLeaderKnown, "for", now.Sub(o.since), "cause", cause)
+	w.log.Warn(NoLeaderKnown, "for", now.Sub(o.since), "cause", cause)
 }
 
 // undecided says, as far as this node can tell, why there is no leader although it may stand and hears a majority.
-func (n *Node) undecided(now protocol.Instant) error {
+func (w *watch) undecided(now protocol.Instant) error {
 	text := "a majority of the voters is heard, and has elected nobody"
-	if n.votes() && !n.run.Waits() {
-		text += fmt.Sprintf("; %s does not campaign", n.cfg.ID)
+	if w.membership.votes() && !w.run.Waits() {
+		text += fmt.Sprintf("; %s does not campaign", w.cfg.ID)
 	}
-	silent := func(p *link.PeerInfo) bool { return !n.hears(p, now) }
-	voters := n.voters()
-	if slices.ContainsFunc(n.link.Peers(), func(p link.PeerInfo) bool { return has(voters, p.ID) && silent(&p) }) {
-		text += "; not heard: " + n.missing(silent)
+	silent := func(p *link.PeerInfo) bool { return !w.contacts.hears(p, now) }
+	voters := w.membership.voters()
+	if slices.ContainsFunc(w.contacts.Peers(), func(p link.PeerInfo) bool { return has(voters, p.ID) && silent(&p) }) {
+		text += "; not heard: " + w.missing(silent)
 	}
 	return fmt.Errorf("%s", text)
 }

@@ -78,8 +78,8 @@ type resignation struct {
 	By string `json:"by,omitempty"`
 }
 
-// refusals maps the errors that a caller acts on to codes and back.
-var refusals = []struct {
+// codes maps the errors that a caller acts on to codes and back.
+var codes = []struct {
 	code string
 	is   error
 }{
@@ -115,7 +115,7 @@ func understood(err error) error {
 	if !ok {
 		return err
 	}
-	for _, r := range refusals {
+	for _, r := range codes {
 		if r.code == call.Code {
 			return &answerError{says: call.Says, is: r.is}
 		}
@@ -131,11 +131,22 @@ func answered(err error) bool {
 	return false
 }
 
-// serve answers a client. Package link calls it in a goroutine for each call, and bounds their number.
-func (n *Node) serve(ctx context.Context, from link.Caller, q *wire.Request, reply func(*wire.Response) error) {
-	answer(ctx, n, n.log, from, q, reply)
+// service is the host of a node.
+type service struct {
+	*Node
+	*membership
+	*leaders
+	*pausing
+	*relay
+	*handover
+	*changes
 }
 
+func (n *Node) service() service {
+	return service{n, &n.membership, &n.leaders, &n.pausing, &n.relay, &n.handover, &n.changes}
+}
+
+// answer answers a client. Package link calls it in a goroutine for each call, and bounds their number.
 func answer(ctx context.Context, h host, log *slog.Logger, from link.Caller, q *wire.Request, reply func(*wire.Response) error) {
 	a := answerer{host: h, from: from, question: q, reply: reply, log: log}
 	var err error
@@ -151,7 +162,7 @@ func answer(ctx context.Context, h host, log *slog.Logger, from link.Caller, q *
 	if bad, ok := errors.AsType[*question](err); ok {
 		r.Code = bad.code
 	} else {
-		for _, known := range refusals {
+		for _, known := range codes {
 			if errors.Is(err, known.is) {
 				r.Code = known.code
 				break
@@ -341,14 +352,4 @@ func (a *answerer) history() error {
 		piece = append(piece, text...)
 	}
 	return a.send(append(piece, ']'), false)
-}
-
-// forward asks the leading node to on behalf of a client of this node.
-func (n *Node) forward(ctx context.Context, to protocol.NodeID, verb string, token fence.Token, body any) error {
-	conn, err := n.dialLeader(ctx, to)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	return understood(conn.Call(ctx, verb, uint64(token), body, ignore))
 }
