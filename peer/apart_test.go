@@ -31,7 +31,7 @@ func (v *village) wiped(id protocol.NodeID) *Node {
 	v.t.Helper()
 	n := v.node(v.t, id)
 	_ = n.Close()
-	if err := os.RemoveAll(n.path); err != nil {
+	if err := os.RemoveAll(n.at.String()); err != nil {
 		v.t.Fatal(err)
 	}
 	return v.open(id)
@@ -55,7 +55,7 @@ func TestFounderWiped(t *testing.T) {
 		}
 		// What it was told to do helps.
 		_ = n1.Close()
-		if err := os.RemoveAll(n1.path); err != nil {
+		if err := os.RemoveAll(n1.at.String()); err != nil {
 			t.Fatal(err)
 		}
 		v.join("n1")
@@ -236,7 +236,7 @@ func TestFounderWipedForReal(t *testing.T) {
 	for _, id := range names("n", 3) {
 		c.stop(id)
 	}
-	if err := os.RemoveAll(c.node("n1").path); err != nil {
+	if err := os.RemoveAll(c.node("n1").at.String()); err != nil {
 		t.Fatal(err)
 	}
 	n1 := c.start("n1")
@@ -254,7 +254,7 @@ func TestFounderWipedForReal(t *testing.T) {
 	_, err = open(t.Context(), c.config("n1"))
 	refusedFor(t, err, "has founded its election a second time")
 	m = win(t, n2)
-	if err := os.RemoveAll(n1.path); err != nil {
+	if err := os.RemoveAll(n1.at.String()); err != nil {
 		t.Fatal(err)
 	}
 	n1 = c.start("n1")

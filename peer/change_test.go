@@ -97,7 +97,7 @@ func TestChangeLosesLeader(t *testing.T) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		_ = nodes[2].Close()
-		if err := os.RemoveAll(nodes[2].path); err != nil {
+		if err := os.RemoveAll(nodes[2].at.String()); err != nil {
 			t.Fatal(err)
 		}
 		v.join("n3")
@@ -160,7 +160,7 @@ func TestReplaceInterrupted(t *testing.T) {
 				nodes := v.openAll()
 				m := win(t, nodes[0])
 				_ = nodes[2].Close()
-				if err := os.RemoveAll(nodes[2].path); err != nil {
+				if err := os.RemoveAll(nodes[2].at.String()); err != nil {
 					t.Fatal(err)
 				}
 				fresh := v.join("n3")
@@ -309,7 +309,7 @@ func TestLonelyVoter(t *testing.T) {
 		{hears("n1", "n3"), "n4 was not connected with n2 when"},
 		{nil, ""}, // it was not asked
 	} {
-		ch := &change{changes: &changes{facts: &facts{cfg: setup{ID: "n1"}}}, want: memberRequest{Op: opAdd, ID: "n4"}}
+		ch := &change{changes: &changes{membership: &membership{facts: &facts{cfg: setup{ID: "n1"}}}}, want: memberRequest{Op: opAdd, ID: "n4"}}
 		ch.found.Peers = c.hears
 		got := strings.Join(ch.lonely(four), "; ")
 		if (got == "") != (c.says == "") || !strings.Contains(got, c.says) {

@@ -266,7 +266,7 @@ func TestClassicWipedDisk(t *testing.T) {
 	inClassicVillage(t, 3, func(t *testing.T, v *village, k *classic) {
 		n := v.openAll()[1]
 		_ = n.Close()
-		if err := os.RemoveAll(n.path); err != nil {
+		if err := os.RemoveAll(n.at.String()); err != nil {
 			t.Fatal(err)
 		}
 		_, err := v.open("n2").Campaign(t.Context(), driver.Candidacy{})
@@ -321,7 +321,7 @@ func TestClassicFlightRecorder(t *testing.T) {
 		c.awaits(t, 1, slack(nodes[0]))
 		for _, n := range nodes {
 			_ = n.Close()
-			segments, err := filepath.Glob(filepath.Join(n.path, "flight-*.ndjson"))
+			segments, err := filepath.Glob(filepath.Join(n.at.String(), "flight-*.ndjson"))
 			if err != nil || len(segments) == 0 {
 				t.Fatalf("%s has no segments: %v", n.cfg.ID, err)
 			}

@@ -11,9 +11,8 @@ import (
 
 // contacts are the connections with the other nodes, and who was heard through them.
 type contacts struct {
-	*facts
-	membership *membership
-	links      // noLinks until the node is started
+	*membership
+	links // noLinks until the node is started
 }
 
 // noLinks are the links of a node that has none yet.
@@ -28,14 +27,14 @@ func (noLinks) Close() error                                                    
 
 // places returns the addresses of a voter, first the one at which the links are connected.
 func (c *contacts) places(id protocol.NodeID) []string {
-	var all []string
-	if ms := c.membership.Load(); ms == nil {
-		if p := find(c.cfg.Voters, id); p != nil {
-			all = []string{p.Addr}
-		}
-	} else if ms.Index(id) >= 0 {
-		all = c.membership.addresses(ms, id)
+	ms := c.membership.Load()
+	if ms == nil {
+		ms = c.cfg.founding()
 	}
+	if ms.Index(id) < 0 {
+		return nil
+	}
+	all := c.addresses(ms, id)
 	for _, p := range c.Peers() {
 		if i := slices.Index(all, p.Addr); p.ID == id && p.Connected && i > 0 {
 			all[0], all[i] = all[i], all[0]
@@ -46,7 +45,7 @@ func (c *contacts) places(id protocol.NodeID) []string {
 
 // rewire has the links keep connections with the members of ms and no others.
 func (c *contacts) rewire(ms *protocol.Membership) {
-	c.SetPeers(ms.ID(), c.membership.routes(ms), func(id protocol.NodeID) *wire.Refusal { return outside(ms, id, false) })
+	c.SetPeers(ms.ID(), c.routes(ms), func(id protocol.NodeID) *wire.Refusal { return outside(ms, id, false) })
 }
 
 // reaches reports whether a majority of the voters, this one included, was heard within a promise.
@@ -55,10 +54,10 @@ func (c *contacts) reaches(now protocol.Instant) bool {
 		return false
 	}
 	heard := 0
-	if c.membership.votes() {
+	if c.votes() {
 		heard++
 	}
-	voters := c.membership.voters()
+	voters := c.voters()
 	for _, p := range c.Peers() {
 		if has(voters, p.ID) && c.hears(&p, now) {
 			heard++

@@ -48,7 +48,7 @@ var errNoCandidate = errors.New("this node does not campaign any more")
 // Resign implements [driver.Resigner]: on the leader it resigns, on any other
 // node it is passed on to the leader.
 func (n *Node) Resign(ctx context.Context, token fence.Token) error {
-	return n.relay.atLeader(ctx, n.run.Resign(ctx, token), verbResign, token, resignation{Forwarded: true, By: askedBy(ctx)})
+	return n.relay.atLeader(ctx, n.run.Resign(ctx, token), verbResign, token, appointment{Forwarded: true, By: askedBy(ctx)})
 }
 
 // Watch implements [driver.Elector]. A node that has just started waits until

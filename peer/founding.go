@@ -41,13 +41,12 @@ import (
 
 // founding decides who may enter the election at this node, founds it, and finds out if it was founded a second time.
 type founding struct {
-	*facts
-	membership *membership
-	contacts   *contacts
-	refusals   *refusals
-	run        *runtime.Runner
-	dir        *disk.Dir
-	boot       func(ms *protocol.Membership, durable []byte) error // starts the machine
+	*membership
+	contacts *contacts
+	refusals *refusals
+	run      *runtime.Runner
+	dir      *disk.Dir
+	boot     func(ms *protocol.Membership, durable []byte) error // starts the machine
 
 	apart atomic.Bool // this node takes no part any more, see apart.go
 	voids sync.WaitGroup

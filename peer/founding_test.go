@@ -125,7 +125,7 @@ func TestWipedDisk(t *testing.T) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		_ = nodes[1].Close()
-		if err := os.RemoveAll(nodes[1].path); err != nil {
+		if err := os.RemoveAll(nodes[1].at.String()); err != nil {
 			t.Fatal(err)
 		}
 		var logged bytes.Buffer
@@ -175,7 +175,7 @@ func TestStrangers(t *testing.T) {
 			inVillage(t, 3, func(t *testing.T, v *village) {
 				nodes := v.openAll()
 				_ = nodes[2].Close()
-				if err := os.RemoveAll(nodes[2].path); err != nil {
+				if err := os.RemoveAll(nodes[2].at.String()); err != nil {
 					t.Fatal(err)
 				}
 				cfg := v.config("n3")
@@ -339,9 +339,9 @@ func TestOtherTimes(t *testing.T) {
 // TestOtherTimesWithoutLease: there it is not the longest time that matters.
 func TestOtherTimesWithoutLease(t *testing.T) {
 	var logged bytes.Buffer
-	f := &founding{promises: map[protocol.NodeID]time.Duration{}, facts: &facts{
+	f := &founding{promises: map[protocol.NodeID]time.Duration{}, membership: &membership{facts: &facts{
 		dialect: &classic{name: "raft"}, plan: Plan{Protocol: "raft", Promise: 150 * time.Millisecond}, log: slog.New(slog.NewTextHandler(&logged, nil)),
-	}}
+	}}}
 	for _, promise := range []time.Duration{150 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond} {
 		f.compare("n3", promise)
 	}

@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -13,52 +12,12 @@ import (
 	"github.com/electd/elect/internal/runtime"
 )
 
-// appointment is the body of a transfer request.
-type appointment struct {
-	// To is the candidate to become leader; empty means the best one.
-	To string `json:"to,omitempty"`
-	// Forwarded is as in a resignation.
-	Forwarded bool `json:"forwarded,omitempty"`
-	// By is as in a resignation.
-	By string `json:"by,omitempty"`
-}
-
-// transfer answers a client's request for a transfer.
-func (a *answerer) transfer(ctx context.Context) error {
-	var body appointment
-	if err := a.read(&body); err != nil {
-		return err
-	}
-	token := fence.Token(a.question.Token)
-	if token != 0 && !token.Valid() {
-		return &question{codeBody, fmt.Sprintf("%d is no token; want 0 for any leader, or the token of the leader", a.question.Token)}
-	}
-	if body.To != "" {
-		if _, err := protocol.ParseNodeID(body.To); err != nil {
-			return &question{codeBody, fmt.Sprintf("the successor: %v; want the id of a voter, or none for the best", err)}
-		}
-	}
-	ctx, stop := context.WithTimeoutCause(ctx, resignLimit, fmt.Errorf("%w: the leader has not answered within %v", driver.ErrUnreachable, resignLimit))
-	defer stop()
-	act := a.host.Transfer
-	if body.Forwarded {
-		act = a.host.appoint
-	}
-	err := act(ctx, token, body.To)
-	a.log.Info("asked to hand over", "by", a.who(body.By), "to", body.To, "token", token, "forwarded", body.Forwarded, "error", err)
-	if err != nil {
-		return err
-	}
-	return a.say(struct{}{}, false)
-}
-
 // handover is what a leader's node does to hand over.
 type handover struct {
-	*facts
-	membership *membership
-	locator    *locator
-	run        *runtime.Runner
-	successor  protocol.NodeID // the chosen one; may be empty; owned by turns
+	*membership
+	locator   *locator
+	run       *runtime.Runner
+	successor protocol.NodeID // the chosen one; may be empty; owned by turns
 }
 
 // appoint hands over if this node leads: the work's context ends, and the lease
@@ -74,34 +33,6 @@ func (h *handover) appoint(ctx context.Context, token fence.Token, to string) er
 		}
 		return err
 	})
-}
-
-// Eligible implements [driver.MandateTransferrer].
-func (m *mandate) Eligible(to string) error {
-	err := errors.New("")
-	if !m.n.run.Call(func() {
-		if m.n.run.Held() != m.Mandate {
-			err = driver.ErrNoLeader
-			return
-		}
-		err = m.n.handover.eligible(protocol.NodeID(to))
-	}) {
-		return errClosed
-	}
-	if why := m.Over(); why != nil && errors.Is(err, driver.ErrNoLeader) {
-		return why
-	}
-	return err
-}
-
-// Transfer implements [driver.MandateTransferrer].
-func (m *mandate) Transfer(ctx context.Context, to string) error {
-	m.n.run.Call(func() {
-		if m.n.run.Held() == m.Mandate {
-			m.n.handover.handTo(protocol.NodeID(to))
-		}
-	})
-	return m.Release(ctx)
 }
 
 // handTo begins a hand-over.
@@ -140,7 +71,7 @@ func (h *handover) eligible(to protocol.NodeID) error {
 		unfit = append(unfit, fmt.Sprintf("%s %s", v.ID, why))
 	}
 	switch {
-	case len(known) == 0 && len(h.membership.voters()) > 1: // the term is over for good, and the work has not returned yet
+	case len(known) == 0 && len(h.voters()) > 1: // the term is over for good, and the work has not returned yet
 		return fmt.Errorf("%w: %s does not lead any more", driver.ErrNoLeader, h.cfg.ID)
 	case to != "" && len(known) == 0:
 		return fmt.Errorf("%w: %s is the only voter", driver.ErrIneligible, h.cfg.ID)
@@ -181,16 +112,12 @@ func (h *handover) align(ctx context.Context, m *runtime.Mandate) {
 	ctx, stop := context.WithTimeout(ctx, 2*max(h.plan.Promise, h.cfg.LocateEvery))
 	defer stop()
 	h.locator.fresh(ctx)
-	again := time.NewTicker(max(h.plan.Heartbeat/4, time.Millisecond))
-	defer again.Stop()
 	for {
-		wait := false
-		if !h.run.Call(func() { wait = h.run.Held() == m && h.ahead() }) || !wait {
+		behind := false
+		if !h.run.Call(func() { behind = h.run.Held() == m && h.ahead() }) || !behind {
 			return
 		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
+		if !wait(ctx, max(h.plan.Heartbeat/4, time.Millisecond)) {
 			h.log.Warn("every possible successor is behind: its election may take a while")
 			return
 		}

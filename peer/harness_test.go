@@ -325,3 +325,11 @@ func (w testWriter) Write(p []byte) (int, error) {
 }
 
 var errGaveUp = errors.New("gave up")
+
+// first returns the first state that e shows.
+func first(ctx context.Context, e driver.Elector) (driver.State, error) {
+	for s, err := range e.Watch(ctx) {
+		return s, err
+	}
+	return driver.State{}, context.Cause(ctx)
+}

@@ -78,12 +78,8 @@ func (f *facts) knowHost(ctx context.Context) (disk.Host, error) {
 	return known, permanentOfDisk(err)
 }
 
-// shareHost joins the host of the configuration, and opens it if there is none. The caller must call leave once, when
-// the election has left.
-func (f *facts) shareHost(ctx context.Context, known disk.Host) (*sharedHost, error) {
-	return f.findHost(ctx, known, true)
-}
-
+// findHost finds the host of the configuration; nil if there is none and listens is false. If it listens, the election
+// joins that host, which is opened if there is none, and the caller must call leave once, when the election has left.
 func (f *facts) findHost(ctx context.Context, known disk.Host, listens bool) (*sharedHost, error) {
 	c := &f.cfg
 	own := &sharedHost{
@@ -220,9 +216,7 @@ func (h *sharedHost) leave() {
 		return
 	}
 	_ = h.link.Close()
-	if h.lines != nil {
-		h.lines.close()
-	}
+	h.lines.close()
 	h.settle(true)
 }
 

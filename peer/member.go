@@ -49,9 +49,9 @@ type memberRequest struct {
 	Addr string          `json:"addr,omitempty"` // not used by remove; for replace, empty is the present address
 	// Observer adds it as an observer, and not as a voter.
 	Observer bool `json:"observer,omitempty"`
-	// Forwarded is as in a resignation.
+	// Forwarded is as in an appointment.
 	Forwarded bool `json:"forwarded,omitempty"`
-	// By is as in a resignation.
+	// By is as in an appointment.
 	By string `json:"by,omitempty"`
 }
 
@@ -143,11 +143,10 @@ func (a *answerer) member(ctx context.Context) error {
 
 // changes are the changes of the membership that this node makes when it leads, one at a time.
 type changes struct {
-	*facts
-	membership *membership
-	relay      *relay
-	run        *runtime.Runner
-	changing   atomic.Pointer[string] // what is being changed
+	*membership
+	relay    *relay
+	run      *runtime.Runner
+	changing atomic.Pointer[string] // what is being changed
 }
 
 // reconfigure changes the membership if this node leads. Another node asks the leader, once.
@@ -166,18 +165,16 @@ func (cs *changes) reconfigure(ctx context.Context, q memberRequest, step func(s
 	case q.Forwarded:
 		return nil, err
 	}
-	s, ok := cs.relay.led(ctx)
+	s, err := cs.relay.led(ctx)
 	switch {
-	case !ok && ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case !ok:
-		return nil, errClosed
+	case err != nil:
+		return nil, err
 	case s.Leader == nil && s.Cause != nil:
 		return nil, fmt.Errorf("%w: %w", driver.ErrNoLeader, s.Cause)
 	case s.Leader == nil || s.Leader.ID == string(cs.cfg.ID):
 		return nil, driver.ErrNoLeader
 	}
-	if cs.tls != nil && !cs.membership.votes() { // the leader takes it from voters only, see permitted
+	if cs.tls != nil && !cs.votes() { // the leader takes it from voters only, see permitted
 		return nil, fmt.Errorf("%w: %s is an observer, and hands no change of the membership on; want a voter asked", driver.ErrUnreachable, cs.cfg.ID)
 	}
 	q.Forwarded, q.By = true, askedBy(ctx)
@@ -204,17 +201,13 @@ func callChange(ctx context.Context, conn conn, q memberRequest, step func(strin
 		}
 		return nil
 	})))
-	_, told := errors.AsType[*answerError](err)
-	if _, other := errors.AsType[*link.CallError](err); other {
-		told = true
-	}
-	if _, other := errors.AsType[*wire.Refusal](err); other {
-		told = true
-	}
+	_, answered := errors.AsType[*answerError](err)
+	_, failed := errors.AsType[*link.CallError](err)
+	_, refused := errors.AsType[*wire.Refusal](err)
 	switch {
 	case err == nil && done == nil:
 		return nil, fmt.Errorf("%w: the node has answered without an end", ErrUnknown)
-	case err != nil && !told && !errors.Is(err, ErrUnknown):
+	case err != nil && !answered && !failed && !refused && !errors.Is(err, ErrUnknown):
 		return nil, fmt.Errorf("%w: the node that was asked was lost on the way (%w); elect members shows what holds, and the change may be repeated", ErrUnknown, err)
 	}
 	return done, err

@@ -74,9 +74,7 @@ func (c *change) alone(ctx context.Context, what *string) error {
 		if now := c.changing.Load(); now != nil && *now != *what {
 			return refusedf("another change is under way (%s); want one at a time", *now)
 		}
-		select {
-		case <-time.After(c.look()):
-		case <-ctx.Done():
+		if !wait(ctx, c.look()) {
 			return refusedf("the same change (%s), of an earlier request, is still under way", *what)
 		}
 	}
@@ -115,18 +113,14 @@ const hearLimit = 2 * time.Second
 
 // hears is lonely, after the new voter has had its time.
 func (c *change) hears(ctx context.Context, ms *protocol.Membership) []string {
-	late := time.NewTimer(hearLimit)
-	defer late.Stop()
+	ctx, stop := context.WithTimeout(ctx, hearLimit)
+	defer stop()
 	for {
 		lonely := c.lonely(ms)
 		if lonely == nil {
 			return nil
 		}
-		select {
-		case <-time.After(hearLimit / 20):
-		case <-late.C:
-			return lonely
-		case <-ctx.Done():
+		if !wait(ctx, hearLimit/20) {
 			return lonely
 		}
 		if s, _, err := c.ask(ctx); err == nil {
@@ -198,7 +192,7 @@ func (c *change) meet(ctx context.Context) error {
 	place := slices.Contains(ms.Observers, q.ID) || ms.Index(q.ID) >= 0
 	bare := q.Op == opReplace && q.Addr == ""
 	if bare {
-		if q.Addr = c.membership.peerOf(ms, q.ID).Addr; q.Addr == "" {
+		if q.Addr = c.peerOf(ms, q.ID).Addr; q.Addr == "" {
 			return refusedf("%s is not in membership %v, which has %s, so that its address is not known; want %s@HOST:PORT", q.ID, ms.ID(), who(ms), q.ID)
 		}
 	}
@@ -207,7 +201,7 @@ func (c *change) meet(ctx context.Context) error {
 		c.dir = ms.Voters[i].Dir
 		return nil
 	}
-	for _, p := range slices.Concat(c.membership.voters(), c.membership.observers()) {
+	for _, p := range slices.Concat(c.voters(), c.observers()) {
 		if p.ID != string(q.ID) && p.Addr == q.Addr {
 			return refusedf("%s is the address of %s; want that of %s", q.Addr, p.ID, q.ID)
 		}
@@ -254,7 +248,7 @@ func (c *change) meet(ctx context.Context) error {
 	// A reason to refuse the last step is a reason not to take the first.
 	without := c.without(ms)
 	for _, way := range []*protocol.Membership{without, c.voter(without)} {
-		if err := c.membership.holds(way); err != nil {
+		if err := c.holds(way); err != nil {
 			return refusedf("%w", err)
 		}
 	}
@@ -271,7 +265,7 @@ func (c *change) start(ms *protocol.Membership) string {
 	var all []string
 	for _, v := range ms.Voters {
 		if v.ID != c.want.ID {
-			all = append(all, c.membership.peerOf(ms, v.ID).String())
+			all = append(all, c.peerOf(ms, v.ID).String())
 		}
 	}
 	all = append(all[:min(len(all), protocol.MaxVoters-1)], peerAt(c.want.ID, c.want.Addr).String())
@@ -356,7 +350,7 @@ func (c *change) voter(ms *protocol.Membership) *protocol.Membership {
 
 // make takes one step from base, and returns when it is durable at a majority.
 func (c *change) make(ctx context.Context, base, next *protocol.Membership) error {
-	if err := c.membership.holds(next); err != nil {
+	if err := c.holds(next); err != nil {
 		return refusedf("%w", err)
 	}
 	if next.Index(c.want.ID) >= 0 && base.Index(c.want.ID) < 0 {
@@ -374,8 +368,8 @@ func (c *change) make(ctx context.Context, base, next *protocol.Membership) erro
 // base. A victory or a change of a moment ago needs a round trip first. If the machine objects for longer than a
 // voter may be silent, clear refuses. If base is not the newest membership it returns errMoved.
 func (c *change) clear(ctx context.Context, base, next *protocol.Membership) error {
-	late := time.NewTimer(2*c.plan.Promise + 5*c.plan.Heartbeat)
-	defer late.Stop()
+	late, stop := context.WithTimeout(ctx, 2*c.plan.Promise+5*c.plan.Heartbeat)
+	defer stop()
 	for {
 		err := driver.ErrNoLeader
 		var silent []string
@@ -403,12 +397,12 @@ func (c *change) clear(ctx context.Context, base, next *protocol.Membership) err
 		if len(silent) > 0 {
 			err = fmt.Errorf("%w (%s)", err, strings.Join(silent, ", "))
 		}
-		select {
-		case <-time.After(c.look()):
-		case <-late.C:
-			return refusedf("%w", err)
-		case <-ctx.Done():
+		switch {
+		case wait(late, c.look()):
+		case ctx.Err() != nil:
 			return refusedf("%w; the time for it is over", err)
+		default:
+			return refusedf("%w", err)
 		}
 	}
 }
@@ -463,9 +457,7 @@ func (c *change) settle(ctx context.Context, before, next *protocol.Membership) 
 			}
 			return fmt.Errorf("%w: %s does not lead any more, and had %s; elect members shows what holds, and the change may be repeated", ErrUnknown, c.cfg.ID, had)
 		}
-		select {
-		case <-time.After(c.look()):
-		case <-ctx.Done():
+		if !wait(ctx, c.look()) {
 			if len(missing) == 0 {
 				missing = []string{string(c.cfg.ID)}
 			}
@@ -506,9 +498,7 @@ func (c *change) ready(ctx context.Context, ms *protocol.Membership) error {
 		case err == nil:
 			err = errors.New("it has not heard of it yet")
 		}
-		select {
-		case <-time.After(c.look()):
-		case <-ctx.Done():
+		if !wait(ctx, c.look()) {
 			return refusedf("%s does not have membership %v, although %w: %w", c.want.ID, ms.ID(), context.Cause(ctx), err)
 		}
 	}

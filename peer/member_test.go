@@ -111,7 +111,7 @@ func TestReplaceWiped(t *testing.T) {
 		dir := nodes[2].self.Dir
 		wipe := func() {
 			_ = v.node(t, "n3").Close()
-			if err := os.RemoveAll(nodes[2].path); err != nil {
+			if err := os.RemoveAll(nodes[2].at.String()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -162,7 +162,7 @@ func TestReplaceWiped(t *testing.T) {
 		release(t, o.m)
 		// The old disk comes back: another directory of one that was replaced.
 		_ = fresh.Close()
-		if err := os.RemoveAll(fresh.path); err != nil {
+		if err := os.RemoveAll(fresh.at.String()); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -315,7 +315,7 @@ func TestHalfway(t *testing.T) {
 		n5 := v.join("n5")
 		_, err = n1.changes.reconfigure(t.Context(), memberRequest{Op: opAdd, ID: "n5", Addr: v.peer("n5").Addr}, func(string) {
 			_ = n5.Close()
-			if err := os.RemoveAll(n5.path); err != nil {
+			if err := os.RemoveAll(n5.at.String()); err != nil {
 				t.Error(err)
 			}
 			n5 = v.open("n5")
@@ -465,7 +465,7 @@ func TestStaleVoter(t *testing.T) {
 		}
 		// A wiped one of the same name is nobody, whatever its URL says.
 		_ = n3.Close()
-		if err := os.RemoveAll(n3.path); err != nil {
+		if err := os.RemoveAll(n3.at.String()); err != nil {
 			t.Fatal(err)
 		}
 		wiped := v.open("n3")

@@ -30,11 +30,7 @@ func (m *membership) voters() []Peer {
 	if ms == nil {
 		return m.cfg.Voters
 	}
-	all := make([]Peer, 0, len(ms.Voters))
-	for _, v := range ms.Voters {
-		all = append(all, m.peerOf(ms, v.ID))
-	}
-	return all
+	return m.peersOf(ms, votersOf(ms))
 }
 
 func (m *membership) observers() []Peer {
@@ -42,9 +38,13 @@ func (m *membership) observers() []Peer {
 	if ms == nil {
 		return m.cfg.Observers
 	}
-	all := make([]Peer, 0, len(ms.Observers))
-	for _, id := range ms.Observers {
-		all = append(all, m.peerOf(ms, id))
+	return m.peersOf(ms, ms.Observers)
+}
+
+func (m *membership) peersOf(ms *protocol.Membership, ids []protocol.NodeID) []Peer {
+	all := make([]Peer, len(ids))
+	for i, id := range ids {
+		all[i] = m.peerOf(ms, id)
 	}
 	return all
 }
@@ -89,14 +89,10 @@ func (m *membership) addresses(ms *protocol.Membership, id protocol.NodeID) []st
 // routes returns the nodes with which this one keeps connections, and where it dials them. Observers do not talk to
 // each other.
 func (m *membership) routes(ms *protocol.Membership) link.Peers {
-	routes := make(link.Peers)
 	if ms == nil {
-		for _, p := range m.cfg.Voters {
-			routes[protocol.NodeID(p.ID)] = []string{p.Addr}
-		}
-		delete(routes, m.cfg.ID)
-		return routes
+		ms = m.cfg.founding() // which has no directories, so that no node is a voter in it
 	}
+	routes := make(link.Peers)
 	for _, v := range ms.Voters {
 		routes[v.ID] = m.addresses(ms, v.ID)
 	}
@@ -156,17 +152,22 @@ func outside(ms *protocol.Membership, id protocol.NodeID, join bool) *wire.Refus
 		id, ms.ID(), who(ms), first, id)}
 }
 
+// votersOf returns the ids of the voters.
+func votersOf(ms *protocol.Membership) []protocol.NodeID {
+	all := make([]protocol.NodeID, len(ms.Voters))
+	for i, v := range ms.Voters {
+		all[i] = v.ID
+	}
+	return all
+}
+
 // who lists the participants of a membership, for people.
 func who(ms *protocol.Membership) string {
 	text := "the voters "
 	if len(ms.Voters) == 1 {
 		text = "the voter "
 	}
-	all := make([]protocol.NodeID, len(ms.Voters))
-	for i, v := range ms.Voters {
-		all[i] = v.ID
-	}
-	text += list(all)
+	text += list(votersOf(ms))
 	if len(ms.Observers) > 0 {
 		text += " and the observers " + list(ms.Observers)
 	}

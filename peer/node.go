@@ -27,7 +27,6 @@ import (
 // [driver.MandateTransferrer] and [driver.Attestable].
 type Node struct {
 	facts
-	path     string // of the data directory
 	dir      *disk.Dir
 	run      *runtime.Runner
 	lines    *lines                          // nil: nothing is logged
@@ -166,7 +165,6 @@ func open(ctx context.Context, cfg setup) (_ *Node, err error) {
 		return nil, driver.Permanent(err)
 	}
 	path := n.at.String()
-	n.path = path
 	slow := time.AfterFunc(time.Second, func() {
 		n.log.Warn("waiting for the data directory: another process has it, perhaps the keeper of an earlier life", "path", path)
 	})
@@ -192,7 +190,7 @@ func open(ctx context.Context, cfg setup) (_ *Node, err error) {
 	}
 	connect := n.cfg.connect
 	if connect == nil {
-		h, err := n.shareHost(ctx, known)
+		h, err := n.findHost(ctx, known, true)
 		if err != nil {
 			return nil, err
 		}
@@ -229,34 +227,34 @@ func notListed(c *setup) error {
 
 // prepare makes the parts.
 func (n *Node) prepare() {
-	f := &n.facts
+	ms := &n.membership
+	ms.facts = &n.facts
 	n.self = protocol.Voter{ID: n.cfg.ID, Dir: n.dir.Identity().Dir}
 	n.joined, n.linked = make(chan struct{}), make(chan struct{})
 	n.priority.Store(int64(n.cfg.Priority))
 	n.run = n.newRunner()
 	n.began = n.run.Latest().Boot
-	n.membership = membership{facts: f}
-	n.contacts = contacts{f, &n.membership, noLinks{}}
-	n.refusals = refusals{f, &n.membership, &n.contacts, n.run, make(map[protocol.NodeID]refusal)}
+	n.contacts = contacts{ms, noLinks{}}
+	n.refusals = refusals{ms, &n.contacts, n.run, make(map[protocol.NodeID]refusal)}
 	n.founding = founding{
-		facts: f, membership: &n.membership, contacts: &n.contacts, refusals: &n.refusals, run: n.run, dir: n.dir, boot: n.boot,
+		membership: ms, contacts: &n.contacts, refusals: &n.refusals, run: n.run, dir: n.dir, boot: n.boot,
 		welcomes: make(map[protocol.NodeID]*protocol.Membership), promises: make(map[protocol.NodeID]time.Duration),
 		rivals: make(map[protocol.NodeID]protocol.ConfigID),
 	}
 	n.leaders = leaders{
-		facts: f, run: n.run, dir: n.dir, notes: &noteWriter{note: n.dir.Note, log: n.log}, said: make(map[protocol.NodeID]leadership),
+		facts: ms.facts, run: n.run, dir: n.dir, notes: &noteWriter{note: n.dir.Note, log: n.log}, said: make(map[protocol.NodeID]leadership),
 	}
-	n.locator = locator{facts: f, membership: &n.membership, run: n.run}
-	n.pausing = pausing{facts: f, membership: &n.membership, leaders: &n.leaders, locator: &n.locator, run: n.run, dir: n.dir}
+	n.locator = locator{membership: ms, run: n.run}
+	n.pausing = pausing{membership: ms, leaders: &n.leaders, locator: &n.locator, run: n.run, dir: n.dir}
 	n.pausing.open()
-	n.handover = handover{facts: f, membership: &n.membership, locator: &n.locator, run: n.run}
-	n.relay = relay{f, &n.contacts, n.run, n.cfg.dialer}
+	n.handover = handover{membership: ms, locator: &n.locator, run: n.run}
+	n.relay = relay{&n.contacts, n.run, n.cfg.dialer}
 	if n.relay.dial == nil {
 		n.relay.dial = dialer(&n.cfg, func() (*certs.Identity, error) { return n.tls, nil })
 	}
-	n.changes = changes{facts: f, membership: &n.membership, relay: &n.relay, run: n.run}
+	n.changes = changes{membership: ms, relay: &n.relay, run: n.run}
 	n.watch = watch{
-		facts: f, membership: &n.membership, contacts: &n.contacts, refusals: &n.refusals, founding: &n.founding, leaders: &n.leaders,
+		membership: ms, contacts: &n.contacts, refusals: &n.refusals, founding: &n.founding, leaders: &n.leaders,
 		pausing: &n.pausing, locator: &n.locator, run: n.run,
 	}
 }
@@ -291,9 +289,17 @@ func (n *Node) start(connect func(link.Config) (links, error)) error {
 		n.lines, n.log = startLines(n.log)
 		n.run.SetLog(n.log)
 	}
+	ms, held := n.membership.Load(), protocol.ConfigID{}
+	if ms != nil {
+		held = ms.ID()
+	}
 	var err error
 	if n.contacts.links, err = connect(link.Config{
-		HostConfig: link.HostConfig{Hello: wire.Hello{ID: n.cfg.ID}, Idle: n.idle(), Logger: n.log}, Enter: n.enter(), Peers: n.membership.routes(n.membership.Load()),
+		HostConfig: link.HostConfig{Hello: wire.Hello{ID: n.cfg.ID}, Idle: n.idle(), Logger: n.log}, Peers: n.membership.routes(ms),
+		Enter: wire.Enter{
+			Election: n.cfg.Name, Dir: n.self.Dir, Incarnation: n.run.Incarnation(), Voters: ids(n.cfg.Voters), Era: n.cfg.Era,
+			Promise: n.plan.Promise, Join: n.cfg.Join, Held: held, Protocol: n.cfg.spoken(),
+		},
 		Admit: n.founding.admit,
 		Serve: func(ctx context.Context, from link.Caller, q *wire.Request, reply func(*wire.Response) error) {
 			select {
@@ -311,9 +317,7 @@ func (n *Node) start(connect func(link.Config) (links, error)) error {
 		Receive: func(from protocol.NodeID, l *wire.Letter) { n.run.Receive(from, &l.Message, l.Since, l.Token) },
 		Closed:  n.run.PeerClosed,
 	}); err != nil {
-		if n.lines != nil {
-			n.lines.close()
-		}
+		n.lines.close()
 		return driver.Permanent(err)
 	}
 	n.leaders.notes.start()
@@ -327,18 +331,6 @@ func (n *Node) start(connect func(link.Config) (links, error)) error {
 		n.end()
 	}()
 	return nil
-}
-
-// enter is this node's request to enter the election at another node.
-func (n *Node) enter() wire.Enter {
-	var held protocol.ConfigID
-	if ms := n.membership.Load(); ms != nil {
-		held = ms.ID()
-	}
-	return wire.Enter{
-		Election: n.cfg.Name, Dir: n.self.Dir, Incarnation: n.run.Incarnation(), Voters: ids(n.cfg.Voters), Era: n.cfg.Era,
-		Promise: n.plan.Promise, Join: n.cfg.Join, Held: held, Protocol: n.cfg.spoken(),
-	}
 }
 
 // boot starts the machine.
@@ -391,8 +383,6 @@ func (n *Node) Limits() driver.Limits { return n.dialect.limits(n.membership.pre
 func (n *Node) Close() error {
 	n.run.Stop()
 	<-n.joined
-	if n.lines != nil {
-		n.lines.close()
-	}
+	n.lines.close()
 	return nil
 }

@@ -259,9 +259,9 @@ func TestResignOfTheNewest(t *testing.T) {
 		nodes := v.openAll()
 		<-time.After(time.Second)
 		won := campaign(t.Context(), nodes[0])
-		s, ok := nodes[2].relay.led(t.Context())
-		if !ok || s.Leader == nil || s.Leader.ID != "n1" {
-			t.Errorf("asked while one is being elected it says %+v, %v", s, ok)
+		s, err := nodes[2].relay.led(t.Context())
+		if err != nil || s.Leader == nil || s.Leader.ID != "n1" {
+			t.Errorf("asked while one is being elected it says %+v, %v", s, err)
 		}
 		o := within(t, won, "a victory")
 		if o.err != nil {
@@ -550,7 +550,7 @@ func TestTestament(t *testing.T) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		w := m.(driver.Attestable).Testament()
-		if !slices.Equal(w.Keep, nodes[0].dir.Locks()) || w.Keep[0].Name() != filepath.Join(nodes[0].path, "lock") {
+		if !slices.Equal(w.Keep, nodes[0].dir.Locks()) || w.Keep[0].Name() != filepath.Join(nodes[0].at.String(), "lock") {
 			t.Errorf("it keeps %v", w.Keep)
 		}
 		for _, says := range []string{`"id":"n1"`, `"n2":"127.0.0.1:2"`, `"n3"`, `"incarnation":`} {

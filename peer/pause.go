@@ -14,12 +14,11 @@ import (
 
 // pausing is whether an operator has paused this node. It is durable before it is reported. Any goroutine may use it.
 type pausing struct {
-	*facts
-	membership *membership
-	leaders    *leaders
-	locator    *locator
-	run        *runtime.Runner
-	dir        *disk.Dir
+	*membership
+	leaders *leaders
+	locator *locator
+	run     *runtime.Runner
+	dir     *disk.Dir
 
 	turn   chan struct{} // held while it is written
 	unsure bool          // the last write failed, so the disk's content is unknown; owned by the holder of turn
@@ -45,7 +44,7 @@ func (p *pausing) isPaused() bool {
 }
 
 func (p *pausing) setPaused(ctx context.Context, on bool, by string) error {
-	if !p.membership.votes() {
+	if !p.votes() {
 		return fmt.Errorf("%w: %s is an observer and never stands", driver.ErrUnsupported, p.cfg.ID)
 	}
 	select {
@@ -67,7 +66,7 @@ func (p *pausing) setPaused(ctx context.Context, on bool, by string) error {
 		p.last.Store(&next)
 		p.leaders.note(pauseEvent(on), p.leaders.token(), by, next.At)
 		if on {
-			p.locator.enough(errPaused{p.cfg.ID})
+			p.locator.enough(p.errPaused())
 		}
 		p.run.Command(protocol.Command{Verb: p.dialect.pausing(on)})
 	}) {
@@ -110,6 +109,5 @@ func (a *answerer) pause(ctx context.Context, on bool) error {
 	return a.say(struct{}{}, false)
 }
 
-type errPaused struct{ id protocol.NodeID }
-
-func (e errPaused) Error() string { return fmt.Sprintf("%s is paused", e.id) }
+// errPaused is why a paused node does not stand.
+func (f *facts) errPaused() error { return fmt.Errorf("%s is paused", f.cfg.ID) }

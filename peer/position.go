@@ -18,9 +18,8 @@ import (
 // locator asks the application for its position (R13), and has it catch up. It uses goroutines of its own, so no turn
 // waits for it.
 type locator struct {
-	*facts
-	membership *membership
-	run        *runtime.Runner
+	*membership
+	run *runtime.Runner
 
 	ctx  context.Context // ends with the node
 	end  context.CancelFunc
@@ -51,7 +50,7 @@ func (l *locator) start() {
 		return
 	}
 	if l.cfg.Locate == nil {
-		if l.membership.votes() {
+		if l.votes() {
 			l.log.Warn("positions count in this election, and this voter has none: it is behind all that have one", "position", string(l.cfg.Position))
 		}
 		return
@@ -129,7 +128,7 @@ func (l *locator) placing() time.Duration { return 3 * l.plan.Promise }
 
 // placeless returns an error if this node does not stand because it does not know its position.
 func (l *locator) placeless() error {
-	if !l.asks() || l.last.Load() != nil || !l.membership.votes() ||
+	if !l.asks() || l.last.Load() != nil || !l.votes() ||
 		l.cfg.policy() == quorum.PreferPosition && l.run.Latest().Boot >= l.from.Add(l.placing()) {
 		return nil
 	}
@@ -147,23 +146,18 @@ func (l *locator) fresh(ctx context.Context) {
 	if !l.asks() {
 		return
 	}
-	late := time.NewTimer(l.plan.Promise)
-	defer late.Stop()
+	ctx, stop := context.WithTimeout(ctx, l.plan.Promise)
+	defer stop()
+	defer context.AfterFunc(l.ctx, stop)()
 	known := make(chan struct{})
 	select {
 	case l.kick <- known:
-	case <-late.C:
-		return
 	case <-ctx.Done():
-		return
-	case <-l.ctx.Done():
 		return
 	}
 	select {
 	case <-known:
-	case <-late.C:
 	case <-ctx.Done():
-	case <-l.ctx.Done():
 	}
 }
 

@@ -26,11 +26,10 @@ const (
 
 // refusals are what other nodes, and this one itself, have against its part in the election. Turns own them.
 type refusals struct {
-	*facts
-	membership *membership
-	contacts   *contacts
-	run        *runtime.Runner
-	from       map[protocol.NodeID]refusal
+	*membership
+	contacts *contacts
+	run      *runtime.Runner
+	from     map[protocol.NodeID]refusal
 }
 
 // refusal is a participant's last refusal of this node's Hello, or this node's own.
@@ -95,14 +94,12 @@ func (rs *refusals) hopeless() error {
 		return driver.Permanent(errors.New(own.Says))
 	}
 	final := func(r refusal) bool { return r.Final }
-	voters := ids(rs.membership.voters())
+	voters := ids(rs.voters())
 	count, forgot, moved := 0, false, false
-	for _, id := range voters {
-		if r := rs.from[id]; r.Refusal != nil && final(r) {
+	for by, r := range rs.from {
+		if r.Final && slices.Contains(voters, by) {
 			count++
 		}
-	}
-	for by, r := range rs.from {
 		forgot = forgot || r.Final && r.Code == wire.CodeDirectory
 		moved = moved || r.Final && (r.Code == wire.CodeRemoved || !slices.Contains(voters, by))
 	}
@@ -125,7 +122,7 @@ func (rs *refusals) alone() bool {
 	if rs.run.Latest().Boot.Sub(rs.began) < refusalLasts {
 		return false
 	}
-	voters := rs.membership.voters()
+	voters := rs.voters()
 	for _, p := range rs.contacts.Peers() {
 		r := rs.from[p.ID]
 		if r.Refusal != nil && r.Final || !has(voters, p.ID) {
@@ -143,9 +140,9 @@ func (rs *refusals) refusers(which func(refusal) bool) string {
 	var texts []string
 	also := map[int][]protocol.NodeID{}
 	first := map[wire.Code]int{}
-	all := ids(rs.membership.voters())
+	all := ids(rs.voters())
 	for _, id := range slices.SortedFunc(maps.Keys(rs.from), protocol.NodeID.Compare) {
-		if !slices.Contains(all, id) && !has(rs.membership.observers(), id) {
+		if !slices.Contains(all, id) && !has(rs.observers(), id) {
 			all = append(all, id) // a caller that is not known here
 		}
 	}

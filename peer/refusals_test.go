@@ -88,7 +88,7 @@ func TestWipedWithOneOther(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
 		nodes := v.openAll()
 		_, _ = nodes[1].Close(), nodes[2].Close()
-		if err := os.RemoveAll(nodes[1].path); err != nil {
+		if err := os.RemoveAll(nodes[1].at.String()); err != nil {
 			t.Fatal(err)
 		}
 		wiped := v.open("n2")
@@ -141,8 +141,8 @@ func TestForget(t *testing.T) {
 	var now protocol.Reading
 	run := runtime.New(runtime.Config{Now: func() protocol.Reading { return now }})
 	f := &facts{cfg: local(), dialect: quorumDialect{}, plan: Plan{Voters: 3, Quorum: 2, Promise: 4 * time.Second}, log: slog.New(slog.NewTextHandler(&logged, nil))}
-	known := &membership{facts: f}
-	rs := &refusals{f, known, &contacts{f, known, town}, run, map[protocol.NodeID]refusal{}}
+	ms := &membership{facts: f}
+	rs := &refusals{ms, &contacts{ms, town}, run, map[protocol.NodeID]refusal{}}
 	refused := &wire.Refusal{Code: wire.CodeDirectory, Says: "wiped", Final: true}
 	for _, c := range []struct {
 		what  string
@@ -162,7 +162,7 @@ func TestForget(t *testing.T) {
 		clear(rs.from)
 		now.Boot = protocol.Instant(time.Hour)
 		run.Read()
-		(&founding{facts: f, refusals: rs, run: run}).refused(c.peer.ID, refused)
+		(&founding{membership: ms, refusals: rs, run: run}).refused(c.peer.ID, refused)
 		now.Boot = now.Boot.Add(c.age)
 		run.Read()
 		rs.forget()
@@ -171,7 +171,7 @@ func TestForget(t *testing.T) {
 		}
 	}
 	logged.Reset()
-	(&founding{facts: f, refusals: rs, run: run}).refused("n3", refused)
+	(&founding{membership: ms, refusals: rs, run: run}).refused("n3", refused)
 	rs.admitted("n3")
 	rs.admitted("n3")
 	if text := logged.String(); strings.Count(text, "level=WARN msg=\"this node is refused\"") != 1 || strings.Count(text, "level=WARN msg=\"this node is refused no more\"") != 1 {

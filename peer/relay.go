@@ -14,10 +14,9 @@ import (
 
 // relay passes on to the leader what this node was asked and only a leader can do. Any goroutine may use it.
 type relay struct {
-	*facts
-	contacts *contacts
-	run      *runtime.Runner
-	dial     func(ctx context.Context, to Peer) (conn, error) // connects with another node, for a request
+	*contacts
+	run  *runtime.Runner
+	dial func(ctx context.Context, to Peer) (conn, error) // connects with another node, for a request
 }
 
 // atLeader asks the leader, if err says that this node does not lead.
@@ -25,46 +24,16 @@ func (r *relay) atLeader(ctx context.Context, err error, verb string, token fenc
 	if !errors.Is(err, driver.ErrNoLeader) {
 		return err
 	}
-	s, ok := r.led(ctx)
+	s, err := r.led(ctx)
 	switch {
-	case !ok && ctx.Err() != nil:
-		return context.Cause(ctx)
-	case !ok:
-		return errClosed
+	case err != nil:
+		return err
 	case s.Stale:
 		return fmt.Errorf("%w: cannot tell who leads: %w", driver.ErrUnreachable, s.Cause)
 	case s.Leader == nil || s.Leader.ID == string(r.cfg.ID):
 		return driver.ErrNoLeader
 	}
-	return r.forward(ctx, protocol.NodeID(s.Leader.ID), verb, token, body)
-}
-
-// led waits until a leader is known. It waits for a heartbeat, because at first only the new leader itself knows that
-// it was elected. ok is as in [runtime.States.Wait].
-func (r *relay) led(ctx context.Context) (s driver.State, ok bool) {
-	if s, ok = r.run.States().Wait(ctx); !ok {
-		return s, false
-	}
-	late := time.NewTimer(min(r.plan.Heartbeat, 500*time.Millisecond)) // the first one is sent at once
-	defer late.Stop()
-	for {
-		s, _, changed, open := r.run.States().Get()
-		if !open || s.Leader != nil || s.Stale {
-			return s, open
-		}
-		select {
-		case <-changed:
-		case <-late.C:
-			return s, true
-		case <-ctx.Done():
-			return s, false
-		}
-	}
-}
-
-// forward asks the leading node to on behalf of a client of this node.
-func (r *relay) forward(ctx context.Context, to protocol.NodeID, verb string, token fence.Token, body any) error {
-	conn, err := r.dialLeader(ctx, to)
+	conn, err := r.dialLeader(ctx, protocol.NodeID(s.Leader.ID))
 	if err != nil {
 		return err
 	}
@@ -72,10 +41,34 @@ func (r *relay) forward(ctx context.Context, to protocol.NodeID, verb string, to
 	return understood(conn.Call(ctx, verb, uint64(token), body, ignore))
 }
 
+// led waits until a leader is known. It waits for a heartbeat, because at first only the new leader itself knows that
+// it was elected.
+func (r *relay) led(ctx context.Context) (driver.State, error) {
+	r.run.States().Wait(ctx)
+	late := time.NewTimer(min(r.plan.Heartbeat, 500*time.Millisecond)) // the first one is sent at once
+	defer late.Stop()
+	for {
+		s, _, changed, open := r.run.States().Get()
+		switch {
+		case !open:
+			return s, errClosed
+		case s.Leader != nil || s.Stale:
+			return s, nil
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			return s, nil
+		case <-ctx.Done():
+			return s, context.Cause(ctx)
+		}
+	}
+}
+
 // dialLeader connects with the leader's node, to send it a request. If the membership and the configuration have
 // different addresses it tries each, first the one at which the links have found the leader.
 func (r *relay) dialLeader(ctx context.Context, id protocol.NodeID) (conn, error) {
-	places := r.contacts.places(id)
+	places := r.places(id)
 	if len(places) == 0 {
 		return nil, fmt.Errorf("%w: the leader, %s, is not among the voters that are known here", driver.ErrUnreachable, id)
 	}

@@ -83,7 +83,7 @@ func TestRoles(t *testing.T) {
 		{"resume", certs.Operate, func(cl *Client) error { return cl.Resume(t.Context(), "n3") }},
 		// What is permitted is refused for another reason: nobody is disturbed.
 		{"resign", certs.Operate, func(cl *Client) error {
-			_, err := cl.request(t.Context(), Peer{"n1", c.addrs["n1"]}, patience(), verbResign, m.Token()+1, resignation{})
+			_, err := cl.ask(t.Context(), Peer{"n1", c.addrs["n1"]}, patience(), verbResign, m.Token()+1, appointment{}, ignore)
 			return err
 		}},
 		{"transfer", certs.Operate, func(cl *Client) error { return cl.Transfer(t.Context(), m.Token(), "n1") }},

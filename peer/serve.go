@@ -70,8 +70,10 @@ type sighting struct {
 	Paused bool           `json:"paused,omitempty"` // the node does not stand
 }
 
-// resignation is the body of a resign request.
-type resignation struct {
+// appointment is the body of a request to resign or to transfer.
+type appointment struct {
+	// To is the candidate to become leader; empty means the best one. A resignation has none.
+	To string `json:"to,omitempty"`
 	// Forwarded means that a node forwards a request that it has received; it is not forwarded again.
 	Forwarded bool `json:"forwarded,omitempty"`
 	// By is the client on whose behalf it is forwarded, for people.
@@ -206,10 +208,8 @@ func (a *answerer) answer(ctx context.Context) error {
 			return err
 		}
 		return a.watch(ctx)
-	case verbResign:
-		return a.resign(ctx)
-	case verbTransfer:
-		return a.transfer(ctx)
+	case verbResign, verbTransfer:
+		return a.giveUp(ctx)
 	case verbPause, verbResume:
 		return a.pause(ctx, verb == verbPause)
 	case verbMember:
@@ -305,8 +305,9 @@ func (a *answerer) watch(ctx context.Context) error {
 	}
 }
 
-func (a *answerer) resign(ctx context.Context) error {
-	var body resignation
+// giveUp has a leader resign or hand over.
+func (a *answerer) giveUp(ctx context.Context) error {
+	var body appointment
 	if err := a.read(&body); err != nil {
 		return err
 	}
@@ -314,14 +315,29 @@ func (a *answerer) resign(ctx context.Context) error {
 	if token != 0 && !token.Valid() {
 		return &question{codeBody, fmt.Sprintf("%d is no token; want 0 for any leader, or the token of the leader", a.question.Token)}
 	}
+	transfer, what := a.question.Verb == verbTransfer, "asked to resign"
+	if transfer {
+		what = "asked to hand over"
+	}
+	if transfer && body.To != "" {
+		if _, err := protocol.ParseNodeID(body.To); err != nil {
+			return &question{codeBody, fmt.Sprintf("the successor: %v; want the id of a voter, or none for the best", err)}
+		}
+	}
 	ctx, stop := context.WithTimeoutCause(ctx, resignLimit, fmt.Errorf("%w: the leader has not answered within %v", driver.ErrUnreachable, resignLimit))
 	defer stop()
-	act := a.host.Resign
-	if body.Forwarded {
-		act = a.host.resign
+	var err error
+	switch {
+	case transfer && body.Forwarded:
+		err = a.host.appoint(ctx, token, body.To)
+	case transfer:
+		err = a.host.Transfer(ctx, token, body.To)
+	case body.Forwarded:
+		err = a.host.resign(ctx, token)
+	default:
+		err = a.host.Resign(ctx, token)
 	}
-	err := act(ctx, token)
-	a.log.Info("asked to resign", "by", a.who(body.By), "token", token, "forwarded", body.Forwarded, "error", err)
+	a.log.Info(what, "by", a.who(body.By), "to", body.To, "token", token, "forwarded", body.Forwarded, "error", err)
 	if err != nil {
 		return err
 	}

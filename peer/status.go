@@ -106,8 +106,6 @@ func (s *NodeStatus) Ready() bool {
 	return with > len(s.Voters)/2
 }
 
-var errJustStarted = errors.New("this node has just started and has not heard from the others yet")
-
 // Status returns this node's report of itself at this moment.
 func (n *Node) Status() NodeStatus {
 	ms, c, peers := n.membership.Load(), n.run.Counters(), n.contacts.Peers()
@@ -131,7 +129,7 @@ func (n *Node) Status() NodeStatus {
 	}
 	state, version, _, _ := n.run.States().Get()
 	if version == 0 {
-		state = driver.State{Stale: true, Cause: errJustStarted}
+		state = driver.State{Stale: true, Cause: errors.New("this node has just started and has not heard from the others yet")}
 	}
 	if s.Leader, s.Stale = state.Leader, state.Stale; state.Cause != nil {
 		s.Cause = state.Cause.Error()

@@ -398,7 +398,7 @@ func TestAppointAfterLapse(t *testing.T) {
 func TestPauseWriteFails(t *testing.T) {
 	inVillage(t, 1, func(t *testing.T, v *village) {
 		n := v.openAll()[0]
-		path := filepath.Join(n.path, "paused")
+		path := filepath.Join(n.at.String(), "paused")
 		if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o700); err != nil {
 			t.Fatal(err)
 		}

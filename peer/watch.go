@@ -18,15 +18,14 @@ import (
 // it is not (the node has just started, or was cut off) a change shows after it has lasted: right after a cut the
 // first messages may be old.
 type watch struct {
-	*facts
-	membership *membership
-	contacts   *contacts
-	refusals   *refusals
-	founding   *founding
-	leaders    *leaders
-	pausing    *pausing
-	locator    *locator
-	run        *runtime.Runner
+	*membership
+	contacts *contacts
+	refusals *refusals
+	founding *founding
+	leaders  *leaders
+	pausing  *pausing
+	locator  *locator
+	run      *runtime.Runner
 
 	settled bool
 	known   bool                // there has been a state
@@ -76,7 +75,7 @@ func (w *watch) survey() protocol.Instant {
 // standsNot is why this node does not stand, for people, when there is no leader.
 func (w *watch) standsNot() error {
 	if w.pausing.isPaused() {
-		return errPaused{w.cfg.ID}
+		return w.errPaused()
 	}
 	return w.locator.placeless()
 }
@@ -84,9 +83,11 @@ func (w *watch) standsNot() error {
 // leaderless is why no leader is known, and whether there may be one all the same. The cause is nil if a majority is
 // heard and this node stands.
 func (w *watch) leaderless(reach bool) (stale bool, cause error) {
-	switch {
-	case reach:
+	if reach {
 		return false, w.standsNot()
+	}
+	w.refusals.forget()
+	switch {
 	case w.run.Machine() == nil && w.cfg.Join:
 		return true, w.unjoined() // the others may have a leader
 	case w.run.Machine() == nil && w.cfg.voter():
@@ -143,7 +144,6 @@ func (w *watch) showNobody(stale bool, cause error) {
 
 // unfounded says for which voters the first start waits, for people.
 func (w *watch) unfounded() error {
-	w.refusals.forget()
 	missing := w.missing(func(p *link.PeerInfo) bool {
 		_, welcome := w.founding.welcomes[p.ID]
 		return !welcome
@@ -151,7 +151,7 @@ func (w *watch) unfounded() error {
 	if says := w.refusals.refusers(func(refusal) bool { return true }); says != "" {
 		return fmt.Errorf("%s; waiting for %s%s", says, missing, w.refusals.advice())
 	}
-	if len(w.membership.voters()) == 1 {
+	if len(w.voters()) == 1 {
 		return fmt.Errorf("one voter waits %v, the first time, for others who know it", max(loneFounder, w.plan.Promise))
 	}
 	return fmt.Errorf("the first start of an election needs all its voters: waiting for %s", missing)
@@ -159,7 +159,6 @@ func (w *watch) unfounded() error {
 
 // unjoined says what a node waits for that is to be added, for people.
 func (w *watch) unjoined() error {
-	w.refusals.forget()
 	text := fmt.Sprintf("%s waits until it is added (join=true): run elect member add %s, or elect member replace %s for a disk that was lost", w.cfg.ID, w.cfg.here(), w.cfg.ID)
 	if says := w.refusals.refusers(func(refusal) bool { return true }); says != "" {
 		text += "; " + says
@@ -169,7 +168,6 @@ func (w *watch) unjoined() error {
 
 // unreachable says why nothing is known, for people.
 func (w *watch) unreachable(now protocol.Instant) error {
-	w.refusals.forget()
 	if w.cfg.Join && w.refusals.removed() {
 		return w.unjoined()
 	}
@@ -187,23 +185,75 @@ func (w *watch) unreachable(now protocol.Instant) error {
 // missing lists voters, each with the known reason. The reasons of those that refuse this node come first, once.
 func (w *watch) missing(is func(*link.PeerInfo) bool) string {
 	var all []string
-	voters := w.membership.voters()
+	voters := w.voters()
 	for _, p := range w.contacts.Peers() {
 		if !has(voters, p.ID) || !is(&p) {
 			continue
 		}
-		switch {
-		case w.refusals.from[p.ID].Refusal != nil:
-			all = append(all, string(p.ID))
-		case p.Err != nil:
-			all = append(all, fmt.Sprintf("%s (%v)", p.ID, p.Err))
-		default:
-			all = append(all, string(p.ID))
+		text := string(p.ID)
+		if p.Err != nil && w.refusals.from[p.ID].Refusal == nil {
+			text = fmt.Sprintf("%s (%v)", p.ID, p.Err)
 		}
+		all = append(all, text)
 	}
 	if len(all) == 0 {
 		return "the others to be founded"
 	}
 	slices.Sort(all)
 	return strings.Join(all, ", ")
+}
+
+// NoLeaderKnown is the message of a warning in [Config.Logger]. A node logs it once, with
+// the reason, when it has known no leader for longer than a promise. A program that
+// shows its users the states of Watch may drop it.
+const NoLeaderKnown = "no leader is known"
+
+// overdue records since when no leader is known, and whether that was logged.
+type overdue struct {
+	since   protocol.Instant // 0: a leader is known
+	founded bool             // the election was founded at since; before, the node waited for its founding
+	told    bool
+}
+
+// tellOverdue logs why no leader is known, once for each period without a leader that
+// is longer than a promise. Most programs do not watch the election, and would not
+// learn of it.
+func (w *watch) tellOverdue(led bool) {
+	o := &w.overdue
+	founded := w.run.Machine() != nil
+	now := w.run.Latest().Boot
+	switch {
+	case led:
+		o.since = 0
+		return
+	case o.since == 0 || o.founded != founded:
+		*o = overdue{since: now, founded: founded}
+		return
+	case o.told || now.Sub(o.since) <= w.idle() || w.founding.apart.Load():
+		return
+	}
+	o.told = true
+	_, cause := w.leaderless(founded && w.contacts.reaches(now))
+	if cause == nil {
+		cause = w.undecided(now)
+	}
+	if !founded {
+		w.log.Info("the election has not begun", "for", now.Sub(o.since), "cause", cause)
+		return
+	}
+	w.log.Warn(NoLeaderKnown, "for", now.Sub(o.since), "cause", cause)
+}
+
+// undecided says, as far as this node can tell, why there is no leader although it may stand and hears a majority.
+func (w *watch) undecided(now protocol.Instant) error {
+	text := "a majority of the voters is heard, and has elected nobody"
+	if w.votes() && !w.run.Waits() {
+		text += fmt.Sprintf("; %s does not campaign", w.cfg.ID)
+	}
+	silent := func(p *link.PeerInfo) bool { return !w.contacts.hears(p, now) }
+	voters := w.voters()
+	if slices.ContainsFunc(w.contacts.Peers(), func(p link.PeerInfo) bool { return has(voters, p.ID) && silent(&p) }) {
+		text += "; not heard: " + w.missing(silent)
+	}
+	return fmt.Errorf("%s", text)
 }
