@@ -31,7 +31,7 @@ func (v *village) wiped(id protocol.NodeID) *Node {
 	v.t.Helper()
 	n := v.node(v.t, id)
 	_ = n.Close()
-	if err := os.RemoveAll(n.path); err != nil {
+	if err := os.RemoveAll(n.at.String()); err != nil {
 		v.t.Fatal(err)
 	}
 	return v.open(id)
@@ -55,7 +55,7 @@ func TestFounderWiped(t *testing.T) {
 		}
 		// What it was told to do helps.
 		_ = n1.Close()
-		if err := os.RemoveAll(n1.path); err != nil {
+		if err := os.RemoveAll(n1.at.String()); err != nil {
 			t.Fatal(err)
 		}
 		v.join("n1")
@@ -100,7 +100,7 @@ func TestFounderWipedAlone(t *testing.T) {
 			release(t, second)
 			o := within(t, campaign(t.Context(), n1), "the end of its campaign")
 			refusedFor(t, o.err, "has founded its election a second time", "n2 refuses this node", "join=true", "elect member replace")
-			if n1.look().State.Leader != nil {
+			if n1.Status().Leader != nil {
 				t.Error("it shows a leader")
 			}
 			<-time.After(time.Minute)
@@ -161,9 +161,9 @@ func TestOneStrangerEndsNobody(t *testing.T) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		nodes[0].run.Call(func() {
-			nodes[0].called("n9", protocol.ConfigID{Term: 99, Version: 9})
-			nodes[0].refused("n9", says)
-			nodes[0].refused("n2", says) // who has said no Hello with such a membership
+			nodes[0].founding.called("n9", protocol.ConfigID{Term: 99, Version: 9})
+			nodes[0].founding.refused("n9", says)
+			nodes[0].founding.refused("n2", says) // who has said no Hello with such a membership
 		})
 		<-time.After(time.Second)
 		if err := m.Check(); err != nil {
@@ -176,8 +176,8 @@ func TestOneStrangerEndsNobody(t *testing.T) {
 		n := v.node(t, "n2")
 		n.run.Call(func() {
 			for _, by := range names("n", 9)[3:] {
-				n.called(by, protocol.ConfigID{Term: 99, Version: 9})
-				n.refused(by, says)
+				n.founding.called(by, protocol.ConfigID{Term: 99, Version: 9})
+				n.founding.refused(by, says)
 			}
 		})
 		<-time.After(time.Second)
@@ -236,7 +236,7 @@ func TestFounderWipedForReal(t *testing.T) {
 	for _, id := range names("n", 3) {
 		c.stop(id)
 	}
-	if err := os.RemoveAll(c.node("n1").path); err != nil {
+	if err := os.RemoveAll(c.node("n1").at.String()); err != nil {
 		t.Fatal(err)
 	}
 	n1 := c.start("n1")
@@ -254,7 +254,7 @@ func TestFounderWipedForReal(t *testing.T) {
 	_, err = open(t.Context(), c.config("n1"))
 	refusedFor(t, err, "has founded its election a second time")
 	m = win(t, n2)
-	if err := os.RemoveAll(n1.path); err != nil {
+	if err := os.RemoveAll(n1.at.String()); err != nil {
 		t.Fatal(err)
 	}
 	n1 = c.start("n1")

@@ -97,8 +97,8 @@ func TestMembersOfOthers(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if err := client.Pause(t.Context(), "n2"); err != nil || !c.node("n2").isPaused() {
-		t.Errorf("one who has moved: %v; it is paused: %v", err, c.node("n2").isPaused())
+	if err := client.Pause(t.Context(), "n2"); err != nil || !c.node("n2").pausing.isPaused() {
+		t.Errorf("one who has moved: %v; it is paused: %v", err, c.node("n2").pausing.isPaused())
 	}
 	if ms := Newest(all); ms == nil || len(ms.Voters) != 3 || ms.Term != m.Token().Count() {
 		t.Errorf("%+v", ms)

@@ -170,7 +170,7 @@ func (c *cluster) startAll() {
 func (c *cluster) founded(n *Node) {
 	c.t.Helper()
 	eventually(c.t, func() bool { return n.run.Seen() != nil && n.run.Seen().Role != protocol.Down }, func() string {
-		return fmt.Sprintf("%s is not founded: %v", n.cfg.ID, n.look().State.Cause)
+		return fmt.Sprintf("%s is not founded: %v", n.cfg.ID, n.Status().Cause)
 	})
 }
 
@@ -325,3 +325,11 @@ func (w testWriter) Write(p []byte) (int, error) {
 }
 
 var errGaveUp = errors.New("gave up")
+
+// first returns the first state that e shows.
+func first(ctx context.Context, e driver.Elector) (driver.State, error) {
+	for s, err := range e.Watch(ctx) {
+		return s, err
+	}
+	return driver.State{}, context.Cause(ctx)
+}

@@ -149,7 +149,7 @@ func TestTwoElectionsOnOnePort(t *testing.T) {
 }
 
 func (n *Node) connectedWith(id protocol.NodeID) bool {
-	for _, p := range n.link.Peers() {
+	for _, p := range n.contacts.Peers() {
 		if p.ID == id {
 			return p.Connected
 		}
@@ -300,7 +300,7 @@ func TestFormerDirectory(t *testing.T) {
 	token := first.Token()
 	release(t, first)
 	c.stop("n1")
-	now, old := n.path, filepath.Join(c.data, c.name, "n1")
+	now, old := n.at.String(), filepath.Join(c.data, c.name, "n1")
 	if err := errors.Join(os.Mkdir(filepath.Dir(old), 0o700), os.Rename(now, old)); err != nil {
 		t.Fatal(err)
 	}

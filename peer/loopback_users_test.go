@@ -130,7 +130,7 @@ func attacker() error {
 		report(way, "member remove", err)
 		// With what the nodes have told their owner, past all that looks for a leader.
 		for _, p := range s.Voters {
-			_, err := c.request(ctx, p, 3*time.Second, verbResign, s.Target.Token, resignation{})
+			_, err := c.ask(ctx, p, 3*time.Second, verbResign, s.Target.Token, appointment{}, ignore)
 			report(way, "resign at "+string(p.ID), err)
 		}
 		dir, err := protocol.ParseDirID(s.Target.Dir)

@@ -83,7 +83,7 @@ func TestRoles(t *testing.T) {
 		{"resume", certs.Operate, func(cl *Client) error { return cl.Resume(t.Context(), "n3") }},
 		// What is permitted is refused for another reason: nobody is disturbed.
 		{"resign", certs.Operate, func(cl *Client) error {
-			_, err := cl.request(t.Context(), Peer{"n1", c.addrs["n1"]}, patience(), verbResign, m.Token()+1, resignation{})
+			_, err := cl.ask(t.Context(), Peer{"n1", c.addrs["n1"]}, patience(), verbResign, m.Token()+1, appointment{}, ignore)
 			return err
 		}},
 		{"transfer", certs.Operate, func(cl *Client) error { return cl.Transfer(t.Context(), m.Token(), "n1") }},
@@ -125,8 +125,8 @@ func TestRoles(t *testing.T) {
 	if err := m.Check(); err != nil {
 		t.Errorf("the leader was disturbed: %v", err)
 	}
-	if ms := c.node("n1").membership.Load(); len(ms.Voters) != 3 || c.node("n3").isPaused() {
-		t.Errorf("%v, n3 paused: %v", ms, c.node("n3").isPaused())
+	if ms := c.node("n1").membership.Load(); len(ms.Voters) != 3 || c.node("n3").pausing.isPaused() {
+		t.Errorf("%v, n3 paused: %v", ms, c.node("n3").pausing.isPaused())
 	}
 	for _, says := range []string{
 		`msg="asked to resign" by="the-operate (operate) at 127.0.0.1`, `msg="asked to resign" by="operator (operate) at `, `msg="asked to change the membership" by="the-administer (administer) at `,
