@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/wire"
 )
@@ -204,7 +205,7 @@ func TestFounderWipedForReal(t *testing.T) {
 	later := map[protocol.NodeID]setup{}
 	for _, id := range names("n", 3)[1:] {
 		for c.addrs[id] == "" || c.addrs[id] == c.addrs["n1"] || id == "n3" && c.addrs[id] == c.addrs["n2"] {
-			c.addrs[id] = freeAddr(t)
+			c.addrs[id] = harness.FreeAddr(t)
 		}
 		cfg := c.config(id)
 		cfg.Join = true

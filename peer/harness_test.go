@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"math/rand/v2"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +13,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/cable"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol"
 )
 
@@ -67,15 +65,12 @@ func newCluster(t testing.TB, voters, observers []protocol.NodeID, wired bool) *
 		t: t, name: "job", data: t.TempDir(), voters: voters, observers: observers,
 		addrs: map[protocol.NodeID]string{}, cables: map[[2]protocol.NodeID]*cable.Cable{}, nodes: map[protocol.NodeID]*Node{},
 	}
-	for _, id := range append(append([]protocol.NodeID{}, voters...), observers...) {
-		for c.addrs[id] == "" {
-			if addr := freeAddr(t); !slices.Contains(slices.Collect(maps.Values(c.addrs)), addr) {
-				c.addrs[id] = addr
-			}
-		}
+	all := slices.Concat(voters, observers)
+	for i, addr := range harness.FreeAddrs(t, len(all)) {
+		c.addrs[all[i]] = addr
 	}
 	if wired {
-		for _, from := range append(append([]protocol.NodeID{}, voters...), observers...) {
+		for _, from := range all {
 			for _, to := range voters {
 				if from == to {
 					continue
@@ -91,23 +86,6 @@ func newCluster(t testing.TB, voters, observers []protocol.NodeID, wired bool) *
 	}
 	t.Cleanup(c.closeAll)
 	return c
-}
-
-// freeAddr is an address that was free a moment ago. Its port is below those
-// from which the kernel takes ports for outgoing connections, or one of them
-// might take it before it is listened on.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	for range 1000 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.N(20_000)))
-		if err != nil {
-			continue
-		}
-		defer func() { _ = l.Close() }()
-		return l.Addr().String()
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 // config is that of one participant: it finds the others at the near ends of

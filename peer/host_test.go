@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol"
 )
 
@@ -285,7 +286,7 @@ func TestTwoProcesses(t *testing.T) {
 	c := newCluster(t, names("n", 1), nil, false)
 	c.start("n1")
 	d := c.another("backup")
-	d.addrs = map[protocol.NodeID]string{"n1": freeAddr(t)}
+	d.addrs = map[protocol.NodeID]string{"n1": harness.FreeAddr(t)}
 	d.start("n1")
 	release(t, win(t, c.node("n1")))
 	release(t, win(t, d.node("n1")))

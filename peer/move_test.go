@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol"
 )
 
@@ -118,7 +119,7 @@ func TestMoveForReal(t *testing.T) {
 		cfg := c.config(id)
 		cfg.Join, cfg.Voters = true, nil
 		for c.addrs[id] == "" {
-			c.addrs[id] = freeAddr(t)
+			c.addrs[id] = harness.FreeAddr(t)
 		}
 		for _, v := range append(slices.Clone(known), id) {
 			cfg.Voters = append(cfg.Voters, Peer{string(v), c.addrs[v]})

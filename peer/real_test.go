@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 )
@@ -49,7 +50,7 @@ func TestTwoWithOneID(t *testing.T) {
 	}
 	// On a directory of its own.
 	cfg := c.config("n2")
-	cfg.Data, cfg.Listen = t.TempDir(), freeAddr(t)
+	cfg.Data, cfg.Listen = t.TempDir(), harness.FreeAddr(t)
 	n, err := open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

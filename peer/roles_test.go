@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,10 +8,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/link"
@@ -55,7 +54,7 @@ func (c *cluster) as(t *testing.T, dir, name string) *Client {
 func TestRoles(t *testing.T) {
 	c := newCluster(t, names("n", 3), names("o", 1), false)
 	dir := certified(t, c, "n9")
-	text := new(logged)
+	text := new(harness.Buffer)
 	change := c.change
 	c.change = func(cfg *setup) {
 		change(cfg)
@@ -139,30 +138,12 @@ func TestRoles(t *testing.T) {
 	release(t, m)
 }
 
-// logged is what nodes have logged.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // TestHandedOn: who may not do a thing may not by way of another node, either; a voter
 // hands on what it has permitted, and says for whom.
 func TestHandedOn(t *testing.T) {
 	c := newCluster(t, names("n", 3), nil, false)
 	dir := certified(t, c)
-	text := new(logged)
+	text := new(harness.Buffer)
 	change := c.change
 	c.change = func(cfg *setup) {
 		change(cfg)
