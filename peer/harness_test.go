@@ -39,7 +39,9 @@ type cluster struct {
 	t      testing.TB
 	name   string
 	data   string
-	change func(*setup) // of each configuration; may be nil
+	every  time.Duration // the heartbeat
+	lasts  time.Duration // the promise
+	change func(*setup)  // of each configuration; may be nil
 
 	voters, observers []protocol.NodeID
 	addrs             map[protocol.NodeID]string
@@ -62,7 +64,7 @@ func names(prefix string, n int) []protocol.NodeID {
 func newCluster(t testing.TB, voters, observers []protocol.NodeID, wired bool) *cluster {
 	t.Helper()
 	c := &cluster{
-		t: t, name: "job", data: t.TempDir(), voters: voters, observers: observers,
+		t: t, name: "job", data: t.TempDir(), every: testHeartbeat, lasts: testPromise, voters: voters, observers: observers,
 		addrs: map[protocol.NodeID]string{}, cables: map[[2]protocol.NodeID]*cable.Cable{}, nodes: map[protocol.NodeID]*Node{},
 	}
 	all := slices.Concat(voters, observers)
@@ -88,13 +90,19 @@ func newCluster(t testing.TB, voters, observers []protocol.NodeID, wired bool) *
 	return c
 }
 
+// steady has promises last so long that a busy machine does not end a term.
+func (c *cluster) steady() *cluster {
+	c.every, c.lasts = 100*time.Millisecond, 3*time.Second
+	return c
+}
+
 // config is that of one participant: it finds the others at the near ends of
 // its own cables.
 func (c *cluster) config(id protocol.NodeID) setup {
 	cfg := setup{
 		ID:     id,
 		Name:   c.name,
-		Config: Config{Data: c.data, Heartbeat: testHeartbeat, Promise: testPromise, Logger: slog.New(slog.NewTextHandler(testWriter{c.t, id}, nil))},
+		Config: Config{Data: c.data, Heartbeat: c.every, Promise: c.lasts, Logger: slog.New(slog.NewTextHandler(testWriter{c.t, id}, nil))},
 	}
 	for _, v := range c.voters {
 		cfg.Voters = append(cfg.Voters, Peer{ID: string(v), Addr: c.way(id, v)})

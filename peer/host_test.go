@@ -85,7 +85,7 @@ func (p *pairs) String() string {
 // same data.
 func (c *cluster) another(name string) *cluster {
 	d := &cluster{
-		t: c.t, name: name, data: c.data, change: c.change, voters: c.voters, observers: c.observers, addrs: c.addrs, nodes: map[protocol.NodeID]*Node{},
+		t: c.t, name: name, data: c.data, every: c.every, lasts: c.lasts, change: c.change, voters: c.voters, observers: c.observers, addrs: c.addrs, nodes: map[protocol.NodeID]*Node{},
 	}
 	c.t.Cleanup(d.closeAll)
 	return d
@@ -106,6 +106,7 @@ func sharing(t *testing.T) (job, backup *cluster, counted *pairs) {
 // nothing else: each has its own leader, and what happens in one the other does not
 // notice.
 func TestTwoElectionsOnOnePort(t *testing.T) {
+	t.Parallel()
 	job, backup, counted := sharing(t)
 	job.startAll()
 	one := win(t, job.node("n1"))
@@ -161,6 +162,7 @@ func (n *Node) connectedWith(id protocol.NodeID) bool {
 // TestElectionIsNotOpenThere: a node whose host does not know an election is named, and
 // takes part as soon as it does.
 func TestElectionIsNotOpenThere(t *testing.T) {
+	t.Parallel()
 	job, backup, counted := sharing(t)
 	job.startAll()
 	m := win(t, job.node("n1"))
@@ -187,6 +189,7 @@ func TestElectionIsNotOpenThere(t *testing.T) {
 // TestClosedElectionIsADeath: the others hear at once that a leader has closed its
 // part in one election, though its host and their connection with it go on.
 func TestClosedElectionIsADeath(t *testing.T) {
+	t.Parallel()
 	job, backup, _ := sharing(t)
 	job.startAll()
 	backup.startAll()
@@ -213,6 +216,7 @@ func TestClosedElectionIsADeath(t *testing.T) {
 // TestWitnessOfBoth: a host dies that leads two elections. The witness of each one says
 // so there, and both have a new leader before the old promises are over.
 func TestWitnessOfBoth(t *testing.T) {
+	t.Parallel()
 	job, backup, _ := sharing(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience())
 	defer cancel()

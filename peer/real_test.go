@@ -38,7 +38,8 @@ func TestPortTaken(t *testing.T) {
 // TestTwoWithOneID: a second process under an id that is in use is refused, with
 // the reason; the first and the leader are undisturbed.
 func TestTwoWithOneID(t *testing.T) {
-	c := newCluster(t, names("n", 3), nil, false)
+	t.Parallel()
+	c := newCluster(t, names("n", 3), nil, false).steady()
 	c.startAll()
 	m := win(t, c.node("n1"))
 	// On the same directory.
@@ -75,7 +76,8 @@ func TestTwoWithOneID(t *testing.T) {
 // TestNineAndTwenty: the most voters, and many observers, all of whom see the
 // leader's metadata.
 func TestNineAndTwenty(t *testing.T) {
-	c := newCluster(t, names("n", protocol.MaxVoters), names("o", 20), false)
+	t.Parallel()
+	c := newCluster(t, names("n", protocol.MaxVoters), names("o", 20), false).steady()
 	c.change = func(cfg *setup) { cfg.Logger, cfg.Insecure = nil, true } // so many handshakes take long under the race detector
 	c.startAll()
 	ctx, cancel := context.WithTimeout(t.Context(), patience())
@@ -98,7 +100,8 @@ func TestNineAndTwenty(t *testing.T) {
 
 // TestResignFromElsewhere: whoever is asked passes it on.
 func TestResignFromElsewhere(t *testing.T) {
-	c := newCluster(t, names("n", 3), names("o", 1), false)
+	t.Parallel()
+	c := newCluster(t, names("n", 3), names("o", 1), false).steady()
 	c.startAll()
 	for _, from := range []protocol.NodeID{"n2", "o1"} {
 		m := win(t, c.node("n1"))
@@ -122,6 +125,7 @@ func TestResignFromElsewhere(t *testing.T) {
 // was promised to the dead one. Said again, it does no harm to the next life of
 // that node.
 func TestWitness(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, names("n", 3), nil, false)
 	c.change = func(cfg *setup) { cfg.Heartbeat, cfg.Promise = 250*time.Millisecond, 5*time.Second }
 	c.startAll()
@@ -180,7 +184,8 @@ func TestWitness(t *testing.T) {
 // TestCertificates: peers with certificates elect, and one with a certificate of
 // another authority is refused.
 func TestCertificates(t *testing.T) {
-	c := newCluster(t, names("n", 3), nil, false)
+	t.Parallel()
+	c := newCluster(t, names("n", 3), nil, false).steady()
 	dir := t.TempDir()
 	var all []certs.Node
 	for _, id := range c.voters {

@@ -296,8 +296,7 @@ func TestPauseIsRefused(t *testing.T) {
 // From elsewhere, by way of a node that does not lead, with real connections.
 func TestAppointFromElsewhere(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, names("n", 3), nil, false)
-	c.change = func(cfg *setup) { cfg.Heartbeat, cfg.Promise = 100*time.Millisecond, 3*time.Second }
+	c := newCluster(t, names("n", 3), nil, false).steady()
 	c.startAll()
 	m := win(t, c.node("n1"))
 	next := campaign(t.Context(), c.node("n3"))
