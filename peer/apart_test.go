@@ -10,6 +10,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/harness"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/wire"
 )
@@ -193,6 +194,7 @@ func TestOneStrangerEndsNobody(t *testing.T) {
 // the others are away, and then while they are there. A busy machine may let a lease
 // expire; that nothing else ends a term is for the tests above to see, in fake time.
 func TestFounderWipedForReal(t *testing.T) {
+	long.Test(t, "it waits four times for a promise; the others of its name are in fake time")
 	t.Parallel()
 	c := newCluster(t, names("n", 1), nil, false).steady()
 	c.startAll()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/harness"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 )
 
@@ -106,6 +107,7 @@ func sharing(t *testing.T) (job, backup *cluster, counted *pairs) {
 // nothing else: each has its own leader, and what happens in one the other does not
 // notice.
 func TestTwoElectionsOnOnePort(t *testing.T) {
+	long.Test(t, "it waits three times for a promise of 5 s")
 	t.Parallel()
 	job, backup, counted := sharing(t)
 	job.startAll()
@@ -162,6 +164,7 @@ func (n *Node) connectedWith(id protocol.NodeID) bool {
 // TestElectionIsNotOpenThere: a node whose host does not know an election is named, and
 // takes part as soon as it does.
 func TestElectionIsNotOpenThere(t *testing.T) {
+	long.Test(t, "it waits three times for a promise of 5 s")
 	t.Parallel()
 	job, backup, counted := sharing(t)
 	job.startAll()
@@ -216,6 +219,7 @@ func TestClosedElectionIsADeath(t *testing.T) {
 // TestWitnessOfBoth: a host dies that leads two elections. The witness of each one says
 // so there, and both have a new leader before the old promises are over.
 func TestWitnessOfBoth(t *testing.T) {
+	long.Test(t, "it waits for a promise of 5 s")
 	t.Parallel()
 	job, backup, _ := sharing(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/harness"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 )
 
@@ -76,6 +77,7 @@ func (s *shifts) last() protocol.NodeID {
 // while they work: the old ones are handed over from and removed, and no moment
 // without a leader is longer than a promise.
 func TestMoveForReal(t *testing.T) {
+	long.Test(t, "it waits for real time; TestMoveEverything is the same in fake time")
 	t.Parallel()
 	c := newCluster(t, names("n", 3), nil, false)
 	c.change = func(cfg *setup) { cfg.Heartbeat, cfg.Promise = 0, 5*time.Second } // a busy machine keeps it

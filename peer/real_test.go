@@ -12,6 +12,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/harness"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 )
@@ -76,6 +77,7 @@ func TestTwoWithOneID(t *testing.T) {
 // TestNineAndTwenty: the most voters, and many observers, all of whom see the
 // leader's metadata.
 func TestNineAndTwenty(t *testing.T) {
+	long.Test(t, "it connects 29 nodes")
 	t.Parallel()
 	c := newCluster(t, names("n", protocol.MaxVoters), names("o", 20), false).steady()
 	c.change = func(cfg *setup) { cfg.Logger, cfg.Insecure = nil, true } // so many handshakes take long under the race detector
@@ -125,6 +127,7 @@ func TestResignFromElsewhere(t *testing.T) {
 // was promised to the dead one. Said again, it does no harm to the next life of
 // that node.
 func TestWitness(t *testing.T) {
+	long.Test(t, "it waits for a promise of 5 s")
 	t.Parallel()
 	c := newCluster(t, names("n", 3), nil, false)
 	c.change = func(cfg *setup) { cfg.Heartbeat, cfg.Promise = 250*time.Millisecond, 5*time.Second }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/harness"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/link"
@@ -52,6 +53,7 @@ func (c *cluster) as(t *testing.T, dir, name string) *Client {
 
 // TestRoles asks a real node for each verb with each kind of certificate over TLS.
 func TestRoles(t *testing.T) {
+	long.Test(t, "it waits for a promise of 5 s; TestPermitted is the same decision")
 	t.Parallel()
 	c := newCluster(t, names("n", 3), names("o", 1), false)
 	dir := certified(t, c, "n9")
