@@ -114,7 +114,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	var positions positionFlags
 	exclusive := true
 	cfg := runner.Config{Openers: openers, Wait: runner.NoLimit, Grace: supervise.DefaultGrace}
-	restart := supervise.OnFailure.String()
+	restart := runner.OnFailure.String()
 	contain := supervise.Auto.String()
 	logFormat := logFormat("text")
 	cmd := &cobra.Command{
@@ -127,7 +127,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 				return err
 			}
 			var err error
-			if cfg.Restart, err = supervise.ParseRestart(restart); err != nil {
+			if cfg.Restart, err = runner.ParseRestart(restart); err != nil {
 				return exit.With(exit.Usage, err)
 			}
 			if cfg.Contain, err = supervise.ParseLevel(contain); err != nil {

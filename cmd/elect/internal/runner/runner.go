@@ -41,7 +41,7 @@ type Config struct {
 	Path string   // of the command, as found
 	Args []string // the command's name first
 
-	Restart supervise.Restart
+	Restart Restart
 	Once    bool          // one campaign, one run
 	Wait    time.Duration // the greatest time to stand by; 0 tries once; NoLimit
 	Grace   time.Duration // between SIGTERM and SIGKILL
@@ -86,7 +86,7 @@ type run struct {
 	life context.Context // ends at a signal that asks for it
 	end  context.CancelCauseFunc
 
-	backoff supervise.Backoff
+	backoff backoff
 
 	mu      sync.Mutex
 	cancel  context.CancelCauseFunc  // of the current Lead
@@ -216,7 +216,7 @@ func (r *run) next(o *outcome) (again bool, err error) {
 	case !r.cfg.Restart.Again(o.exit):
 		return false, exit.Silent(code)
 	}
-	if wait := r.backoff.After(o.exit, o.ran); wait > 0 {
+	if wait := r.backoff.after(o.exit, o.ran); wait > 0 {
 		r.tell(slog.LevelWarn, "standing-aside", 0, "%s fails repeatedly, soon after its start; standing aside for %v", r.cfg.Args[0], wait)
 		select {
 		case <-time.After(wait):
