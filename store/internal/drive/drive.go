@@ -55,6 +55,7 @@ type Hooks struct {
 type Elector struct {
 	Run  *runtime.Runner
 	Life context.Context // ends with Close
+	Log  *slog.Logger    // never nil
 
 	cfg     Config
 	hooks   Hooks
@@ -82,7 +83,7 @@ func (e *Elector) Init(cfg Config) error {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	e.cfg, e.idle, e.moved = cfg, true, make(chan struct{})
+	e.cfg, e.Log, e.idle, e.moved = cfg, cfg.Logger, true, make(chan struct{})
 	return nil
 }
 
@@ -91,7 +92,7 @@ func (e *Elector) Start(m protocol.Machine, h Hooks) error {
 	e.hooks = h
 	e.Life, e.cancel = context.WithCancel(context.Background())
 	e.Run = runtime.New(runtime.Config{
-		ID: protocol.NodeID(e.cfg.ID), Era: e.cfg.Era, Store: h.Store, Log: e.cfg.Logger, Now: e.cfg.Now, Late: h.Timeout,
+		ID: protocol.NodeID(e.cfg.ID), Era: e.cfg.Era, Store: h.Store, Log: e.Log, Now: e.cfg.Now, Late: h.Timeout,
 		Hooks: runtime.Hooks{Published: e.published, Reason: reason, Stand: e.stand},
 	})
 	if err := e.Run.Boot(m, nil, nil); err != nil {
@@ -232,7 +233,7 @@ func (e *Elector) failed(err error) {
 	}
 	e.Run.Do(func() {
 		if e.Trouble == nil {
-			e.cfg.Logger.Warn("the store does not answer", "election", e.cfg.Name, "error", err)
+			e.Log.Warn("the store does not answer", "election", e.cfg.Name, "error", err)
 		}
 		e.Trouble, e.Answered = err, true
 	})
@@ -241,7 +242,7 @@ func (e *Elector) failed(err error) {
 // heard notes an answer.
 func (e *Elector) heard(do func()) {
 	if e.Trouble != nil {
-		e.cfg.Logger.Warn("the store answers again", "election", e.cfg.Name)
+		e.Log.Warn("the store answers again", "election", e.cfg.Name)
 	}
 	e.Trouble, e.Answered = nil, true
 	if do != nil {
