@@ -106,10 +106,10 @@ func (l *line) ask(ctx context.Context, holds bool, do func(s *store) error) err
 	}
 	err := l.store.do(func() error { return do(l.store) })
 	l.mu.Lock()
-	if l.delay > 0 && holds {
-		l.behind, l.delay = time.Now().Add(l.delay), 0
-	}
 	late, lost := max(time.Until(l.behind), 0), l.lose > 0
+	if l.delay > 0 && holds {
+		late, l.behind, l.delay = l.delay, time.Now().Add(l.delay+way), 0
+	}
 	if lost {
 		l.lose--
 	}
@@ -286,13 +286,14 @@ func now() protocol.Reading {
 }
 
 // open returns a participant of the store. Its requests may take longer than half of a claim, so
-// that a late answer can be the one that counts.
+// that a late answer can be the one that counts. The last renewal of the hold-off, at 1.8 s, is apart
+// from the mark at 2 s, so that a late mark is not preceded by the end of its claim.
 func open(t testing.TB, s *store, era uint64, name, id string) electtest.Participant {
 	t.Helper()
 	l := &line{store: s, healed: make(chan struct{})}
 	e, err := queue.New(l, queue.Config{
 		Config:  drive.Config{Name: name, ID: id, Era: era, Now: now},
-		Machine: machine.Config{Dialect: machine.Etcd, TTL: 4 * time.Second, Hold: 2 * time.Second, MaxHold: 2 * time.Second, KeepAliveEvery: time.Second},
+		Machine: machine.Config{Dialect: machine.Etcd, TTL: 4 * time.Second, Hold: 2 * time.Second, MaxHold: 2 * time.Second, KeepAliveEvery: 900 * time.Millisecond},
 		Assumes: "a test",
 	})
 	if err != nil {
