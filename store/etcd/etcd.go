@@ -111,6 +111,7 @@ func New(ctx context.Context, client *clientv3.Client, name, id string, cfg Conf
 			Dialect: machine.Etcd, TTL: cfg.Lease, Hold: cfg.Hold, MaxHold: cfg.MaxHold, ServersFixed: cfg.ServersFixed,
 			ServerElection: cfg.ServerElection, Poll: cfg.Poll,
 		},
+		Round:   500 * time.Millisecond, // lessor.runLoop
 		Assumes: "etcd keeps every write that it has acknowledged",
 	})
 	if err != nil {

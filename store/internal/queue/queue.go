@@ -70,6 +70,7 @@ var (
 type Config struct {
 	drive.Config
 	Machine machine.Config // without Self
+	Round   time.Duration  // how much later than its time the store may end a session
 	Assumes string         // what exclusivity rests on; see driver.Limits
 }
 
@@ -115,7 +116,7 @@ func (e *Elector) Limits() driver.Limits {
 	least := min(c.Claim(), machine.Config{Dialect: c.Dialect, TTL: 2 * time.Second}.Claim())
 	return driver.Limits{
 		Lease: c.Claim(), MinLease: least, MaxLease: protocol.DefaultDrift().Claim(machine.MaxTTL),
-		Takeover: c.WorstTakeover(), Exclusive: true,
+		Takeover: c.WorstTakeover() + e.cfg.Round, Exclusive: true,
 		Abilities: []driver.Ability{driver.AbilityConfirm, driver.AbilityMetadata},
 		Assumes:   drive.Assumes(e.cfg.Assumes),
 	}

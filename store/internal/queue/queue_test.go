@@ -100,7 +100,7 @@ func TestMark(t *testing.T) {
 				s, log := newStore(), &bytes.Buffer{}
 				s.revision, s.mark = 10, c.mark
 				e, err := queue.New(&line{store: s, healed: make(chan struct{})}, queue.Config{
-					Config:  drive.Config{Name: "e", ID: "p", Now: now, Logger: slog.New(slog.NewTextHandler(log, nil))},
+					Config:  drive.Config{Name: "e", ID: "web-3:4711", Now: now, Logger: slog.New(slog.NewTextHandler(log, nil))},
 					Machine: machine.Config{Dialect: machine.Etcd, TTL: 4 * time.Second, Hold: hold, MaxHold: hold}, Assumes: "a test",
 				})
 				if err != nil {
