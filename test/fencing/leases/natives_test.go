@@ -61,8 +61,9 @@ func (k *keys) enters(ctx context.Context, t *testing.T, want int64) {
 // entering decides, they take over from each other both ways, and tokens rise through all of them.
 func TestEtcdNatives(t *testing.T) {
 	long.Test(t, "it waits for leases")
+	t.Parallel()
 	k := newKeys(t, startEtcd(t))
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	type victory struct {
 		m   driver.Mandate
@@ -78,13 +79,13 @@ func TestEtcdNatives(t *testing.T) {
 	}
 
 	// A native leads, one of ours waits, a native waits behind it.
-	first := k.native(t, 6)
+	first := k.native(t, 12)
 	if err := <-stand(ctx, first); err != nil {
 		t.Fatal(err)
 	}
 	ours := stands(k.elector(t, "ours", nil))
 	k.enters(ctx, t, 2)
-	second := k.native(t, 6)
+	second := k.native(t, 12)
 	next := stand(ctx, second)
 	k.enters(ctx, t, 3)
 	select {
@@ -92,7 +93,7 @@ func TestEtcdNatives(t *testing.T) {
 		t.Fatalf("%v, %v: it does not wait for a native leader", v.m, v.err)
 	case err := <-next:
 		t.Fatalf("%v: the second native does not wait", err)
-	case <-time.After(7 * time.Second): // longer than a lease
+	case <-time.After(13 * time.Second): // longer than a lease
 	}
 	for s, err := range k.elector(t, "observer", nil).Watch(ctx) {
 		if err != nil || s.Leader == nil || s.Leader.ID != "native-1:80" || uint64(s.Leader.Token) != uint64(first.Rev()) {
@@ -119,7 +120,7 @@ func TestEtcdNatives(t *testing.T) {
 	select {
 	case err := <-next:
 		t.Fatalf("%v: a native leads beside elect's leader", err)
-	case <-time.After(7 * time.Second):
+	case <-time.After(13 * time.Second):
 	}
 	if err := v.m.Check(); err != nil {
 		t.Errorf("%v; want it to lead on while a native waits", err)
@@ -155,8 +156,9 @@ func TestEtcdNatives(t *testing.T) {
 // lease. When the process is frozen, it knows that it does not lead when it goes on.
 func TestEtcdNativeAfterDeath(t *testing.T) {
 	long.Test(t, "it waits for leases, in processes")
+	t.Parallel()
 	k := newKeys(t, startEtcd(t))
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	for _, freeze := range []bool{true, false} {
 		p := k.participant(t, "e", "ours")
@@ -164,7 +166,7 @@ func TestEtcdNativeAfterDeath(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := k.native(t, 6)
+		n := k.native(t, 12)
 		won := stand(ctx, n)
 		k.enters(ctx, t, 2)
 		if freeze {
@@ -197,8 +199,9 @@ func TestEtcdNativeAfterDeath(t *testing.T) {
 // its turn, and is not deceived by a watch: its key is gone, so it enters again.
 func TestEtcdPhantom(t *testing.T) {
 	long.Test(t, "it waits for leases")
+	t.Parallel()
 	k := newKeys(t, startEtcd(t))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	first := k.native(t, 30)
 	if err := <-stand(ctx, first); err != nil {
