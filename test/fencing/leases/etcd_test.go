@@ -174,7 +174,7 @@ func TestEtcdConformance(t *testing.T) {
 // TestEtcdByHand has a leader whose lease is revoked, or whose key is deleted or written over, by
 // hand. It ends, and the next one is not proven before it has.
 func TestEtcdByHand(t *testing.T) {
-	long.Test(t, "it waits for leases")
+	long.Full(t, "it needs a machine that is not busy; it waits for leases")
 	t.Parallel()
 	e := startEtcd(t)
 	for name, do := range map[string]func(t *testing.T, k *keys, key string, lease clientv3.LeaseID) error{
@@ -227,7 +227,7 @@ func TestEtcdByHand(t *testing.T) {
 // TestEtcdNonsense: values that are not elect's neither stop an election nor end a term. A mark that
 // is not elect's is said, and makes the next leader wait.
 func TestEtcdNonsense(t *testing.T) {
-	long.Test(t, "it waits for leases")
+	long.Full(t, "it needs a machine that is not busy; it waits for leases")
 	t.Parallel()
 	k := newKeys(t, startEtcd(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -269,7 +269,7 @@ func TestEtcdNonsense(t *testing.T) {
 // TestEtcdRights: a user who may not do what an election needs is refused at the start, and the
 // rights that docs/etcd.md asks for are enough.
 func TestEtcdRights(t *testing.T) {
-	long.Test(t, "it waits for leases")
+	long.Full(t, "it needs a machine that is not busy; it waits for leases")
 	t.Parallel()
 	k := newKeys(t, startEtcd(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
