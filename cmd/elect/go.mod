@@ -6,6 +6,7 @@ require (
 	github.com/electd/elect v0.0.0
 	github.com/electd/elect/internal/cli v0.0.0
 	github.com/electd/elect/peer v0.0.0
+	github.com/electd/elect/store/etcd v0.0.0
 	github.com/lib/pq v1.12.3
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
@@ -17,7 +18,21 @@ require (
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/coreos/go-semver v0.3.1 // indirect
+	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
+	github.com/golang/protobuf v1.5.4 // indirect
+	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect
+	go.etcd.io/etcd/api/v3 v3.7.3 // indirect
+	go.etcd.io/etcd/client/pkg/v3 v3.7.3 // indirect
+	go.etcd.io/etcd/client/v3 v3.7.3 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
+	go.uber.org/multierr v1.11.0 // indirect
+	go.uber.org/zap v1.27.1 // indirect
+	golang.org/x/net v0.61.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	google.golang.org/genproto/googleapis/api v0.0.0-20260803160001-6ac0973c030d // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260803160001-6ac0973c030d // indirect
+	google.golang.org/grpc v1.83.2 // indirect
 )
 
 require (
@@ -26,7 +41,7 @@ require (
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/redis/go-redis/v9 v9.23.0
-	golang.org/x/tools v0.49.0 // indirect
+	golang.org/x/tools v0.51.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
@@ -37,3 +52,5 @@ replace github.com/electd/elect/internal/cli => ../../internal/cli
 replace github.com/electd/elect/peer => ../../peer
 
 replace github.com/electd/elect/fence/fenceredis => ../../fence/fenceredis
+
+replace github.com/electd/elect/store/etcd => ../../store/etcd

@@ -15,6 +15,7 @@ import (
 	"github.com/electd/elect/file"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/peer"
+	"github.com/electd/elect/store/etcd"
 )
 
 func main() {
@@ -22,5 +23,6 @@ func main() {
 	os.Exit(cli.Run(newRoot(elect.Openers{
 		"file": file.Open, peerScheme: openPeer,
 		"postgres": marks.OpenElection, "postgresql": marks.OpenElection, "mysql": marks.OpenElection,
+		"etcd": etcd.Open,
 	}), os.Args[1:]))
 }

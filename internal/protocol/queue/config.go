@@ -57,6 +57,7 @@ const (
 	// and no takeover time would hold.
 	MaxTTL         = 300 * time.Second
 	defaultMaxHold = 5 * time.Second
+	maxSelf        = 128 // bytes of a name; what is in it is the back end's
 	// MaxOrder is the greatest order of an entry that can be a token's count (Q9).
 	MaxOrder = 1<<48 - 1
 )
@@ -147,8 +148,8 @@ func (c Config) withDefaults() Config {
 // hold.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	if _, err := protocol.ParseNodeID(string(c.Self)); err != nil {
-		return fmt.Errorf("queue: self: %w", err)
+	if len(c.Self) == 0 || len(c.Self) > maxSelf {
+		return fmt.Errorf("queue: self %.20q of %d bytes; want 1 to %d", c.Self, len(c.Self), maxSelf)
 	}
 	if err := c.Drift.Validate(); err != nil {
 		return fmt.Errorf("queue: %w", err)
@@ -249,6 +250,18 @@ func (c Config) margin() protocol.Drift {
 	}
 	return d
 }
+
+// Claim is how long a tenure is proven after its renewals were sent.
+func (c Config) Claim() time.Duration {
+	c = c.withDefaults()
+	if c.Hold > 0 { // it is at most TTL
+		return c.margin().Claim(c.Hold)
+	}
+	return c.margin().Claim(c.TTL)
+}
+
+// RequestTimeout is how long a back end should wait for an answer before it reports StatusUnknown.
+func (c Config) RequestTimeout() time.Duration { return c.withDefaults().KeepAliveEvery }
 
 // WorstTakeover is the longest time until another participant may lead exclusively after a leader
 // has fallen silent, without the requests that this takes, if every participant has this

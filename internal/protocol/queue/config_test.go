@@ -28,7 +28,9 @@ func TestConfig(t *testing.T) {
 		{Config{Self: "n1", Dialect: Etcd, ServersFixed: true, Hold: s}, ""},
 
 		{Config{Dialect: Etcd}, "self"},
-		{Config{Self: "a/b", Dialect: Etcd}, "self"},
+		{Config{Self: "web-3:4711", Dialect: Etcd}, ""},
+		{Config{Dialect: Etcd}, "self"},
+		{Config{Self: protocol.NodeID(strings.Repeat("a", 129)), Dialect: Etcd}, "self"},
 		{Config{Self: "n1"}, "want etcd or zookeeper"},
 		{Config{Self: "n1", Dialect: 9}, "want etcd or zookeeper"},
 		{Config{Self: "n1", Dialect: Etcd, TTL: s}, "want 2s to 5m0s"},
