@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol"
 )
 
@@ -79,7 +80,7 @@ func TestMembersOfOthers(t *testing.T) {
 	c.startAll()
 	m := win(t, c.node("n1"))
 	cfg := c.config("n1")
-	cfg.ID, cfg.Voters = "", []Peer{{"n1", c.addrs["n1"]}, {"n2", freeAddr(t)}} // the one is not listed, the other elsewhere
+	cfg.ID, cfg.Voters = "", []Peer{{"n1", c.addrs["n1"]}, {"n2", harness.FreeAddr(t)}} // the one is not listed, the other elsewhere
 	client, err := newClient(cfg)
 	if err != nil {
 		t.Fatal(err)

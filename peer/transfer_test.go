@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/disk"
 )
@@ -295,9 +296,9 @@ func TestPauseIsRefused(t *testing.T) {
 
 // From elsewhere, by way of a node that does not lead, with real connections.
 func TestAppointFromElsewhere(t *testing.T) {
+	long.Test(t, "it waits for promises of 3 s")
 	t.Parallel()
-	c := newCluster(t, names("n", 3), nil, false)
-	c.change = func(cfg *setup) { cfg.Heartbeat, cfg.Promise = 100*time.Millisecond, 3*time.Second }
+	c := newCluster(t, names("n", 3), nil, false).steady()
 	c.startAll()
 	m := win(t, c.node("n1"))
 	next := campaign(t.Context(), c.node("n3"))

@@ -25,7 +25,7 @@ type Form string
 // The forms. Those beneath Connection are what a programmer would write without knowledge of
 // fence/fencesql, or of its rules.
 const (
-	Tx         Form = "tx"         // Fence.Tx
+	Tx         Form = "tx"         // Fence.Write
 	Trigger    Form = "trigger"    // shows its token to the trigger of the table
 	Connection Form = "connection" // the same, by what its connections begin with: a pool for each term
 
