@@ -12,7 +12,7 @@ import (
 	"github.com/electd/elect/internal/runtime"
 )
 
-// handover is what a leader's node does to hand over.
+// handover is what a leader's node does to hand over to a successor.
 type handover struct {
 	*membership
 	locator   *locator

@@ -6,18 +6,21 @@ import (
 
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/runtime"
-	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/wire"
 )
 
 // newRunner makes the runner of the machine. What a node does besides in each turn is in the hooks.
 func (n *Node) newRunner() *runtime.Runner {
-	kept := ballots{membership: &n.membership, dir: n.dir}
-	if kept.save = kept.write; n.cfg.disk != nil {
-		kept.save = n.cfg.disk(kept.write)
+	var kept []byte // the last data written
+	save := func(data []byte) error {
+		kept = n.dialect.write(kept[:0], n.membership.Load(), data)
+		return n.dir.Save(kept)
+	}
+	if n.cfg.disk != nil {
+		save = n.cfg.disk(save)
 	}
 	return runtime.New(runtime.Config{
-		ID: n.cfg.ID, Era: n.cfg.Era, Disk: &kept, Transport: outbox{&n.founding, &n.leaders, &n.contacts}, Log: n.log, Now: n.cfg.now,
+		ID: n.cfg.ID, Era: n.cfg.Era, Disk: ballots{save, n.dir.Mirror}, Transport: outbox{&n.founding, &n.leaders, &n.contacts}, Log: n.log, Now: n.cfg.now,
 		Late: n.plan.Heartbeat, Idle: n.plan.Promise, Incarnations: true,
 		Hooks: runtime.Hooks{
 			Heard: func(from protocol.NodeID, l *runtime.Letter) bool {
@@ -44,19 +47,12 @@ func (n *Node) newRunner() *runtime.Runner {
 
 // ballots is a node's [runtime.Disk].
 type ballots struct {
-	membership *membership
-	dir        *disk.Dir
-	save       func([]byte) error // write, or what a test puts around it
-	last       []byte
+	save   func([]byte) error
+	mirror func() error
 }
 
-func (b *ballots) write(data []byte) error {
-	b.last = b.membership.dialect.write(b.last[:0], b.membership.Load(), data)
-	return b.dir.Save(b.last)
-}
-
-func (b *ballots) Save(data []byte) error { return b.save(data) }
-func (b *ballots) Settle() error          { return b.dir.Mirror() }
+func (b ballots) Save(data []byte) error { return b.save(data) }
+func (b ballots) Settle() error          { return b.mirror() }
 
 // outbox is a node's [runtime.Transport].
 type outbox struct {

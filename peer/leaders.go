@@ -40,7 +40,7 @@ type leaders struct {
 	silence   bool             // the last leader fell silent without a farewell
 }
 
-// noteLeader records the contents of a heartbeat. The machine decides whether its sender leads.
+// heard records the contents of a heartbeat. The machine decides whether its sender leads.
 func (ls *leaders) heard(from protocol.NodeID, l *runtime.Letter) {
 	msg := &l.Message
 	known := ls.said[from]
@@ -107,7 +107,7 @@ func (ls *leaders) remember(in *protocol.Input, before *protocol.View) {
 	ls.log.Info("follows", "leader", l.ID, "token", token)
 }
 
-// leading returns what a leader has said of itself.
+// of returns what a leader has said of itself.
 func (ls *leaders) of(l protocol.Leadership) leadership {
 	known := ls.said[l.ID]
 	if l.ID == ls.cfg.ID {
@@ -120,7 +120,7 @@ func (ls *leaders) of(l protocol.Leadership) leadership {
 	return known
 }
 
-// known is the token of the present or last leader that this node has seen; 0 if it has seen none.
+// token is the token of the present or last leader that this node has seen; 0 if it has seen none.
 func (ls *leaders) token() fence.Token { return ls.run.Token(ls.lastCount) }
 
 // note records an event of this node's own leadership.

@@ -30,7 +30,7 @@ func refusedf(format string, args ...any) error {
 }
 
 func (c *change) do(ctx context.Context) (*MemberChange, error) {
-	if err := c.leads(); err != nil {
+	if err := c.leads(func(protocol.Reconfigurable) error { return nil }); err != nil {
 		return nil, err
 	}
 	what := c.want.String()
@@ -153,16 +153,16 @@ func (c *change) lonely(ms *protocol.Membership) []string {
 		c.want.ID, list(deaf), c.cfg.ID)}
 }
 
-// leads returns ErrNoLeader unless this node has a proven term.
-func (c *change) leads() error {
+// leads returns ErrNoLeader unless this node has a proven term. If it has, a turn calls do.
+func (c *change) leads(do func(protocol.Reconfigurable) error) error {
 	err := driver.ErrNoLeader
 	if !c.run.Call(func() {
-		switch _, ok := c.run.Machine().(protocol.Reconfigurable); {
+		switch r, ok := c.run.Machine().(protocol.Reconfigurable); {
 		case c.run.Machine() == nil || !c.run.View().Active:
 		case !ok:
 			err = fmt.Errorf("%w: this machine knows no change of membership", driver.ErrUnsupported)
 		default:
-			err = nil
+			err = do(r)
 		}
 	}) {
 		return errClosed
@@ -371,25 +371,22 @@ func (c *change) clear(ctx context.Context, base, next *protocol.Membership) err
 	late, stop := context.WithTimeout(ctx, 2*c.plan.Promise+5*c.plan.Heartbeat)
 	defer stop()
 	for {
-		err := driver.ErrNoLeader
 		var silent []string
-		if !c.run.Call(func() {
-			r, ok := c.run.Machine().(protocol.Reconfigurable)
-			if !ok || !c.run.View().Active {
-				return
-			}
+		err := c.leads(func(r protocol.Reconfigurable) error {
 			if now, _ := r.Membership(); base != nil && now.Compare(base) != 0 {
-				err = errMoved
-			} else if err = r.Objection(next); err != nil {
+				return errMoved
+			}
+			if err := r.Objection(next); err != nil {
 				silent = c.silent(r.Members(nil))
-			} else if base != nil {
+				return err
+			}
+			if base != nil {
 				c.run.Command(protocol.Command{Verb: protocol.Reconfigure, Membership: next})
 			}
-		}) {
-			return errClosed
-		}
+			return nil
+		})
 		switch {
-		case err == nil, errors.Is(err, errMoved):
+		case err == nil, errors.Is(err, errMoved), errors.Is(err, errClosed):
 			return err
 		case errors.Is(err, driver.ErrNoLeader):
 			return fmt.Errorf("%w: %s does not lead any more, and nothing was changed by this step", driver.ErrNoLeader, c.cfg.ID)
@@ -484,7 +481,7 @@ func (c *change) ready(ctx context.Context, ms *protocol.Membership) error {
 	defer stop()
 	for {
 		s, _, err := c.ask(ctx)
-		if err := c.leads(); errors.Is(err, driver.ErrNoLeader) {
+		if err := c.leads(func(protocol.Reconfigurable) error { return nil }); errors.Is(err, driver.ErrNoLeader) {
 			return fmt.Errorf("%w: %s does not lead any more, and nothing was changed by this step", err, c.cfg.ID)
 		}
 		switch {

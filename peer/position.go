@@ -46,7 +46,7 @@ func (l *locator) position() string {
 func (l *locator) start() {
 	l.kick = make(chan chan struct{})
 	l.ctx, l.end = context.WithCancel(context.Background())
-	if l.cfg.Position == "" || l.cfg.policy() == quorum.IgnorePosition {
+	if l.cfg.policy() == quorum.IgnorePosition {
 		return
 	}
 	if l.cfg.Locate == nil {
@@ -163,11 +163,7 @@ func (l *locator) fresh(ctx context.Context) {
 
 // asks reports whether there is a function to ask, and a use for its answer.
 func (l *locator) asks() bool {
-	if l.kick == nil {
-		return false // it boots
-	}
-	c := &l.cfg
-	return c.Locate != nil && c.policy() != quorum.IgnorePosition
+	return l.kick != nil && l.cfg.Locate != nil && l.cfg.policy() != quorum.IgnorePosition // without a kick it boots
 }
 
 // soon asks as soon as possible, unless a call is under way.

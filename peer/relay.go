@@ -83,7 +83,7 @@ func (r *relay) dialLeader(ctx context.Context, id protocol.NodeID) (conn, error
 	return nil, fmt.Errorf("%w: %w", driver.ErrUnreachable, failed)
 }
 
-// resign implements host.
+// resign has this very node resign.
 func (r *relay) resign(ctx context.Context, token fence.Token) error {
 	return r.run.Resign(ctx, token)
 }

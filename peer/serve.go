@@ -133,7 +133,7 @@ func answered(err error) bool {
 	return false
 }
 
-// service is the host of a node.
+// service is what clients may ask a node, from those of its parts that carry it out. It implements host.
 type service struct {
 	*Node
 	*membership

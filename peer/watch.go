@@ -16,7 +16,7 @@ import (
 
 // watch is the state of the election as observers see it. While the election is settled, changes show at once. While
 // it is not (the node has just started, or was cut off) a change shows after it has lasted: right after a cut the
-// first messages may be old.
+// first messages may be old. Turns own it.
 type watch struct {
 	*membership
 	contacts *contacts
