@@ -106,19 +106,25 @@ func TestControlRefuses(t *testing.T) {
 
 // TestSilentCallersDoNotDelayRelease: callers that connect and say nothing.
 func TestSilentCallersDoNotDelayRelease(t *testing.T) {
-	dir := t.TempDir()
-	m := campaign(t, elector(t, dir, "a"))
-	for range 3 * maxCallers {
-		conn, err := net.Dial("unix", socketPath(m.place.dir, m.place.path, controlName))
-		if err != nil {
-			t.Fatal(err)
+	const tries = 5 // a busy machine may delay it now and then; a caller would each time
+	for try := range tries {
+		m := campaign(t, elector(t, t.TempDir(), "a"))
+		for range 3 * maxCallers {
+			conn, err := net.Dial("unix", socketPath(m.place.dir, m.place.path, controlName))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
 		}
-		defer conn.Close()
-	}
-	start := time.Now()
-	release(t, m)
-	if took := time.Since(start); took > controlTimeout/2 {
-		t.Errorf("Release took %v", took)
+		start := time.Now()
+		release(t, m)
+		took := time.Since(start)
+		if took <= controlTimeout/2 {
+			return
+		}
+		if try == tries-1 {
+			t.Errorf("Release took %v", took)
+		}
 	}
 }
 

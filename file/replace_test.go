@@ -94,20 +94,26 @@ func TestWatcherNotices(t *testing.T) {
 	t.Parallel()
 	for _, c := range replacements {
 		t.Run(c.name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "elections")
-			m := lead(t, elector(t, dir, "a"))
-			start := time.Now()
-			if err := c.do(filepath.Join(dir, "jobs")); err != nil {
-				t.Fatal(err)
-			}
-			receive(t, m.Context().Done(), "the end of the mandate")
-			took := time.Since(start)
-			if err := context.Cause(m.Context()); !errors.Is(err, driver.ErrSuperseded) {
-				t.Fatalf("%v, want ErrSuperseded", err)
-			}
-			t.Logf("the context ended after %v", took)
-			if took > time.Second {
-				t.Errorf("the context ended after %v, want 100 ms, and at most 1 s on a busy machine", took)
+			const tries = 5 // a busy machine may be late now and then; the watcher may not
+			for try := range tries {
+				dir := filepath.Join(t.TempDir(), "elections")
+				m := lead(t, elector(t, dir, "a"))
+				start := time.Now()
+				if err := c.do(filepath.Join(dir, "jobs")); err != nil {
+					t.Fatal(err)
+				}
+				receive(t, m.Context().Done(), "the end of the mandate")
+				took := time.Since(start)
+				if err := context.Cause(m.Context()); !errors.Is(err, driver.ErrSuperseded) {
+					t.Fatalf("%v, want ErrSuperseded", err)
+				}
+				t.Logf("the context ended after %v", took)
+				if took <= time.Second {
+					return
+				}
+				if try == tries-1 {
+					t.Errorf("the context ended after %v, want 100 ms, and at most 1 s on a busy machine", took)
+				}
 			}
 		})
 	}
