@@ -83,8 +83,8 @@ func (l *locator) ask() {
 	switch {
 	case l.ctx.Err() != nil:
 		return
-	case err == nil && len(at) > quorum.MaxPosition:
-		err = fmt.Errorf("a position of %d bytes; want at most %d", len(at), quorum.MaxPosition)
+	case err == nil && len(at) > protocol.MaxPosition:
+		err = fmt.Errorf("a position of %d bytes; want at most %d", len(at), protocol.MaxPosition)
 	case err == nil && !utf8.ValidString(at):
 		err = fmt.Errorf("the position %.40q is not UTF-8", at)
 	}
@@ -260,15 +260,15 @@ func (n *Node) align(ctx context.Context, m *mandate) {
 
 // ahead reports whether every possible successor is behind this node, and there is at least one.
 func (n *Node) ahead() bool {
-	heirs := 0
+	successors := 0
 	for _, v := range n.members() {
 		if n.unfit(&v) != "" || n.successor != "" && v.ID != n.successor {
 			continue
 		}
-		heirs++
+		successors++
 		if !v.Behind {
 			return false
 		}
 	}
-	return heirs > 0
+	return successors > 0
 }

@@ -17,6 +17,14 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
+// A machine and a driver agree about these bounds: otherwise a constant below is negative, which does not compile.
+const (
+	_ = -uint(driver.DefaultPriority ^ protocol.DefaultPriority)
+	_ = -uint(driver.MaxPriority ^ protocol.MaxPriority)
+	_ = -uint(driver.NeverLead ^ protocol.NeverLead)
+	_ = -uint(fence.MaxCount ^ protocol.MaxCount)
+)
+
 // Config configures a Runner.
 type Config struct {
 	ID        protocol.NodeID // of the participant

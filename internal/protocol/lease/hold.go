@@ -8,18 +8,18 @@ import (
 
 // The reasons why a term began or ended.
 const (
-	Acquired   protocol.Reason = "acquired"   // this participant holds the record
-	Lapsed     protocol.Reason = "lapsed"     // the claim has passed without a renewal
-	Superseded protocol.Reason = "superseded" // another participant holds the record
-	Deleted    protocol.Reason = "deleted"    // the record does not exist any more
+	Acquired   protocol.Reason = "acquired"      // this participant holds the record
+	Lapsed                     = protocol.Lapsed // the claim has passed without a renewal
+	Superseded protocol.Reason = "superseded"    // another participant holds the record
+	Deleted    protocol.Reason = "deleted"       // the record does not exist any more
 	// WentBack: the store shows less than it had shown before. It was restored, or has lost
 	// acknowledged writes: the operator has to raise the era.
 	WentBack protocol.Reason = "store-went-back"
 
-	Resigned  protocol.Reason = "resigned"     // by command
-	Withdrawn protocol.Reason = "withdrawn"    // no longer a candidate, by command
-	Unhealthy protocol.Reason = "unhealthy"    // its owner reported it
-	ClockJump protocol.Reason = "clock-jumped" // the machine slept, or a clock was set
+	Resigned  = protocol.Recalled  // by command
+	Withdrawn = protocol.Withdrawn // no longer a candidate, by command
+	Unhealthy = protocol.Unhealthy // its owner reported it
+	ClockJump = protocol.ClockJump // the machine slept, or a clock was set
 )
 
 // renew writes this tenure again, or for the first time, with a new attempt (L1). The duration is

@@ -57,8 +57,6 @@ const (
 	// and no takeover time would hold.
 	MaxTTL         = 300 * time.Second
 	defaultMaxHold = 5 * time.Second
-	// MaxOrder is the greatest order of an entry that can be a token's count (Q9).
-	MaxOrder = 1<<48 - 1
 )
 
 // Config is a participant's configuration. All participants of one election have the same, except

@@ -8,7 +8,7 @@ import (
 
 // receive handles a message, unless it is invalid.
 func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
-	if from == m.cfg.Self || msg.Term > MaxEpoch {
+	if from == m.cfg.Self || msg.Term > protocol.MaxCount {
 		return
 	}
 	switch msg.Type {
