@@ -1,4 +1,4 @@
-package ring
+package localpeers
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ const operator = "operator"
 
 // Config is the election as an operator configures it, who looks from outside and past
 // the cables.
-func (r *Ring) Config() ([]peer.Peer, peer.Config, error) {
+func (r *Peers) Config() ([]peer.Peer, peer.Config, error) {
 	u, err := elect.ParseURL(r.URL(operator))
 	if err != nil {
 		return nil, peer.Config{}, err
