@@ -9,9 +9,8 @@ import (
 
 // Ballot is what a participant has durably. Nothing in it is a vote.
 type Ballot struct {
-	// Term is that of the last leader whom the participant followed, or as whom it
-	// led: what a broker finds in its ledger when it starts. With Config.Durable
-	// it is the highest term that anything was said in.
+	// Term is that of the leader that the participant followed last, or its own if it led: what a broker finds in its
+	// ledger when it starts. With Config.Durable it is the highest term of any message.
 	Term uint64
 	// Incarnation counts the boots.
 	Incarnation uint64

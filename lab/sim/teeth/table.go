@@ -110,9 +110,9 @@ shortest way there has. It hunts in worlds that are each as small as the mutant'
 something that its worlds do not have, or only larger ones.
 
 Most mutants are killed by an invariant of the simulator. Some rules are not about safety, and their grounds judge by more: *undisturbed*, a
-healthy leader stays; *prompt*, a leader that is gone is replaced in time; *joined*, nobody leads before the work of who has resigned has
-returned; *no-herd*, who leaves a queue wakes one; *lawful*, who refuses a vote stays in its own term, nobody renews a session after its tenure ended
-by itself, and one candidacy has one entry in one session.
+healthy leader stays; *prompt*, a leader that is gone is replaced in time; *joined*, nobody leads before the work of the leader that resigned
+has returned; *no-herd*, a candidate that leaves a queue wakes one; *lawful*, a voter that refuses a vote stays in its own term, nobody renews a
+session after its tenure ended by itself, and one candidacy has one entry in one session.
 `, len(kills), protocols, Seeds, longest)
 	for _, name := range order {
 		checker, rule := "", ""

@@ -8,11 +8,10 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// operator is an id for operators, who observe from outside: of no node.
+// operator is the id of operators, which observe. No node has it.
 const operator = "operator"
 
-// Config is the election as an operator configures it, who looks from outside and past
-// the cables.
+// Config returns the configuration for an operator, which observes the election and bypasses the cables.
 func (r *Peers) Config() ([]peer.Peer, peer.Config, error) {
 	u, err := elect.ParseURL(r.URL(operator))
 	if err != nil {

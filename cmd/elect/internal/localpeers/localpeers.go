@@ -2,7 +2,7 @@
 // CA of its own, a data directory for each node, free ports of loopback and, if configured, cables by which a node
 // can be cut off. It starts no node.
 //
-// A Peers may be used by any number of goroutines. Close ends its cables and removes nothing: the caller owns the
+// Peers may be used by any number of goroutines. Close ends its cables and removes nothing: the caller owns the
 // directory.
 package localpeers
 
