@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -92,20 +93,22 @@ func deafDisk(t *testing.T) (dir string, asked <-chan int, fail func()) {
 	return dir, pids, fail
 }
 
-// awaitStuck waits until the file system has taken the command's request, and returns
-// the command's pid. Before that, the command can be killed.
-func awaitStuck(t *testing.T, b *board, asked <-chan int) int {
+// awaitStuck waits until the command sleeps in a way that no signal ends, and returns its pid. A signal wakes it once
+// after the file system has taken its request; until it has had a processor again it is running.
+func awaitStuck(t *testing.T, b *board, asked <-chan int) (pid int) {
 	t.Helper()
-	for late := time.After(patience); ; {
+	eventually(t, "the file system has the request of the command", func() bool {
 		select {
-		case pid := <-asked:
-			if pid == int(b.Members[0].PID.Load()) {
-				return pid
-			}
-		case <-late:
-			t.Fatalf("not after %v: it is stuck", patience)
+		case pid = <-asked:
+		default:
 		}
+		return pid != 0 && pid == int(b.Members[0].PID.Load())
+	})
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
 	}
+	eventually(t, "it cannot be killed", func() bool { s, _ := proc.Read(pid); return s.State == 'D' })
+	return pid
 }
 
 // TestOutlived: a process that cannot be killed outlives the lease, and the keeper says
