@@ -154,11 +154,9 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	return Leader{}, ErrClosed
 }
 
-// Resign asks the leader with that token, or whoever leads if token is 0, to
-// resign: an operator's hand, from outside. It returns once the leader has
-// accepted to; its work is stopped and joined after that. It returns
-// [ErrNoLeader] when nobody leads, [ErrSuperseded] when somebody with another
-// token does, and [ErrUnsupported] where the back end cannot.
+// Resign asks the leader with that token, or the present leader if token is 0, to resign. It is for operators. It
+// returns when the leader has accepted; its work is stopped and joined after that. It returns [ErrNoLeader] when there
+// is no leader, [ErrSuperseded] when a leader with another token leads, and [ErrUnsupported] if the back end cannot.
 func (e *Election) Resign(ctx context.Context, token Token) error {
 	r, ok := e.elector.(driver.Resigner)
 	if !ok {
@@ -167,14 +165,11 @@ func (e *Election) Resign(ctx context.Context, token Token) error {
 	return r.Resign(ctx, token)
 }
 
-// Transfer asks the leader with that token, or whoever leads if token is 0, to
-// hand over to the candidate with the id to, or to whom it finds best if to is
-// empty: an operator's hand, from outside. It returns once the leader has
-// accepted to; its work is stopped and joined after that, and [Election.Watch]
-// tells who leads then. It returns [ErrNoLeader] when nobody leads,
-// [ErrSuperseded] when somebody with another token does, [ErrIneligible] with
-// the reason when that candidate cannot take over, which leaves the leader as it
-// is, and [ErrUnsupported] where the back end cannot.
+// Transfer asks the leader with that token, or the present leader if token is 0, to hand over to the candidate with
+// the id to, or to the best candidate if to is empty. It is for operators. It returns when the leader has accepted; its
+// work is stopped and joined after that, and [Election.Watch] shows the next leader. It returns [ErrNoLeader] when
+// there is no leader, [ErrSuperseded] when a leader with another token leads, [ErrIneligible] with the reason when that
+// candidate cannot take over, so that the leader stays, and [ErrUnsupported] if the back end cannot.
 func (e *Election) Transfer(ctx context.Context, token Token, to string) error {
 	a, ok := e.elector.(driver.Transferrer)
 	if !ok {

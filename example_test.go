@@ -187,7 +187,7 @@ func ExampleElection_Resign() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(operating.Resign(ctx, 0)) // whoever leads
+	fmt.Println(operating.Resign(ctx, 0)) // the present leader
 	<-term.Context().Done()
 	fmt.Println(context.Cause(term.Context()))
 	_ = term.Release(ctx)

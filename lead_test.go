@@ -401,7 +401,7 @@ func TestWorkTransfers(t *testing.T) {
 			})
 		}))
 		synctest.Wait()
-		// Hand it from whoever leads to a, which hands it to d.
+		// Hand it from the present leader to a, which hands it to d.
 		for got := first; got != "a"; got = <-began {
 			if err := a.Resign(t.Context(), 0); err != nil {
 				t.Fatal(err)

@@ -54,26 +54,22 @@ type MetadataSetter interface {
 	SetMetadata(ctx context.Context, metadata map[string]string) error
 }
 
-// Resigner is implemented by electors that can ask whoever leads to give it up,
-// from outside.
+// Resigner is implemented by electors that can ask the present leader to resign, from any participant.
 type Resigner interface {
-	// Resign asks the leader with that token, or whoever leads if token is 0,
-	// to resign, and returns once the leader has accepted to. It returns
-	// ErrNoLeader when nobody leads, and ErrSuperseded when somebody with
-	// another token does.
+	// Resign asks the leader with that token, or the present leader if token is 0, to resign, and returns when the
+	// leader has accepted. It returns ErrNoLeader when there is no leader, and ErrSuperseded when a leader with another
+	// token leads.
 	Resign(ctx context.Context, token fence.Token) error
 }
 
-// Transferrer is implemented by electors that can ask whoever leads to hand over
-// to a named candidate, from outside.
+// Transferrer is implemented by electors that can ask the present leader to hand over to a named candidate, from any
+// participant.
 type Transferrer interface {
-	// Transfer asks the leader with that token, or whoever leads if token is 0,
-	// to hand over to the candidate with the id to, or to whom it finds best if
-	// to is empty, and returns once the leader has accepted to: its work is
-	// stopped and joined after that. It returns ErrNoLeader when nobody leads,
-	// ErrSuperseded when somebody with another token does, and ErrIneligible,
-	// with the reason, when the leader knows that the candidate could not take
-	// over; it then leads on.
+	// Transfer asks the leader with that token, or the present leader if token is 0, to hand over to the candidate with
+	// the id to, or to the best candidate if to is empty. It returns when the leader has accepted; its work is stopped
+	// and joined after that. It returns ErrNoLeader when there is no leader, ErrSuperseded when a leader with another
+	// token leads, and ErrIneligible, with the reason, when the leader knows that the candidate cannot take over; it
+	// then leads on.
 	Transfer(ctx context.Context, token fence.Token, to string) error
 }
 

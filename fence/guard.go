@@ -122,8 +122,8 @@ func (g *gate) wait() <-chan struct{} {
 	return g.changed
 }
 
-// rise records a mark.
-func (g *gate) rise(highest Token) {
+// observe records a mark that was seen.
+func (g *gate) observe(highest Token) {
 	if highest > g.highest {
 		g.highest = highest
 		g.behind = g.below(highest)
@@ -161,8 +161,8 @@ func (p *Pass) Token() Token { return p.token }
 // The greater token is that of the cause; a mark that guards share ([Sharer]) may not be raised to it yet.
 func (p *Pass) Context() context.Context { return p.ctx }
 
-// Told is when the greater token came for which the work has to end: [GuardConfig.Drain] before the end of the
-// context. It is the zero Time before that. Work that began after it has had less time than Drain.
+// Told returns when a greater token arrived, so that this work must end: [GuardConfig.Drain] before the end of the
+// context. It returns the zero Time before that. Work that began later has less time than Drain.
 func (p *Pass) Told() time.Time {
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
@@ -279,9 +279,9 @@ func (g *Guard) begin(ctx context.Context, resource Resource, token Token, claim
 	return p, err
 }
 
-// reachable refuses a token that would raise the mark and may not. It also returns the mark, as far as known. It
-// reads the mark if the token is above all that are known. The mark only rises, so a token that is not above it now
-// raises nothing later.
+// reachable refuses a token that is not allowed to raise the mark. It also returns the mark, as far as known. It reads
+// the mark if the token is above all that are known. The mark only rises, so a token that is not above it now raises
+// nothing later.
 func (g *Guard) reachable(ctx context.Context, at *gate, resource Resource, token Token, claims bool) (Token, error) {
 	at.mu.Lock()
 	highest := max(at.highest, at.raised)
@@ -392,7 +392,7 @@ func (g *Guard) raise(ctx context.Context, at *gate, resource Resource, token To
 		return own(ctx, err)
 	}()
 	if stale, ok := errors.AsType[*StaleError](err); ok {
-		at.rise(stale.Highest)
+		at.observe(stale.Highest)
 		g.drain(at, resource, at.highest)
 	}
 	if err != nil {
@@ -400,7 +400,7 @@ func (g *Guard) raise(ctx context.Context, at *gate, resource Resource, token To
 	}
 	at.raised = max(at.raised, token)
 	if token > at.highest {
-		at.rise(token)
+		at.observe(token)
 		g.cfg.Logger.Info("the mark is raised", "resource", resource, "token", token, "in_flight", at.behind)
 		if g.cfg.Observe != nil {
 			g.cfg.Observe(Decision{Resource: resource, Shown: token, Highest: token, Result: Raised})
@@ -502,7 +502,7 @@ func (g *Guard) hold(ctx context.Context, p *Pass, resource Resource) (Token, er
 	if stale, ok := errors.AsType[*StaleError](err); ok {
 		highest = stale.Highest
 		p.gate.mu.Lock()
-		p.gate.rise(highest)
+		p.gate.observe(highest)
 		g.drain(p.gate, resource, p.gate.highest)
 		p.gate.mu.Unlock()
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// impatient is a shared mark that waits for whoever holds it for some time only, as a database does.
+// impatient is a shared mark that waits for its holder for some time only, as a database does.
 type impatient struct {
 	*holder
 	wait time.Duration

@@ -373,7 +373,7 @@ func TestKilledLeader(t *testing.T) {
 	}
 }
 
-// TestNewElection: whoever looks while the first leader of a new election waits is told
+// TestNewElection: an observer that looks while the first leader of a new election waits is told
 // that, and of no process that holds the lock and does not lead.
 func TestNewElection(t *testing.T) {
 	e := elector(t, t.TempDir(), "a")

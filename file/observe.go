@@ -104,8 +104,8 @@ func same(a, b driver.State) bool {
 	return a.Leader.Token == b.Leader.Token && a.Leader.ID == b.Leader.ID && maps.Equal(a.Leader.Metadata, b.Leader.Metadata)
 }
 
-// leader returns the leader, or nil if there is none. It returns known instead if that is still the leader shown
-// last.
+// leader returns the leader, or nil if there is none. known means that it is still the leader shown last; then the
+// result is nil.
 func (r *reader) leader() (_ *driver.Leader, known bool, err error) {
 	for range 10 {
 		led, ledErr := r.led()
@@ -249,7 +249,7 @@ func (r *reader) close() {
 	r.lock, r.dir = nil, nil
 }
 
-// fileIdentity returns the identity of f. It passes err on, or returns its own error.
+// fileIdentity returns the identity of f, and err; the error is its own if that fails.
 func fileIdentity(f *os.File, err error) (identity, error) {
 	var st unix.Stat_t
 	if statErr := unix.Fstat(int(f.Fd()), &st); statErr != nil {

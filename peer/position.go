@@ -86,8 +86,8 @@ func (l *locator) ask() {
 	switch {
 	case l.ctx.Err() != nil:
 		return
-	case err == nil && len(at) > quorum.MaxPosition:
-		err = fmt.Errorf("a position of %d bytes; want at most %d", len(at), quorum.MaxPosition)
+	case err == nil && len(at) > protocol.MaxPosition:
+		err = fmt.Errorf("a position of %d bytes; want at most %d", len(at), protocol.MaxPosition)
 	case err == nil && !utf8.ValidString(at):
 		err = fmt.Errorf("the position %.40q is not UTF-8", at)
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/cluster"
 	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/cmd/elect/internal/failover"
-	"github.com/electd/elect/cmd/elect/internal/fleet"
 	"github.com/electd/elect/cmd/elect/internal/stamp"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/internal/cli/exit"
@@ -192,7 +192,7 @@ func benchFailover(cmd *cobra.Command, openers elect.Openers, at string, cfg fai
 	}
 	defer cfg.Election.Close()
 	cfg.URL, cfg.Name = p.election, p.name
-	if cfg.Program, err = fleet.Self(); err != nil {
+	if cfg.Program, err = cluster.Self(); err != nil {
 		return err
 	}
 	cfg.Fallback = []string{cfg.Program, stampVerb}

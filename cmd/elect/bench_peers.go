@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/electd/elect/cmd/elect/internal/cluster"
 	"github.com/electd/elect/cmd/elect/internal/failover"
-	"github.com/electd/elect/cmd/elect/internal/fleet"
 	"github.com/electd/elect/cmd/elect/internal/steady"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/internal/cli/exit"
@@ -134,7 +134,7 @@ func newSteady() *cobra.Command {
 func onPeers(cmd *cobra.Command, do func(ctx context.Context, program, dir string, progress func(string, ...any)) error) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	program, err := fleet.Self()
+	program, err := cluster.Self()
 	if err != nil {
 		return err
 	}

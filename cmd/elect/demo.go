@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/electd/elect/cmd/elect/internal/cluster"
 	"github.com/electd/elect/cmd/elect/internal/demo"
-	"github.com/electd/elect/cmd/elect/internal/fleet"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/internal/cli/exit"
 )
@@ -54,7 +54,7 @@ func newDemo() *cobra.Command {
 				return exit.Usagef("--profile %q; want lan, fast, wan or calm", cfg.Profile)
 			}
 			var err error
-			if cfg.Program, err = fleet.Self(); err != nil {
+			if cfg.Program, err = cluster.Self(); err != nil {
 				return err
 			}
 			cfg.Command = typed(cfg.Program)

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/electd/elect/cmd/elect/internal/cluster"
 	"github.com/electd/elect/cmd/elect/internal/demo"
-	"github.com/electd/elect/cmd/elect/internal/fleet"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/internal/cli/exit"
 )
@@ -41,7 +41,7 @@ func newZombie() *cobra.Command {
 		Long:  zombieHelp,
 		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			program, err := fleet.Self()
+			program, err := cluster.Self()
 			if err != nil {
 				return err
 			}

@@ -52,7 +52,7 @@ func ExampleKeyOf() {
 		if err != nil {
 			return err
 		}
-		defer session.Close() // whoever leads again begins with another one
+		defer session.Close() // the next term begins with another one
 		election := concurrency.NewElection(session, "orders/leader")
 		if err := election.Campaign(ctx, "this one"); err != nil {
 			return err

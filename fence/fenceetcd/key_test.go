@@ -10,7 +10,7 @@ import (
 )
 
 // TestKey: a term writes as long as its own key is there, and what is refused is refused
-// with the token of whoever leads, if anybody does.
+// with the token of the present leader, if there is one.
 func TestKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		election string

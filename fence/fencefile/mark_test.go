@@ -82,7 +82,7 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// TestMarkLost: a mark that is not there is no mark of 0, whoever has taken it away.
+// TestMarkLost: a missing mark is no mark of 0, whatever removed it.
 func TestMarkLost(t *testing.T) {
 	dir := t.TempDir()
 	lost := func(when string, m *Mark) {
@@ -328,7 +328,7 @@ func TestMarkTogether(t *testing.T) {
 	}
 }
 
-// TestMarkWaits: whoever waits for the lock can stop waiting.
+// TestMarkWaits: a waiter for the lock can stop waiting.
 func TestMarkWaits(t *testing.T) {
 	m := added(t, t.TempDir(), "r")
 	locked, free := make(chan bool), make(chan bool)

@@ -65,7 +65,7 @@ func TestSettle(t *testing.T) {
 }
 
 // TestSettleModel: proxies of one mark are killed and started, leaders come and go, and the
-// upstream finishes what was forwarded to it, whoever has been killed. It is never at work
+// upstream finishes what was forwarded to it, even if the sender was killed. It is never at work
 // for two tokens at once, nor for a smaller one after a greater was let in.
 func TestSettleModel(t *testing.T) {
 	for seed := range uint64(200) {

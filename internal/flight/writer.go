@@ -61,7 +61,7 @@ type writer struct {
 	asked bool         // a state was requested
 
 	err   error            // why nothing is recorded
-	retry protocol.Instant // not before that
+	retry protocol.Instant // time of the next attempt
 	now   protocol.Instant // of the last entry
 	event trace.Event
 }

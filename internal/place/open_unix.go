@@ -22,13 +22,13 @@ func (a At) Open() (*Dir, error) { return a.open(false) }
 func (a At) Make() (*Dir, error) { return a.open(true) }
 
 func (a At) open(missing bool) (*Dir, error) {
-	w := way{At: a, missing: missing, wary: os.Geteuid() == 0 && !a.Shared}
+	w := opener{At: a, missing: missing, distrust: os.Geteuid() == 0 && !a.Shared}
 	var fd int
 	var err error
-	if w.wary {
+	if w.distrust {
 		fd, err = w.walk()
 	} else {
-		fd, err = w.reach(a.Path)
+		fd, err = w.openTrusted(a.Path)
 	}
 	path := a.Path
 	for _, name := range a.Below {
@@ -42,7 +42,7 @@ func (a At) open(missing bool) (*Dir, error) {
 		fd, err = w.enter(above, filepath.Join(path, name))
 		_ = unix.Close(above)
 		path = filepath.Join(path, name)
-		if err == nil && w.wary {
+		if err == nil && w.distrust {
 			err = closing(fd, private(fd, path))
 		}
 	}
@@ -53,17 +53,17 @@ func (a At) open(missing bool) (*Dir, error) {
 	return openDir(fd, path)
 }
 
-// way opens one directory.
-type way struct {
+// opener opens one directory.
+type opener struct {
 	At
-	missing bool // make missing directories
-	wary    bool // do not trust other users
+	missing  bool // make missing directories
+	distrust bool // do not trust other users
 }
 
 const toSearch = search | unix.O_DIRECTORY | unix.O_CLOEXEC
 
-// reach opens a path as the kernel does: the links in a configured path are trusted.
-func (w *way) reach(path string) (int, error) {
+// openTrusted opens a path as the kernel does: the links in a configured path are trusted.
+func (w *opener) openTrusted(path string) (int, error) {
 	fd, err := openat(unix.AT_FDCWD, path, toSearch, 0)
 	switch {
 	case err == nil:
@@ -71,7 +71,7 @@ func (w *way) reach(path string) (int, error) {
 	case err != unix.ENOENT || !w.missing || path == "/":
 		return -1, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	above, err := w.reach(filepath.Dir(path))
+	above, err := w.openTrusted(filepath.Dir(path))
 	if err != nil {
 		return -1, err
 	}
@@ -81,7 +81,7 @@ func (w *way) reach(path string) (int, error) {
 
 // enter opens path, whose last element is in the directory above, and follows no
 // link.
-func (w *way) enter(above int, path string) (int, error) {
+func (w *opener) enter(above int, path string) (int, error) {
 	name := filepath.Base(path)
 	for range 100 {
 		fd, err := openat(above, name, toSearch|unix.O_NOFOLLOW, 0)
@@ -114,8 +114,8 @@ func notOpened(above int, name, path, want string, err error) error {
 	return &fs.PathError{Op: "open", Path: path, Err: err}
 }
 
-// give gives the directory that this process has just made the owner, group and mode
-// that At.Group says. Other users may be able to rename in the one above, so give
+// give sets the owner, group and mode of the directory that this process has just made
+// according to At.Group. Other users may be able to rename in the one above, so give
 // changes only an empty directory of this user. If it fails, the error that another
 // user gets later names the mode.
 func give(above int, name string) {
@@ -145,9 +145,8 @@ func give(above int, name string) {
 	_ = unix.Fchmod(fd, uint32(st.Mode)&0o7000|mode)
 }
 
-// walk opens the path element by element, for root. It looks at each directory on
-// the way before it relies on a name in it.
-func (w *way) walk() (int, error) {
+// walk opens the path element by element, for root. It checks each directory before it relies on a name in it.
+func (w *opener) walk() (int, error) {
 	here, path := -1, "/"
 	from := w.Path
 	if !filepath.IsAbs(from) {
@@ -159,13 +158,13 @@ func (w *way) walk() (int, error) {
 	}
 	todo := strings.Split(from, "/")
 	todo[0] = "/"
-	said := 0 // how many elements of todo, from the first on, come from a link
+	fromLink := 0 // how many elements of todo, from the first on, come from a link
 	links := 0
 	for len(todo) > 0 {
 		name := todo[0]
 		todo = todo[1:]
-		byLink := said > 0
-		said = max(0, said-1)
+		byLink := fromLink > 0
+		fromLink = max(0, fromLink-1)
 		var next int
 		var err error
 		switch name {
@@ -192,7 +191,7 @@ func (w *way) walk() (int, error) {
 				if filepath.IsAbs(target) {
 					steps[0] = "/"
 				}
-				todo, said = slices.Concat(steps, todo), said+len(steps)
+				todo, fromLink = slices.Concat(steps, todo), fromLink+len(steps)
 				continue
 			}
 			path = filepath.Join(path, name)

@@ -64,8 +64,26 @@ type Message struct {
 	Body string `json:"body,omitzero"`
 }
 
-// NeverLead is the priority of a participant that votes and never leads.
-const NeverLead = -1
+// Bounds that all protocols have.
+const (
+	// MaxCount is the greatest count of a token, and so the greatest term, epoch and order of an entry.
+	MaxCount = 1<<48 - 1
+	// MaxPosition is the greatest length of a position, in bytes.
+	MaxPosition = 256
+	// DefaultPriority is the priority of a participant whose configuration has none.
+	DefaultPriority = 100
+	// MaxPriority is the greatest.
+	MaxPriority = 1000
+	// NeverLead is the priority of a participant that votes and never leads.
+	NeverLead = -1
+)
+
+// WitnessRelease is the type of the message of a witness. The work of all that the sender with Dir
+// started in the incarnation Echo, and in those before it, is over for ever. A keeper sends it on
+// behalf of that node. A keeper knows of earlier incarnations if its own has led, because that
+// waited for theirs, or if an incarnation cannot begin before the work of those before it has
+// ended. A keeper that knows of its own incarnation only must not send it.
+const WitnessRelease MessageType = "witness-release"
 
 // Handover is the token of a transfer: all that Leader did in Term, and before it in the same
 // incarnation, is over, and its last heartbeat was Seq. Target is the successor.

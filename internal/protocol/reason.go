@@ -12,6 +12,7 @@ const (
 	Withdrawn Reason = "withdrawn"    // it is no candidate any more
 	Unhealthy Reason = "unhealthy"    // its owner says so
 	Paused    Reason = "paused"       // it is not to lead for now
+	Recalled  Reason = "resigned"     // it was asked to resign
 )
 
 // Loss is what the end of a term means to its holder.
@@ -54,7 +55,7 @@ func (r Reason) Loss() (loss Loss, says string) {
 		return Superseded, "its entry in the store was deleted"
 	case "store-went-back":
 		return Superseded, "the store went back to an earlier state"
-	case "resigned":
+	case Recalled:
 		return Resigned, "recalled"
 	case "transferred":
 		return Resigned, "asked to hand over"

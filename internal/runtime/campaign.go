@@ -35,7 +35,7 @@ func (r *Runner) Campaign(ctx context.Context, c driver.Candidacy) (*Mandate, er
 			}
 			r.Call(func() { r.leave(o.m) }) // it was lost before the caller had it: no victory
 		case <-ctx.Done():
-			r.Call(func() { r.forgo(w) })
+			r.Call(func() { r.cancel(w) })
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -47,7 +47,7 @@ func (r *Runner) stand(c *Candidacy) {
 	switch {
 	case r.waiter != nil:
 		err = errors.New("another campaign of this participant waits; want one at a time")
-	case r.held != nil && r.held.given:
+	case r.held != nil && r.held.delivered:
 		err = errors.New("the mandate of the last victory was not released; want that first")
 	case r.cfg.Hooks.Stand != nil:
 		err = r.cfg.Hooks.Stand(c)
@@ -60,8 +60,8 @@ func (r *Runner) stand(c *Candidacy) {
 	r.Command(c.Command)
 }
 
-// forgo ends a candidacy, in any state.
-func (r *Runner) forgo(c *Candidacy) {
+// cancel ends a candidacy, in any state.
+func (r *Runner) cancel(c *Candidacy) {
 	switch {
 	case r.waiter == c:
 		r.waiter = nil
@@ -78,7 +78,7 @@ func (r *Runner) forgo(c *Candidacy) {
 // Reject ends the waiting candidacy with an error. It is for turns.
 func (r *Runner) Reject(err error) {
 	if c := r.waiter; c != nil {
-		r.forgo(c)
+		r.cancel(c)
 		c.result <- outcome{err: err}
 	}
 }
@@ -97,7 +97,7 @@ func (r *Runner) deliver(m *Mandate) {
 		return
 	}
 	c := r.waiter
-	r.waiter, c.won, m.given = nil, m, true
+	r.waiter, c.won, m.delivered = nil, m, true
 	c.result <- outcome{m: m}
 }
 
@@ -137,14 +137,14 @@ func (r *Runner) stopped(count uint64, reason protocol.Reason) {
 	if r.cfg.Hooks.Stopped != nil {
 		r.cfg.Hooks.Stopped(m, reason)
 	}
-	if !m.given {
+	if !m.delivered {
 		r.joinLater(m)
 	}
 }
 
 func (r *Runner) joinLater(m *Mandate) {
-	if !m.leaving {
-		m.leaving = true
+	if !m.joining {
+		m.joining = true
 		r.joins = append(r.joins, m.count)
 	}
 }
@@ -154,7 +154,7 @@ func (r *Runner) leave(m *Mandate) {
 	if r.held != m {
 		return
 	}
-	m.given = false
+	m.delivered = false
 	r.withdraw()
 	if r.held == m { // it was not stopped before
 		r.joinLater(m)

@@ -6,9 +6,9 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// maxLetters bounds the queued letters of one sender, so that a sender that floods excludes no other one. A machine
+// maxQueued bounds the queued letters of one sender, so that a sender that floods excludes no other one. A machine
 // takes microseconds for each. If more are queued the process hangs, and old letters are of no use.
-const maxLetters = 128
+const maxQueued = 128
 
 // Letter is a message, with what its sender's runtime adds about its leadership if the message reports that, see
 // [protocol.Send].Leads. The fields are 0 in any other letter.
@@ -66,7 +66,7 @@ func (b *inbox) put(it item) bool {
 		return false
 	}
 	if it.from != "" {
-		if b.letters[it.from] == maxLetters {
+		if b.letters[it.from] == maxQueued {
 			b.dropped++
 			b.mu.Unlock()
 			return false

@@ -52,7 +52,7 @@ func TestHelpDoesNotWait(t *testing.T) {
 // TestInbox: the letters of each sender are bounded, and nothing else is.
 func TestInbox(t *testing.T) {
 	b := newInbox()
-	for range maxLetters {
+	for range maxQueued {
 		if !b.put(item{from: "n1", letter: Letter{Since: 1}}) {
 			t.Fatal("there is no room for a letter")
 		}
@@ -67,7 +67,7 @@ func TestInbox(t *testing.T) {
 		t.Error("what is no letter must always be taken")
 	}
 	batch := b.take(nil)
-	if len(batch) != maxLetters+2 || batch[0].letter.Since != 1 || batch[maxLetters+1].do == nil {
+	if len(batch) != maxQueued+2 || batch[0].letter.Since != 1 || batch[maxQueued+1].do == nil {
 		t.Errorf("took %d items out of order", len(batch))
 	}
 	if !b.put(item{from: "n1"}) {

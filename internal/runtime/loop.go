@@ -176,7 +176,7 @@ func (r *Runner) fire() {
 		return
 	}
 	now, due := r.latest.Boot, r.machine.NextFire()
-	r.late(max(min(r.due, due), r.told), now) // even for a turn that took too long
+	r.late(max(min(r.due, due), r.ordered), now) // even for a turn that took too long
 	if now >= due && now >= r.patient {
 		r.in = protocol.Input{Kind: protocol.Fire}
 		r.step()

@@ -26,9 +26,9 @@ type Mandate struct {
 	joined atomic.Bool           // its work has returned
 
 	// Owned by turns.
-	given   bool // to a Campaign: its caller reports when the work has returned
-	stopped bool
-	leaving bool // Joined is on its way to the machine
+	delivered bool // to a Campaign: its caller reports when the work has returned
+	stopped   bool
+	joining   bool // Joined is on its way to the machine
 }
 
 var _ interface {

@@ -17,6 +17,14 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
+// A machine and a driver agree about these bounds: otherwise a constant below is negative, which does not compile.
+const (
+	_ = -uint(driver.DefaultPriority ^ protocol.DefaultPriority)
+	_ = -uint(driver.MaxPriority ^ protocol.MaxPriority)
+	_ = -uint(driver.NeverLead ^ protocol.NeverLead)
+	_ = -uint(fence.MaxCount ^ protocol.MaxCount)
+)
+
 // Config configures a Runner.
 type Config struct {
 	ID        protocol.NodeID // of the participant
@@ -66,7 +74,7 @@ type Hooks struct {
 	// Published runs after each step. The view is published and contexts of ended terms have ended; nothing else of the
 	// step is carried out yet. before is the view that was published before, nil if it is the same.
 	Published func(in *protocol.Input, before *protocol.View)
-	// Reason is the reason that people are told for that of a Stop. Any goroutine may call it.
+	// Reason translates a Stop's reason for people. Any goroutine may call it.
 	Reason func(protocol.Reason) protocol.Reason
 	// Elected, Active and Stopped follow the orders of a term. c is the waiting candidacy, or nil.
 	Elected func(m *Mandate, c *Candidacy)
@@ -113,7 +121,7 @@ type Runner struct {
 	fx       protocol.Effects
 	view     protocol.View    // of the latest step
 	before   protocol.View    // the one before view
-	told     protocol.Instant // when the machine had its latest command
+	ordered  protocol.Instant // when the machine had its latest command
 	chance   *rand.Rand
 	timer    *time.Timer
 	due      protocol.Instant // the time of the timer
@@ -277,7 +285,7 @@ func (r *Runner) Command(c protocol.Command) {
 	}
 	r.in = protocol.Input{Kind: protocol.Do, Command: c}
 	r.step()
-	r.told = r.latest.Boot // a timer that this has brought back may be long past, without the process being late
+	r.ordered = r.latest.Boot // the command may have set a timer in the past; that is no pause
 }
 
 // Machine is the machine, nil before Boot. It is for turns.

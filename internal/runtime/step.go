@@ -5,13 +5,13 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// step passes r.in to the machine and carries out the effects, and those of works that have returned.
+// step passes r.in to the machine and carries out the effects, and those of work that has returned.
 func (r *Runner) step() {
 	r.stepOnce()
 	r.join()
 }
 
-// join tells the machine which works have returned. That may make it win again, and stop again.
+// join tells the machine which work has returned. That may make it win again, and stop again.
 func (r *Runner) join() {
 	for len(r.joins) > 0 {
 		token := r.joins[0]
@@ -57,7 +57,7 @@ func (r *Runner) carryOut() {
 	}
 }
 
-// endTerms ends the contexts of works whose terms have ended, before the view that says so is published, so that a
+// endTerms ends the context of work whose term has ended, before the view that says so is published, so that a
 // Check always knows the reason.
 func (r *Runner) endTerms() {
 	for _, o := range r.fx.Orders {
@@ -185,7 +185,7 @@ func (r *Runner) saved(number uint64, err error) {
 	}
 }
 
-// trouble logs once that the disk fails, and not at each heartbeat.
+// trouble logs the first failure of the disk, and not the repeated ones.
 func (r *Runner) trouble(err error) {
 	if r.counted.broke() {
 		r.log.Error("the ballot cannot be saved: this node neither votes nor leads until it can", "error", err)

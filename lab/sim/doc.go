@@ -25,6 +25,4 @@
 //
 // A World fails in two ways: New refuses a schedule, naming the field, and a run ends early with a
 // [Violation]. A panic of a machine is a Violation, too.
-//
-// The package is public, and makes no promise of stability yet.
 package sim

@@ -103,7 +103,7 @@ func (w *World) discard(e event) {
 
 // witness makes n's keeper, which has outlived it, tell all others.
 func (w *World) witness(n *node, self protocol.Voter, incarnation uint64) {
-	w.oracle.buried(n)
+	w.oracle.workDied(n)
 	if w.protocol.Death == nil || incarnation == 0 {
 		return
 	}

@@ -69,8 +69,8 @@ func (o *oracle) healing(w *World) {
 	o.changed(w)
 }
 
-// crowned is called when n's term begins, if it is a leader that counts.
-func (l *liveness) crowned(w *World, n *node) {
+// termBegan is called when n's term begins, if it is a leader that counts.
+func (l *liveness) termBegan(w *World, n *node) {
 	inside := w.inCore(n)
 	if inside && l.inside {
 		l.terms++
@@ -104,10 +104,10 @@ func (l *liveness) look(w *World, o *oracle, lapsed Time) {
 		}
 		if w.inCore(w.nodes[i]) {
 			insiders++
-			in = s.mark.crown
+			in = s.mark.serial
 		} else {
 			outsiders++
-			out = max(out, s.mark.crown)
+			out = max(out, s.mark.serial)
 		}
 	}
 	holder, outsider := in, false

@@ -65,8 +65,8 @@ func (o *oracle) outlives(w *World, n *node) {
 	}
 }
 
-// buried is called when all work of n's former incarnations is known to be dead.
-func (o *oracle) buried(n *node) { o.seat(n).orphan = 0 }
+// workDied is called when all work of n's former incarnations is known to be dead.
+func (o *oracle) workDied(n *node) { o.seat(n).orphan = 0 }
 
 // provenUntil is the first true time from now on at which Proven is false, if nothing changes; now
 // if it is false now. A frozen process may be thawed at any time, and a sleeping computer woken, so

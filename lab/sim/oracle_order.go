@@ -31,7 +31,7 @@ func (o *oracle) order(w *World, n *node, s *seat, in *protocol.Input, ord *prot
 		o.may(w, n, s)
 		o.noticeElected(w, n, s)
 		if electedCounts(w) {
-			o.crowned(w, n, s)
+			o.termBegan(w, n, s)
 		}
 		w.stats.Elections++
 		o.changed(w)
@@ -46,7 +46,7 @@ func (o *oracle) order(w *World, n *node, s *seat, in *protocol.Input, ord *prot
 		o.leads(w, n, s)
 		o.noticeLead(w, n, s)
 		if !electedCounts(w) {
-			o.crowned(w, n, s)
+			o.termBegan(w, n, s)
 		}
 		w.stats.Tenures++
 	case protocol.Stop:

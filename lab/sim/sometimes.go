@@ -274,7 +274,7 @@ names:
 
 // mark is what a seat keeps for the situations.
 type mark struct {
-	crown       uint64 // the serial of its latest term; see serving
+	serial      uint64 // the serial of its latest term; see serving
 	incarnation uint64 // the latest that it has sent
 	saving      uint64 // the latest Save that it asked for
 	saved       uint64 // the latest that is durable

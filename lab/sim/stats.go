@@ -117,23 +117,23 @@ type serving struct {
 	two     Time   // until then two lead, if nothing changes
 	from    Time   // while there is no leader: since when
 	elected int    // how many are elected
-	crowns  uint64 // terms that began, of leaders that count
+	serials uint64 // terms that began, of leaders that count
 	last    int32  // the seat of the last of them
-	wore    uint64 // the term that led last
+	latest  uint64 // the term that led last
 }
 
-// crowned is called when the term of a leader that counts begins.
-func (o *oracle) crowned(w *World, n *node, s *seat) {
+// termBegan is called when the term of a leader that counts begins.
+func (o *oracle) termBegan(w *World, n *node, s *seat) {
 	v := &o.serving
-	if v.crowns > 0 && int(v.last) != n.index {
+	if v.serials > 0 && int(v.last) != n.index {
 		w.stats.Changes++
 		w.seen.add(SawLeaderChanged)
 	}
-	v.crowns++
+	v.serials++
 	v.last = int32(n.index)
-	s.mark.crown = v.crowns
+	s.mark.serial = v.serials
 	o.noticeCrown(w, n)
-	o.live.crowned(w, n)
+	o.live.termBegan(w, n)
 }
 
 // servesUntil is until when s leads, if nothing changes.
@@ -151,7 +151,7 @@ func (s *seat) servesUntil(w *World) Time {
 
 // renewed is changed for the common case of a leader that renewed its lease.
 func (o *oracle) renewed(w *World, s *seat) {
-	if v := &o.serving; v.led && v.until > w.now && v.two <= w.now && s.mark.crown == v.wore && s.servesUntil(w) >= v.until {
+	if v := &o.serving; v.led && v.until > w.now && v.two <= w.now && s.mark.serial == v.latest && s.servesUntil(w) >= v.until {
 		v.until = s.until
 		return
 	}
@@ -186,7 +186,7 @@ func (o *oracle) changed(w *World) {
 		if s.stage != stageNone {
 			v.elected++
 		}
-		if u := s.servesUntil(w); u > w.now && (best == nil || s.mark.crown > best.mark.crown) {
+		if u := s.servesUntil(w); u > w.now && (best == nil || s.mark.serial > best.mark.serial) {
 			best = s
 		}
 		until := s.servesUntil(w)
@@ -199,10 +199,10 @@ func (o *oracle) changed(w *World) {
 	case best == nil && v.led:
 		v.led, v.from = false, w.now
 	case best != nil:
-		if !v.led && v.wore != 0 && v.wore != best.mark.crown {
+		if !v.led && v.latest != 0 && v.latest != best.mark.serial {
 			w.stats.Takeovers = append(w.stats.Takeovers, time.Duration(w.now-v.from))
 		}
-		v.led, v.wore = true, best.mark.crown
+		v.led, v.latest = true, best.mark.serial
 	}
 	o.live.look(w, o, lapsed)
 }

@@ -7,14 +7,10 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// MaxTerm is the greatest term: a token's count has 48 bits.
-const MaxTerm = 1<<48 - 1
-
 // Ballot is what a participant has durably. Nothing in it is a vote.
 type Ballot struct {
-	// Term is that of the last leader whom the participant followed, or as whom it
-	// led: what a broker finds in its ledger when it starts. With Config.Durable
-	// it is the highest term that anything was said in.
+	// Term is that of the leader that the participant followed last, or its own if it led: what a broker finds in its
+	// ledger when it starts. With Config.Durable it is the highest term of any message.
 	Term uint64
 	// Incarnation counts the boots.
 	Incarnation uint64
@@ -49,8 +45,8 @@ func (b *Ballot) state(c *protocol.Coder) {
 		return
 	}
 	switch {
-	case b.Term > MaxTerm:
-		c.Fail(fmt.Errorf("term %d; want at most %d", b.Term, uint64(MaxTerm)))
+	case b.Term > protocol.MaxCount:
+		c.Fail(fmt.Errorf("term %d; want at most %d", b.Term, uint64(protocol.MaxCount)))
 	case b.Incarnation == 0:
 		c.Fail(errors.New("incarnation 0; the first is 1"))
 	}

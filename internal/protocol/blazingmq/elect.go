@@ -5,7 +5,7 @@ import "github.com/electd/elect/internal/protocol"
 // stand begins a try: it scouts, or proposes at once.
 func (m *Machine) stand(fx *protocol.Effects) {
 	m.ends = m.now.Add(m.cfg.Result)
-	m.asked = min(max(m.term, m.seen)+1, MaxTerm)
+	m.asked = min(max(m.term, m.seen)+1, protocol.MaxCount)
 	if m.asked <= m.term {
 		m.wait() // the terms are used up
 		return

@@ -11,7 +11,7 @@ import (
 
 func FuzzDecodeBallot(f *testing.F) {
 	f.Add(Ballot{Term: 7, Incarnation: 2}.Append(nil))
-	f.Add(Ballot{Term: MaxTerm, Incarnation: 1}.Append(nil))
+	f.Add(Ballot{Term: protocol.MaxCount, Incarnation: 1}.Append(nil))
 	f.Add([]byte{})
 	f.Add([]byte{format})
 	f.Fuzz(func(t *testing.T, data []byte) {

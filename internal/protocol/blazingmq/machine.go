@@ -117,7 +117,7 @@ func (m *Machine) boot(durable []byte) {
 
 func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
 	i := members.Place(m.cfg.Members, from)
-	if i < 0 || i == m.self || msg.Term > MaxTerm {
+	if i < 0 || i == m.self || msg.Term > protocol.MaxCount {
 		return
 	}
 	if msg.Term == 0 && msg.Type != ScoutingResponse && msg.Type != ElectionResponse {

@@ -32,7 +32,7 @@ const (
 const (
 	Superseded protocol.Reason = "superseded" // a higher term was heard of
 	LostQuorum protocol.Reason = "lost-quorum"
-	Resigned   protocol.Reason = "resigned"
-	Withdrawn  protocol.Reason = "withdrawn"
-	Unhealthy  protocol.Reason = "unhealthy"
+	Resigned                   = protocol.Recalled
+	Withdrawn                  = protocol.Withdrawn
+	Unhealthy                  = protocol.Unhealthy
 )

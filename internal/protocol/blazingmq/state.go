@@ -33,8 +33,8 @@ func (m *Machine) state(c *protocol.Coder) {
 	c.Instants(&m.now)
 	m.ballot.state(c)
 	c.Uints(&m.saveNo, &m.saved, &m.bootSave, &m.termSave, &m.term, &m.seen, &m.lsn.Term, &m.lsn.Counter)
-	if m.term > MaxTerm || m.seen > MaxTerm {
-		c.Fail(fmt.Errorf("terms %d and %d; want at most %d", m.term, m.seen, uint64(MaxTerm)))
+	if m.term > protocol.MaxCount || m.seen > protocol.MaxCount {
+		c.Fail(fmt.Errorf("terms %d and %d; want at most %d", m.term, m.seen, uint64(protocol.MaxCount)))
 	}
 	if c.Bools(&m.badDisk); m.badDisk {
 		c.Instants(&m.saveAt)
@@ -64,7 +64,7 @@ func (m *Machine) state(c *protocol.Coder) {
 		c.Instants(&m.ends)
 		m.yes.State(c)
 		m.heeds.State(c)
-		if m.asked <= m.term || m.asked > MaxTerm {
+		if m.asked <= m.term || m.asked > protocol.MaxCount {
 			c.Fail(fmt.Errorf("it scouts for term %d in term %d", m.asked, m.term))
 		}
 	case protocol.Candidate:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/internal/epoch"
 	"github.com/electd/elect/internal/protocol/internal/members"
 )
 
@@ -14,12 +15,10 @@ const MaxMembers = members.Max
 
 // The default times.
 const (
-	DefaultHeartbeat = 100 * time.Millisecond
-	DefaultSilence   = time.Second
-	DefaultAnswer    = 250 * time.Millisecond
+	DefaultHeartbeat = epoch.Heartbeat
+	DefaultSilence   = epoch.Silence
+	DefaultAnswer    = epoch.Answer
 )
-
-const longest = time.Hour
 
 // Config is a participant's configuration. Self and Members are required; zero means the documented
 // default elsewhere.
@@ -62,8 +61,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("bully: %w", err)
 	}
 	switch {
-	case c.Heartbeat < 0 || c.Heartbeat > longest || c.Silence < 0 || c.Silence > longest || c.Answer < 0 || c.Answer > longest:
-		return fmt.Errorf("bully: heartbeat %v, silence %v, answer %v; want each above 0 and at most %v", c.Heartbeat, c.Silence, c.Answer, longest)
+	case c.Heartbeat < 0 || c.Heartbeat > epoch.Longest || c.Silence < 0 || c.Silence > epoch.Longest || c.Answer < 0 || c.Answer > epoch.Longest:
+		return fmt.Errorf("bully: heartbeat %v, silence %v, answer %v; want each above 0 and at most %v", c.Heartbeat, c.Silence, c.Answer, epoch.Longest)
 	case c.Silence < 2*c.Heartbeat:
 		return fmt.Errorf("bully: a silence of %v with a heartbeat every %v; want at least %v, or one lost message begins an election", c.Silence, c.Heartbeat, 2*c.Heartbeat)
 	case c.Silence <= c.Answer:

@@ -62,7 +62,7 @@
 // and a second coordinator is elected beside one that is slow rather than dead. Two tenures may
 // have one token. When the sides meet, the lower coordinator gives up. Where links are cut one way,
 // or between some only, coordinators may depose each other as long as that lasts. A participant
-// that claims the highest id, or epoch, wins without a check. One that claims [MaxEpoch] to all
+// that claims the highest id, or epoch, wins without a check. One that claims [protocol.MaxCount] to all
 // ends elections for good: there is no later one, it is saved, and none stands any more. There is
 // no lease: the orders are [protocol.Elected] and [protocol.Stop], never [protocol.Lead].
 //

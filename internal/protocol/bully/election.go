@@ -4,7 +4,7 @@ import "github.com/electd/elect/internal/protocol"
 
 // receive handles a message, unless it is invalid.
 func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
-	if from == m.cfg.Self || msg.Term > MaxEpoch {
+	if from == m.cfg.Self || msg.Term > protocol.MaxCount {
 		return
 	}
 	switch msg.Type {
@@ -99,7 +99,7 @@ func (m *Machine) rest() {
 
 // take raises the epoch above all known epochs. The epoch is used once it is durable.
 func (m *Machine) take() {
-	if m.ballot.Epoch >= MaxEpoch {
+	if m.ballot.Epoch >= protocol.MaxCount {
 		m.rest()
 		return
 	}

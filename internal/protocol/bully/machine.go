@@ -125,7 +125,7 @@ func (m *Machine) stands() bool {
 }
 
 func (m *Machine) able() bool {
-	return m.candidate && !m.sick && !m.paused && m.ballot.Ready() && m.ballot.Epoch < MaxEpoch
+	return m.candidate && !m.sick && !m.paused && m.ballot.Ready() && m.ballot.Epoch < protocol.MaxCount
 }
 
 // standAt is when it begins an election.

@@ -114,7 +114,7 @@ func TestLastEpoch(t *testing.T) {
 	w.Run(2 * time.Second)
 	w.Kill(0) // and a message is forged in its name
 	for i := range w.Nodes[1:] {
-		w.Step(i+1, protocol.Input{Kind: protocol.Receive, From: "n1", Message: protocol.Message{Type: Election, Term: MaxEpoch}})
+		w.Step(i+1, protocol.Input{Kind: protocol.Receive, From: "n1", Message: protocol.Message{Type: Election, Term: protocol.MaxCount}})
 	}
 	w.Run(10 * time.Second)
 	for i := range w.Nodes {

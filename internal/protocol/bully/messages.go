@@ -15,10 +15,10 @@ const (
 
 // The reasons of orders.
 const (
-	Bullied   protocol.Reason = "bullied"   // a participant with a higher id leads
-	Outdated  protocol.Reason = "outdated"  // another epoch is not below its own
-	Resigned  protocol.Reason = "resigned"  // asked for
-	Withdrawn protocol.Reason = "withdrawn" // asked for
-	Paused    protocol.Reason = "paused"    // the operator's wish
-	Unhealthy protocol.Reason = "unhealthy" // its owner says so
+	Bullied   protocol.Reason = "bullied"          // a participant with a higher id leads
+	Outdated  protocol.Reason = "outdated"         // another epoch is not below its own
+	Resigned                  = protocol.Recalled  // asked for
+	Withdrawn                 = protocol.Withdrawn // asked for
+	Paused                    = protocol.Paused    // the operator's wish
+	Unhealthy                 = protocol.Unhealthy // its owner says so
 )

@@ -59,9 +59,9 @@ func (m *Machine) acquire(in *protocol.Input, fx *protocol.Effects) {
 	if m.c.GlobalVersions {
 		count = max(count, m.newest)
 	}
-	if count >= MaxCount {
+	if count >= protocol.MaxCount {
 		m.stage = halted
-		m.fault = fmt.Sprintf("the record's count is %d, which leaves none for a token (at most %d): restore the record, or delete it and raise the era", count, uint64(MaxCount))
+		m.fault = fmt.Sprintf("the record's count is %d, which leaves none for a token (at most %d): restore the record, or delete it and raise the era", count, uint64(protocol.MaxCount))
 		return
 	}
 	again := m.isEnded() && m.c.mutants.Has("retake-without-count")

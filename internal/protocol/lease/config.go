@@ -8,9 +8,6 @@ import (
 	"github.com/electd/elect/internal/protocol/internal/mutant"
 )
 
-// MaxCount is the greatest count: a token has 48 bits for it.
-const MaxCount = 1<<48 - 1
-
 // The limits and defaults of a configuration.
 const (
 	defaultDuration = 15 * time.Second

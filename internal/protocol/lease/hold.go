@@ -8,18 +8,18 @@ import (
 
 // The reasons why a term began or ended.
 const (
-	Acquired   protocol.Reason = "acquired"   // this participant holds the record
-	Lapsed     protocol.Reason = "lapsed"     // the claim has passed without a renewal
-	Superseded protocol.Reason = "superseded" // another participant holds the record
-	Deleted    protocol.Reason = "deleted"    // the record does not exist any more
+	Acquired   protocol.Reason = "acquired"      // this participant holds the record
+	Lapsed                     = protocol.Lapsed // the claim has passed without a renewal
+	Superseded protocol.Reason = "superseded"    // another participant holds the record
+	Deleted    protocol.Reason = "deleted"       // the record does not exist any more
 	// WentBack: the store shows less than it had shown before. It was restored, or has lost
 	// acknowledged writes: the operator has to raise the era.
 	WentBack protocol.Reason = "store-went-back"
 
-	Resigned  protocol.Reason = "resigned"     // by command
-	Withdrawn protocol.Reason = "withdrawn"    // no longer a candidate, by command
-	Unhealthy protocol.Reason = "unhealthy"    // its owner reported it
-	ClockJump protocol.Reason = "clock-jumped" // the machine slept, or a clock was set
+	Resigned  = protocol.Recalled  // by command
+	Withdrawn = protocol.Withdrawn // no longer a candidate, by command
+	Unhealthy = protocol.Unhealthy // its owner reported it
+	ClockJump = protocol.ClockJump // the machine slept, or a clock was set
 )
 
 // renew writes this tenure again, or for the first time, with a new attempt (L1). The duration is
@@ -43,8 +43,9 @@ func (m *Machine) span(number uint64) time.Duration {
 	return m.c.Duration
 }
 
-// claim is until when an attempt allows its holder to lead: D·(1−ρ)/(1+ρ) less the guard, from
-// before it was sent. The holder bears the margin, because other programs wait for exactly D.
+// claim returns the time until which an attempt allows its holder to lead: D·(1−ρ)/(1+ρ) less the
+// guard, counted from before it was sent. The holder subtracts the margin, because other programs
+// wait for exactly D.
 func (m *Machine) claim(a attempt) protocol.Instant {
 	d := m.c.Drift
 	if m.c.mutants.Has("ignore-drift") {
@@ -53,8 +54,8 @@ func (m *Machine) claim(a attempt) protocol.Instant {
 	return after(a.sent, d.Claim(m.span(a.number)))
 }
 
-// landed is L2 and L8: the record is this participant's, by an acknowledgement or a read, and shows
-// the attempt with that number.
+// landed applies L2 and L8. It is called when an acknowledgement or a read shows that the record is
+// this participant's, and contains the attempt with that number.
 func (m *Machine) landed(version, number uint64, in *protocol.Input, fx *protocol.Effects) {
 	now := in.Now.Boot
 	if m.own.store != m.store && !m.c.mutants.Has("store-change-ignored") {

@@ -64,11 +64,11 @@ func TestNoCountLeft(t *testing.T) {
 		record, version uint64
 		global, halts   bool
 	}{
-		{MaxCount - 1, 7, false, false},
-		{MaxCount, 7, false, true},
+		{protocol.MaxCount - 1, 7, false, false},
+		{protocol.MaxCount, 7, false, true},
 		{1<<64 - 1, 7, false, true},
-		{5, MaxCount, false, false},
-		{5, MaxCount, true, true},
+		{5, protocol.MaxCount, false, false},
+		{5, protocol.MaxCount, true, true},
 	} {
 		s := newSolo(t, Config{Self: "n2", GlobalVersions: c.global})
 		mark := protocol.FreeMark{Holder: "n1", Nonce: protocol.Nonce{1, 2}, Count: c.record}

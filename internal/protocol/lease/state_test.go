@@ -178,7 +178,7 @@ func FuzzMachine(f *testing.F) {
 			}
 			for _, o := range fx.Orders {
 				switch {
-				case o.Kind == protocol.Elected && term == 0 && o.Token != 0 && o.Token <= MaxCount:
+				case o.Kind == protocol.Elected && term == 0 && o.Token != 0 && o.Token <= protocol.MaxCount:
 					term = o.Token
 				case o.Kind == protocol.Lead && term == o.Token:
 				case o.Kind == protocol.Stop && term == o.Token:

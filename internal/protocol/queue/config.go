@@ -58,8 +58,6 @@ const (
 	MaxTTL         = 300 * time.Second
 	defaultMaxHold = 5 * time.Second
 	maxSelf        = 128 // bytes of a name; what is in it is the back end's
-	// MaxOrder is the greatest order of an entry that can be a token's count (Q9).
-	MaxOrder = 1<<48 - 1
 )
 
 // Config is a participant's configuration. All participants of one election have the same, except

@@ -82,8 +82,8 @@ func (m *Machine) entered(in *protocol.Input) {
 // adopt makes e the candidacy's entry if that is possible, or leaves.
 func (m *Machine) adopt(e *protocol.Entry, in *protocol.Input) bool {
 	switch {
-	case e.Order > MaxOrder: // Q9
-		m.halt(in, fmt.Sprintf("the entry's order %d is above %d, so it cannot be a token's count; recreate the queue in a store with lower counts, under a higher era", e.Order, uint64(MaxOrder)))
+	case e.Order > protocol.MaxCount: // Q9
+		m.halt(in, fmt.Sprintf("the entry's order %d is above %d, so it cannot be a token's count; recreate the queue in a store with lower counts, under a higher era", e.Order, uint64(protocol.MaxCount)))
 		return false
 	case e.Order == 0 || !m.isOwn(e):
 		m.leave(in)

@@ -167,13 +167,13 @@ func TestGrantedOtherwise(t *testing.T) {
 // Q9: an order that does not fit a token is refused.
 func TestOrderTooGreat(t *testing.T) {
 	s := newScript(t, Config{Self: "n1", Dialect: ZooKeeper})
-	s.enter(MaxOrder + 1)
+	s.enter(protocol.MaxCount + 1)
 	s.asked(protocol.CloseSession)
 	if s.m.View().Fault == "" {
 		t.Error("no fault")
 	}
 	s = newScript(t, Config{Self: "n1", Dialect: ZooKeeper})
-	s.enter(MaxOrder)
+	s.enter(protocol.MaxCount)
 	s.want(listing)
 }
 

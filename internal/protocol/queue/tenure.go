@@ -4,9 +4,9 @@ import "github.com/electd/elect/internal/protocol"
 
 // The reasons why a tenure ended, in the order Stop.
 const (
-	Resigned    protocol.Reason = "resigned"
-	Withdrawn   protocol.Reason = "withdrawn"
-	Unhealthy   protocol.Reason = "unhealthy"
+	Resigned                    = protocol.Recalled
+	Withdrawn                   = protocol.Withdrawn
+	Unhealthy                   = protocol.Unhealthy
 	Expired     protocol.Reason = "expired"      // the claim's end came before a renewal's answer
 	EntryGone   protocol.Reason = "entry-gone"   // its entry was deleted
 	SessionGone protocol.Reason = "session-gone" // the store has ended the session, or the client has opened another

@@ -8,8 +8,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// MaxTerm is the greatest term: a token's count has 48 bits.
-const MaxTerm = 1<<48 - 1
+// MaxTerm is the greatest term.
+const MaxTerm = protocol.MaxCount
 
 // Ballot is a voter's durable state: all that it must remember across a restart to keep its votes
 // and promises. It is never deleted on close.

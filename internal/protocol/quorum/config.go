@@ -53,8 +53,8 @@ type Config struct {
 	// Campaign command replaces it. It is UTF-8; heartbeats carry it.
 	Metadata string `json:"metadata,omitzero"`
 
-	// Priority is the preference for this participant as leader (R12): 1 to MaxPriority; 0 means
-	// DefaultPriority, protocol.NeverLead a voter that only votes. A voter with a higher priority
+	// Priority is the preference for this participant as leader (R12): 1 to protocol.MaxPriority; 0 means
+	// protocol.DefaultPriority, protocol.NeverLead a voter that only votes. A voter with a higher priority
 	// stands earlier, and a leader with a lower one hands over to it.
 	Priority int `json:"priority,omitzero"`
 	// MinTenure is how long a tenure lasts before the leader hands over to a voter with a higher
@@ -134,7 +134,7 @@ func (c Config) normal() (Config, error) {
 		c.Slot = c.Heartbeat / 4
 	}
 	if c.Priority == 0 {
-		c.Priority = DefaultPriority
+		c.Priority = protocol.DefaultPriority
 	}
 	c.MinTenure = cmp.Or(c.MinTenure, 10*c.Promise)
 	c.Steady = cmp.Or(c.Steady, 5*c.Promise)
@@ -173,8 +173,8 @@ func (c Config) possible(most time.Duration) error {
 			c.Lease, c.Heartbeat, c.Heartbeat, 2*c.Heartbeat, c.Promise, claim)
 	case c.Slot < 0 || c.Slot > c.Promise:
 		return fmt.Errorf("quorum: a slot of %v; want more than 0 and at most the promise, %v", c.Slot, c.Promise)
-	case c.Priority != protocol.NeverLead && (c.Priority < 1 || c.Priority > MaxPriority):
-		return fmt.Errorf("quorum: a priority of %d; want 1 to %d, or %d for a voter that never leads", c.Priority, MaxPriority, protocol.NeverLead)
+	case c.Priority != protocol.NeverLead && (c.Priority < 1 || c.Priority > protocol.MaxPriority):
+		return fmt.Errorf("quorum: a priority of %d; want 1 to %d, or %d for a voter that never leads", c.Priority, protocol.MaxPriority, protocol.NeverLead)
 	case c.MinTenure < 0 || c.Steady < 0 || c.Grace < 0 || max(c.MinTenure, c.Steady, c.Grace) > 24*LongestPromise:
 		return fmt.Errorf("quorum: a least tenure of %v, %v to be steady, a grace of %v; want 0 to %v each", c.MinTenure, c.Steady, c.Grace, 24*LongestPromise)
 	case c.Position != IgnorePosition && c.Position != PreferPosition && c.Position != RequirePosition:

@@ -19,7 +19,7 @@ func TestDefaults(t *testing.T) {
 	if c.Heartbeat != 100*time.Millisecond || c.Promise != time.Second || c.Slot != 25*time.Millisecond || c.Drift != protocol.DefaultDrift() {
 		t.Errorf("defaults: %+v", c)
 	}
-	if c.Priority != DefaultPriority || c.MinTenure != 10*time.Second || c.Steady != 5*time.Second || c.Grace != 2*time.Second || c.Position != IgnorePosition || c.Compare == nil || c.Compare("9", "10") >= 0 {
+	if c.Priority != protocol.DefaultPriority || c.MinTenure != 10*time.Second || c.Steady != 5*time.Second || c.Grace != 2*time.Second || c.Position != IgnorePosition || c.Compare == nil || c.Compare("9", "10") >= 0 {
 		t.Errorf("defaults: %+v", c)
 	}
 	// 1 s · 0.95 / 1.05 − 5 ms

@@ -112,7 +112,7 @@ func (m *Machine) do(c protocol.Command, fx *protocol.Effects) {
 	case protocol.Campaign:
 		m.candidate = true
 		m.metadata = cmp.Or(c.Metadata, m.metadata)
-		if c.Priority >= protocol.NeverLead && c.Priority <= MaxPriority {
+		if c.Priority >= protocol.NeverLead && c.Priority <= protocol.MaxPriority {
 			m.priority = cmp.Or(c.Priority, m.priority)
 		}
 	case protocol.Withdraw:

@@ -37,7 +37,7 @@ type Machine struct {
 	candidate bool
 	sick      bool
 	paused    bool
-	priority  int // NeverLead, or 1 to MaxPriority
+	priority  int // NeverLead, or 1 to protocol.MaxPriority
 	position  string
 	located   bool             // a Locate command has come in this incarnation
 	placeBy   protocol.Instant // the latest time to wait for one
@@ -290,7 +290,7 @@ func (m *Machine) toVoters(msg *protocol.Message, fx *protocol.Effects) {
 // wellFormed reports whether a message keeps the bounds that every honest sender keeps.
 func wellFormed(msg *protocol.Message) bool {
 	return msg.Term <= MaxTerm && msg.PrevTerm <= MaxTerm && (msg.Handover == nil || msg.Handover.Term <= MaxTerm) &&
-		msg.Priority >= protocol.NeverLead && msg.Priority <= MaxPriority && len(msg.Position) <= MaxPosition && len(msg.Ranking) <= protocol.MaxVoters &&
+		msg.Priority >= protocol.NeverLead && msg.Priority <= protocol.MaxPriority && len(msg.Position) <= protocol.MaxPosition && len(msg.Ranking) <= protocol.MaxVoters &&
 		msg.Promise >= 0 && msg.Promise <= LongestPromise &&
 		msg.Residual >= 0 && msg.Residual <= LongestPromise &&
 		msg.RetryAfter >= 0 && msg.RetryAfter <= LongestPromise

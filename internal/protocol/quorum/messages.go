@@ -30,12 +30,8 @@ const (
 	// News: the membership, from a voter that hears no leader and does not stand. It may be the
 	// only voter with the newest one.
 	News protocol.MessageType = "news"
-	// WitnessRelease: the work of all that the sender with Dir started in the incarnation Echo, and
-	// in those before it, is over for ever. A keeper sends it on behalf of that node. A keeper
-	// knows of earlier incarnations if its own has led, because that waited for theirs, or if an
-	// incarnation cannot begin before the work of those before it has ended. A keeper that knows of
-	// its own incarnation only must not send it.
-	WitnessRelease protocol.MessageType = "witness-release"
+	// WitnessRelease: Dir and Echo.
+	WitnessRelease = protocol.WitnessRelease
 )
 
 // The reasons of a refusal, in replies.
@@ -68,7 +64,7 @@ const (
 	QuorumLost  protocol.Reason = "quorum-lost"      // no quorum answered in time (R8)
 	Superseded  protocol.Reason = "superseded"       // another leads a higher term (R6)
 	Overtaken   protocol.Reason = "overtaken"        // another may have led in between (R5)
-	Resigned    protocol.Reason = "resigned"         // it was asked to
+	Resigned                    = protocol.Recalled  // it was asked to
 	Withdrawn                   = protocol.Withdrawn // it is no candidate any more
 	Transferred protocol.Reason = "transferred"      // it was asked to, in favour of another
 	Outranked   protocol.Reason = "outranked"        // a voter of a higher priority takes over

@@ -74,7 +74,7 @@ func (m *Machine) Normalize(at protocol.Reading) (saves uint64) {
 	for i := range m.known {
 		k := &m.known[i]
 		if i < len(m.ballot.Membership.Voters) && k.priority == 0 {
-			k.priority = DefaultPriority // as priorityOf does; only Members distinguishes the two
+			k.priority = protocol.DefaultPriority // as priorityOf does; only Members distinguishes the two
 		}
 		t.over(&k.pace.apartUntil)
 		t.move(&k.pace.apartSince)

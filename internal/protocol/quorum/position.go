@@ -23,9 +23,6 @@ const (
 	RequirePosition PositionPolicy = "require"
 )
 
-// MaxPosition is the greatest length of a position, in bytes.
-const MaxPosition = 256
-
 // compare orders positions; all are equal if positions do not count.
 func (m *Machine) compare(a, b string) int {
 	switch {
@@ -39,7 +36,7 @@ func (m *Machine) compare(a, b string) int {
 
 // locate sets this participant's position.
 func (m *Machine) locate(position string) {
-	if len(position) <= MaxPosition {
+	if len(position) <= protocol.MaxPosition {
 		m.position, m.located = position, true
 	}
 }

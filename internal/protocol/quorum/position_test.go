@@ -43,7 +43,7 @@ func TestCompareIsTheApplications(t *testing.T) {
 func TestLongPosition(t *testing.T) {
 	m := start(t, Config{Self: voter(0), Membership: members(3)}, nil)
 	for _, c := range []struct{ says, want string }{
-		{"7", "7"}, {strings.Repeat("8", MaxPosition+1), "7"}, {strings.Repeat("8", MaxPosition), strings.Repeat("8", MaxPosition)}, {"", ""},
+		{"7", "7"}, {strings.Repeat("8", protocol.MaxPosition+1), "7"}, {strings.Repeat("8", protocol.MaxPosition), strings.Repeat("8", protocol.MaxPosition)}, {"", ""},
 	} {
 		step(m, &protocol.Input{Kind: protocol.Do, Now: m.now, Command: protocol.Command{Verb: protocol.Locate, Position: c.says}})
 		if m.position != c.want {

@@ -11,14 +11,8 @@ import (
 // is dead. The exception is protocol.NeverLead. A leader hands over to a voter with a higher
 // priority without a command.
 
-const (
-	// DefaultPriority is the priority of a participant whose configuration has none.
-	DefaultPriority = 100
-	// MaxPriority is the greatest.
-	MaxPriority = 1000
-	// mostYields bounds how often a failed handover doubles the next tenure.
-	mostYields = 6
-)
+// mostYields bounds how often a failed handover doubles the next tenure.
+const mostYields = 6
 
 // standing is what is known of a voter that may stand.
 type standing struct {
@@ -40,7 +34,7 @@ func (m *Machine) priorityOf(i int) int {
 	case i == m.self:
 		return m.priority
 	case m.known[i].priority == 0:
-		return DefaultPriority
+		return protocol.DefaultPriority
 	}
 	return m.known[i].priority
 }

@@ -41,7 +41,7 @@ func chaos(seed uint64, change func(*Config)) *world {
 			Position: policy, MinTenure: least, Steady: steady,
 		}
 		if ranked {
-			cfg.Priority = []int{0, 50, 200, MaxPriority}[r.IntN(4)]
+			cfg.Priority = []int{0, 50, 200, protocol.MaxPriority}[r.IntN(4)]
 			if i > 0 && r.IntN(5) == 0 {
 				cfg.Priority = protocol.NeverLead
 			}
@@ -147,7 +147,7 @@ func chaos(seed uint64, change func(*Config)) *world {
 		},
 		func(v *node) {
 			if ranked && v.told.priority != protocol.NeverLead {
-				v.do(protocol.Command{Verb: protocol.Campaign, Priority: 1 + r.IntN(MaxPriority)})
+				v.do(protocol.Command{Verb: protocol.Campaign, Priority: 1 + r.IntN(protocol.MaxPriority)})
 			}
 		},
 		func(v *node) { // its disk is lost

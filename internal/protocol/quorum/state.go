@@ -55,7 +55,7 @@ func (m *Machine) state(c *protocol.Coder) {
 	codePriority(c, &m.priority)
 	protocol.Strings(c, &m.position)
 	c.Bools(&m.located)
-	if m.priority == 0 || len(m.position) > MaxPosition {
+	if m.priority == 0 || len(m.position) > protocol.MaxPosition {
 		c.Fail(fmt.Errorf("an own priority of %d, a position of %d bytes", m.priority, len(m.position)))
 	}
 	protocol.Strings(c, &m.metadata)
@@ -217,7 +217,7 @@ func (g *tenure) stateOfMarks(c *protocol.Coder) {
 
 // codePriority codes a priority; 0 is an unknown one.
 func codePriority(c *protocol.Coder, p *int) {
-	protocol.Small(c, p, "a priority of", protocol.NeverLead, MaxPriority)
+	protocol.Small(c, p, "a priority of", protocol.NeverLead, protocol.MaxPriority)
 }
 
 // codePlaces codes the number of entries in a table with a place for each voter.

@@ -84,7 +84,7 @@ func (m *Machine) reanchor(fx *protocol.Effects) {
 // next one, with a token of its own, once the work has returned.
 func (m *Machine) overtaken(fx *protocol.Effects) {
 	m.order(fx, protocol.Stop, Overtaken)
-	m.crown()
+	m.beginTenure()
 	m.role, m.tenure.renewing, m.tenure.again = protocol.Fencing, true, true
 	m.beat(fx)
 }

@@ -110,7 +110,7 @@ func (w *twin) priority(v protocol.Voter) int {
 	if k, ok := w.known[v]; ok {
 		return k.priority
 	}
-	return DefaultPriority
+	return protocol.DefaultPriority
 }
 
 // successors ranks the others: by name, by being fit, by position, priority, id.

@@ -73,7 +73,7 @@ func (m *Machine) working() bool { return m.role == protocol.Leader || m.role ==
 // win begins a term as its leader (R4). The lease starts with the acks of a quorum: a vote is not a
 // promise.
 func (m *Machine) win(fx *protocol.Effects) {
-	m.crown()
+	m.beginTenure()
 	m.tenure.token = m.tenure.term
 	m.role = protocol.Leader
 	m.order(fx, protocol.Elected, "")
@@ -81,8 +81,8 @@ func (m *Machine) win(fx *protocol.Effects) {
 	m.await()
 }
 
-// crown begins a tenure with the round that was won.
-func (m *Machine) crown() {
+// beginTenure begins a tenure with the round that was won.
+func (m *Machine) beginTenure() {
 	r := &m.round
 	token := m.tenure.token
 	m.tenure = tenure{

@@ -7,9 +7,6 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// MaxTerm is the greatest term: a token's count has 48 bits.
-const MaxTerm = 1<<48 - 1
-
 // Ballot is a participant's durable state.
 type Ballot struct {
 	// Term is the highest term that it has seen.
@@ -51,8 +48,8 @@ func (b *Ballot) state(c *protocol.Coder) {
 		return
 	}
 	switch {
-	case b.Term > MaxTerm:
-		c.Fail(fmt.Errorf("term %d; want at most %d", b.Term, uint64(MaxTerm)))
+	case b.Term > protocol.MaxCount:
+		c.Fail(fmt.Errorf("term %d; want at most %d", b.Term, uint64(protocol.MaxCount)))
 	case b.Incarnation == 0:
 		c.Fail(errors.New("incarnation 0; the first is 1"))
 	case b.VotedFor != "":

@@ -48,7 +48,7 @@
 //     otherwise the two could never agree again (etcd-io/etcd pull request 5468). PreVote makes
 //     that rare: only a participant that has won a pre-vote and lost the vote is in a higher term.
 //
-// A participant that lies about its term can depose any leader, and with MaxTerm it ends all
+// A participant that lies about its term can depose any leader, and with protocol.MaxCount it ends all
 // elections: senders must be trusted.
 //
 // # Messages

@@ -24,7 +24,7 @@ func (m *Machine) fit() bool {
 func (m *Machine) expire(fx *protocol.Effects) {
 	m.leader, m.heardAt = -1, protocol.Always
 	m.wait()
-	if !m.fit() || m.ballot.Term >= MaxTerm {
+	if !m.fit() || m.ballot.Term >= protocol.MaxCount {
 		m.abandon()
 		return
 	}

@@ -12,7 +12,7 @@ import (
 
 func FuzzBallot(f *testing.F) {
 	f.Add(Ballot{Incarnation: 1}.Append(nil))
-	f.Add(Ballot{Term: MaxTerm, VotedFor: "n10", Incarnation: 1 << 60}.Append(nil))
+	f.Add(Ballot{Term: protocol.MaxCount, VotedFor: "n10", Incarnation: 1 << 60}.Append(nil))
 	f.Add([]byte{})
 	f.Add([]byte{format})
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -34,7 +34,7 @@ func TestBallot(t *testing.T) {
 	}
 	for name, data := range map[string][]byte{
 		"empty": {}, "another version": append([]byte{9}, good[1:]...), "short": good[:len(good)-1], "long": append(bytes.Clone(good), 0),
-		"a term": Ballot{Term: MaxTerm + 1, Incarnation: 1}.Append(nil), "no life": Ballot{Term: 1}.Append(nil), "a vote": Ballot{VotedFor: "n 2", Incarnation: 1}.Append(nil),
+		"a term": Ballot{Term: protocol.MaxCount + 1, Incarnation: 1}.Append(nil), "no life": Ballot{Term: 1}.Append(nil), "a vote": Ballot{VotedFor: "n 2", Incarnation: 1}.Append(nil),
 	} {
 		if _, err := DecodeBallot(data); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -79,7 +79,7 @@ func drive(t *testing.T, cfg Config, script []byte) {
 				t.Fatalf("order %+v while %d is elected, after %d, fencing %t", o, elected, last, fenced)
 			}
 		}
-		if v := m.View(); v.Elected != (elected > 0) || (v.Role == protocol.Fencing) != fenced || v.Term > MaxTerm {
+		if v := m.View(); v.Elected != (elected > 0) || (v.Role == protocol.Fencing) != fenced || v.Term > protocol.MaxCount {
 			t.Fatalf("view %+v; elected %d, fencing %t", v, elected, fenced)
 		}
 		for _, s := range fx.Saves {

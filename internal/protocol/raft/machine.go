@@ -101,7 +101,7 @@ func (m *Machine) boot(durable []byte) {
 // not disturb a leader.
 func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
 	i := members.Place(m.cfg.Members, from)
-	if i < 0 || i == m.self || msg.Term > MaxTerm || len(msg.Position) > MaxPosition {
+	if i < 0 || i == m.self || msg.Term > protocol.MaxCount || len(msg.Position) > protocol.MaxPosition {
 		return
 	}
 	switch msg.Type {

@@ -31,9 +31,9 @@ const (
 
 // The reasons of a Stop.
 const (
-	HigherTerm protocol.Reason = "higher-term" // another participant has a higher term
-	QuorumLost protocol.Reason = "quorum-lost" // a majority has not answered in time (CheckQuorum)
-	Resigned   protocol.Reason = "resigned"    // it was asked to
-	Withdrawn  protocol.Reason = "withdrawn"   // it is no candidate any more
-	Unhealthy  protocol.Reason = "unhealthy"   // its owner says so
+	HigherTerm protocol.Reason = "higher-term"      // another participant has a higher term
+	QuorumLost protocol.Reason = "quorum-lost"      // a majority has not answered in time (CheckQuorum)
+	Resigned                   = protocol.Recalled  // it was asked to
+	Withdrawn                  = protocol.Withdrawn // it is no candidate any more
+	Unhealthy                  = protocol.Unhealthy // its owner says so
 )

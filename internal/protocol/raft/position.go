@@ -15,12 +15,9 @@ const (
 	RequirePosition PositionPolicy = "require"
 )
 
-// MaxPosition is the greatest length of a position, in bytes.
-const MaxPosition = 256
-
 // locate records its own position.
 func (m *Machine) locate(position string) {
-	if len(position) <= MaxPosition {
+	if len(position) <= protocol.MaxPosition {
 		m.position, m.located = position, true
 	}
 }

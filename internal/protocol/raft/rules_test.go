@@ -140,7 +140,7 @@ func TestVotes(t *testing.T) {
 	ask("n3", 5, true, "")
 	o.hear("n9", protocol.Message{Type: Vote, Term: 8})
 	o.hear("n1", protocol.Message{Type: Vote, Term: 8})
-	o.hear("n2", protocol.Message{Type: Vote, Term: MaxTerm + 1})
+	o.hear("n2", protocol.Message{Type: Vote, Term: protocol.MaxCount + 1})
 	if o.ballot.Term != 5 {
 		t.Errorf("a stranger, itself, or an impossible term has moved it to term %d", o.ballot.Term)
 	}
@@ -220,10 +220,10 @@ func TestTerms(t *testing.T) {
 	}
 	for _, preVote := range []bool{false, true} {
 		o := newOne(t, Config{PreVote: preVote})
-		o.hear("n2", protocol.Message{Type: HeartbeatReply, Term: MaxTerm})
+		o.hear("n2", protocol.Message{Type: HeartbeatReply, Term: protocol.MaxCount})
 		o.durable()
 		o.fire()
-		if v := o.View(); v.Role != protocol.Follower || v.Term != MaxTerm || len(o.fx.Sends) > 0 || o.NextFire() <= o.at {
+		if v := o.View(); v.Role != protocol.Follower || v.Term != protocol.MaxCount || len(o.fx.Sends) > 0 || o.NextFire() <= o.at {
 			t.Errorf("in the last term: %+v, sends %+v", v, o.fx.Sends)
 		}
 	}

@@ -2,9 +2,6 @@ package ring
 
 import "github.com/electd/elect/internal/protocol/internal/epoch"
 
-// MaxEpoch is the greatest epoch: a token's count has 48 bits.
-const MaxEpoch = epoch.Max
-
 // Ballot is a participant's durable state: Epoch is the highest that it has led in
 // or heard of, and Incarnation one higher with each boot. On an empty disk the
 // first is random, of up to 48 bits, not 1.

@@ -67,7 +67,7 @@ func (m *Machine) onSaved(number uint64, failed bool, fx *protocol.Effects) {
 	case failed:
 		m.rest()
 		m.at = m.now.Add(m.cfg.Silence)
-	case m.ballot.Epoch != m.tenure && m.ballot.Epoch < MaxEpoch:
+	case m.ballot.Epoch != m.tenure && m.ballot.Epoch < protocol.MaxCount:
 		m.take() // a higher epoch was learned meanwhile
 	default:
 		m.win(fx)

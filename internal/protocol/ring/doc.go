@@ -82,7 +82,7 @@
 // own, and elects. Two tenures may have one token. When the sides meet, the later tenure counts and
 // the other ends, or both do and a third begins. A leader that its predecessor cannot reach is
 // replaced, and may go on beside its successor as long as it hears from no other. A participant
-// that claims the latest epoch wins without a check. One that claims [MaxEpoch] ends all elections
+// that claims the latest epoch wins without a check. One that claims [protocol.MaxCount] ends all elections
 // for good: there is no later one, it is saved, and none stands any more. There is no lease: the
 // orders are [protocol.Elected] and [protocol.Stop], never [protocol.Lead].
 //

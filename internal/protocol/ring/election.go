@@ -8,7 +8,7 @@ import (
 
 // receive handles a message, unless it is invalid.
 func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
-	if from == m.cfg.Self || msg.Term > MaxEpoch {
+	if from == m.cfg.Self || msg.Term > protocol.MaxCount {
 		return
 	}
 	switch msg.Type {
@@ -173,7 +173,7 @@ func (m *Machine) onWinner(token *protocol.Message, fx *protocol.Effects) {
 	after := uint64(0)
 	switch {
 	case token.Leader.ID == m.cfg.Self:
-		token.Leader, after = m.crown(token.Term)
+		token.Leader, after = m.becomeLeader(token.Term)
 	case token.Leader.Term > 0:
 		m.elect(token.Leader, fx)
 	case token.Term >= m.ballot.Epoch && m.role != protocol.Leader && m.leader.ID != token.Leader.ID:
@@ -195,10 +195,10 @@ func (m *Machine) elect(l protocol.Leadership, fx *protocol.Effects) {
 	m.believe(l, fx)
 }
 
-// crown makes this participant the leader, if it still can be: the epoch in which it leads must be
+// becomeLeader makes this participant the leader, if it still can be: the epoch in which it leads must be
 // above all that were known in the election. It returns the leadership, without a term if there is
 // none, and the save that it waits for.
-func (m *Machine) crown(heard uint64) (protocol.Leadership, uint64) {
+func (m *Machine) becomeLeader(heard uint64) (protocol.Leadership, uint64) {
 	switch {
 	case m.role == protocol.Leader:
 		return m.own(), 0

@@ -240,7 +240,7 @@ func TestRandom(t *testing.T) {
 func TestLastEpoch(t *testing.T) {
 	both(t, func(t *testing.T, change func(*Config)) {
 		w := led(t, 4, change)
-		w.Step(1, protocol.Input{Kind: protocol.Receive, From: "n1", Message: protocol.Message{Type: Alive, Term: MaxEpoch}})
+		w.Step(1, protocol.Input{Kind: protocol.Receive, From: "n1", Message: protocol.Message{Type: Alive, Term: protocol.MaxCount}})
 		w.Run(10 * time.Second)
 		for i := range w.Nodes {
 			w.Kill(i)

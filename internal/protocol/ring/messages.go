@@ -18,10 +18,10 @@ const (
 
 // The reasons of orders.
 const (
-	Superseded protocol.Reason = "superseded" // another tenure is later
-	Outdated   protocol.Reason = "outdated"   // another epoch is above its own
-	Resigned   protocol.Reason = "resigned"   // asked for
-	Withdrawn  protocol.Reason = "withdrawn"  // asked for
-	Paused     protocol.Reason = "paused"     // the operator's wish
-	Unhealthy  protocol.Reason = "unhealthy"  // its owner says so
+	Superseded protocol.Reason = "superseded"       // another tenure is later
+	Outdated   protocol.Reason = "outdated"         // another epoch is above its own
+	Resigned                   = protocol.Recalled  // asked for
+	Withdrawn                  = protocol.Withdrawn // asked for
+	Paused                     = protocol.Paused    // the operator's wish
+	Unhealthy                  = protocol.Unhealthy // its owner says so
 )

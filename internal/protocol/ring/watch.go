@@ -165,7 +165,7 @@ func (m *Machine) hear(from protocol.NodeID, msg *protocol.Message, fx *protocol
 
 // believe adopts a leadership if it is later than the known one.
 func (m *Machine) believe(said protocol.Leadership, fx *protocol.Effects) {
-	if said.Term == 0 || said.Term > MaxEpoch || said.ID == "" {
+	if said.Term == 0 || said.Term > protocol.MaxCount || said.ID == "" {
 		return
 	}
 	m.note(said.Term, fx)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/internal/cli/exit"
-	"github.com/electd/elect/internal/machine"
+	"github.com/electd/elect/internal/conditions"
 	"github.com/electd/elect/lab/sim"
 	"github.com/electd/elect/lab/sim/protocols"
 )
@@ -72,7 +72,7 @@ func newSimBench() *cobra.Command {
 
 // simSpeed is what was measured, as -o json shows it.
 type simSpeed struct {
-	machine.Conditions
+	conditions.Conditions
 	Protocols []protocolSpeed `json:"protocols"`
 }
 
@@ -92,7 +92,7 @@ type protocolSpeed struct {
 func benchSim(cmd *cobra.Command, which []*sim.Protocol, o sim.Options, rounds int, at time.Duration, format cli.Output) error {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	s := simSpeed{Conditions: machine.Now(), Protocols: []protocolSpeed{}}
+	s := simSpeed{Conditions: conditions.Now(), Protocols: []protocolSpeed{}}
 	s.System = runtime.GOOS + "/" + runtime.GOARCH
 	for _, p := range which {
 		speed, err := measureSim(ctx, p, o, rounds, at)
@@ -104,7 +104,7 @@ func benchSim(cmd *cobra.Command, which []*sim.Protocol, o sim.Options, rounds i
 		}
 		s.Protocols = append(s.Protocols, *speed)
 	}
-	s.LoadAfter = machine.Load()
+	s.LoadAfter = conditions.Load()
 	out := &answer{out: cmd.OutOrStdout()}
 	if format == "json" {
 		_ = cli.WriteJSON(out, s) // out keeps the error

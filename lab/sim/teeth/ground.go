@@ -151,7 +151,7 @@ func straight(s *sim.Schedule) {
 // stays judges that the first leader is the only one.
 func stays(r *sim.Result, _ *watcher) (sim.Invariant, string) {
 	if r.Stats.Changes > 0 || r.Stats.Elections > 1 {
-		return undisturbed, fmt.Sprintf("%d elections and %d changes of the leader, who was healthy", r.Stats.Elections, r.Stats.Changes)
+		return undisturbed, fmt.Sprintf("%d elections and %d changes of the leader, which was healthy", r.Stats.Elections, r.Stats.Changes)
 	}
 	return "", ""
 }
@@ -258,7 +258,7 @@ func ofQuorum(mutant string) Ground {
 			return "", ""
 		}}
 	case "no-sticky":
-		return Ground{Name: "one who does not hear the leader", Options: quiet(3, 60*time.Second), judge: stays, script: func(s *sim.Schedule) {
+		return Ground{Name: "one that does not hear the leader", Options: quiet(3, 60*time.Second), judge: stays, script: func(s *sim.Schedule) {
 			first(s, 3)
 			apart(s)
 		}}

@@ -33,7 +33,7 @@ func ofMembers(mutant string) Ground {
 	case "position-not-asked":
 		return Ground{Name: "positions that are required", Options: with(only(sim.OpLocate, sim.OpKill, sim.OpIsolate, sim.OpTransfer), `{"position":"require"}`)}
 	case "stands-at-config-term":
-		return Ground{Name: "a word to one who was cut off", Options: with(quiet(3, 12*time.Second), `{"heartbeat":250000000}`), script: oldTerm}
+		return Ground{Name: "a word to one that was cut off", Options: with(quiet(3, 12*time.Second), `{"heartbeat":250000000}`), script: oldTerm}
 	case "standing-by-place":
 		return Ground{Name: "a voter that promised leaves", Options: with(quiet(5, 60*time.Second), `{"heartbeat":1200000000,"promise":10000000000}`), script: displaced}
 	case "overtaken-work-renews":

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/wire"
 )
@@ -292,7 +291,7 @@ func (l *Link) hear(s *stream, id protocol.NodeID) {
 			if s.put(&answer) != nil {
 				return
 			}
-		case f.Letter != nil && f.Letter.Message.Type == quorum.WitnessRelease:
+		case f.Letter != nil && f.Letter.Message.Type == protocol.WitnessRelease:
 			e := entered[f.Letter.Number]
 			if e == nil || !e.begin() {
 				continue // it was refused, and may not have read that yet
@@ -304,7 +303,7 @@ func (l *Link) hear(s *stream, id protocol.NodeID) {
 			}
 		default:
 			s.refuse(&wire.Refusal{Code: wire.CodeFrame, Final: true,
-				Says: "a witness says " + string(quorum.WitnessRelease) + " and nothing else"})
+				Says: "a witness says " + string(protocol.WitnessRelease) + " and nothing else"})
 			return
 		}
 	}

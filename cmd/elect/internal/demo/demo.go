@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/electd/elect/cmd/elect/internal/fleet"
+	"github.com/electd/elect/cmd/elect/internal/cluster"
 	"github.com/electd/elect/cmd/elect/internal/stamp"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/internal/protocol/quorum"
@@ -52,10 +52,10 @@ const (
 
 // Demo is one demo.
 type Demo struct {
-	cfg     Config
-	stage   *stage
-	sweeper *sweeper
-	begin   time.Duration // on the clock of stamp.Now
+	cfg       Config
+	processes *processes
+	sweeper   *sweeper
+	begin     time.Duration // on the clock of stamp.Now
 
 	ctx    context.Context // ends when the demo does; its cause is the reason
 	cancel context.CancelCauseFunc
@@ -94,8 +94,8 @@ func open(ctx context.Context, cfg Config) (t *Demo, err error) {
 	if err != nil {
 		return nil, err
 	}
-	t.stage = &stage{program: cfg.Program, job: cfg.JobVerb, profile: cfg.Profile, dir: dir, ended: t.nodeEnded}
-	t.stage.fleet = &fleet.Fleet{Program: cfg.Program, Dir: dir, Stderr: t.nodeSaid}
+	t.processes = &processes{program: cfg.Program, job: cfg.JobVerb, profile: cfg.Profile, dir: dir, ended: t.nodeEnded}
+	t.processes.cluster = &cluster.Cluster{Program: cfg.Program, Dir: dir, Stderr: t.nodeSaid}
 	if err := os.WriteFile(filepath.Join(dir, marker), nil, 0o600); err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func open(ctx context.Context, cfg Config) (t *Demo, err error) {
 	if t.sweeper, err = startSweeper(cfg.Program, cfg.SweepVerb, sweep, cfg.Terminal); err != nil {
 		return nil, err
 	}
-	if err := t.stage.open(); err != nil {
+	if err := t.processes.open(); err != nil {
 		return nil, err
 	}
 	t.begin = stamp.Now()
@@ -207,21 +207,21 @@ func (t *Demo) act(o order) {
 	ctx, cancel := context.WithTimeoutCause(t.ctx, actLimit, errors.New("no answer within "+actLimit.String()))
 	defer cancel()
 	var err error
-	switch s, i := t.stage, o.node; o.act {
+	switch s, i := t.processes, o.node; o.act {
 	case start:
 		err = s.start(i)
 	case kill:
 		err = s.signal(i, syscall.SIGKILL)
 	case killJob:
-		err = fleet.Kill(now.pid)
+		err = cluster.Kill(now.pid)
 	case pause:
 		err = s.signal(i, freeze)
 	case wake:
 		err = s.signal(i, resume)
 	case cut:
-		s.ring.Cut(ids[i])
+		s.local.Cut(ids[i])
 	case heal:
-		s.ring.Heal(ids[i])
+		s.local.Heal(ids[i])
 	case resign:
 		err = s.resign(ctx, i, now.token)
 	case late:
@@ -242,7 +242,7 @@ func (t *Demo) act(o order) {
 func (t *Demo) watchLog() error {
 	tick := time.NewTicker(readLog)
 	defer tick.Stop()
-	tail := &logTail{path: t.stage.log()}
+	tail := &logTail{path: t.processes.log()}
 	defer tail.close()
 	for {
 		lines, err := tail.read()
@@ -314,7 +314,7 @@ func (t *Demo) ask(i int) error {
 		runs, leads := t.model.nodes[i].condition == running, t.model.worker() == i || t.model.nodes[i].token != 0
 		t.mu.Unlock()
 		if runs {
-			r, err := t.stage.read(ctx, i)
+			r, err := t.processes.read(ctx, i)
 			at := t.now()
 			if err == nil {
 				t.tell(func(m *model) { m.answered(i, at, r) })
@@ -355,14 +355,14 @@ func (t *Demo) close() error {
 	}
 	t.cancel(nil)
 	t.work.Wait()
-	if t.stage == nil {
+	if t.processes == nil {
 		return nil
 	}
-	t.stage.end(leader)
-	t.stage.close()
+	t.processes.end(leader)
+	t.processes.close()
 	var err error
 	if !t.cfg.Keep {
-		err = remove(t.stage.dir)
+		err = remove(t.processes.dir)
 	}
 	if t.sweeper != nil {
 		err = errors.Join(err, t.sweeper.end())

@@ -19,15 +19,15 @@ func (t *Demo) conclude(lives int, played error) error {
 		m.over = true
 		leader = m.worker()
 	})
-	t.stage.end(leader)
-	g, err := verdict(t.stage.log())
+	t.processes.end(leader)
+	g, err := verdict(t.processes.log())
 	err = errors.Join(played, err, t.close())
 	out := &printer{to: t.cfg.Out, colour: t.cfg.Colour, elect: t.cfg.Command}
 	if len(g.lives) > 0 {
 		out.verdict(&g)
 	}
 	if keep {
-		out.byHand(t.stage.dir)
+		out.byHand(t.processes.dir)
 	}
 	if err = errors.Join(err, g.err(lives)); err == nil {
 		out.next()

@@ -15,9 +15,9 @@ import (
 
 // The story's times, a hundredth of those in the text.
 const (
-	scale     = 100
-	taleLease = 300 * time.Millisecond
-	talePause = 450 * time.Millisecond
+	scale       = 100
+	zombieLease = 300 * time.Millisecond
+	zombiePause = 450 * time.Millisecond
 )
 
 // The story's numbers.
@@ -29,9 +29,9 @@ const (
 	tokenOfTwo = fence.Token(6)
 )
 
-// taleAttempts bounds how often the story begins: a machine that is busy for the length of a lease has another
+// zombieAttempts bounds how often the story begins: a machine that is busy for the length of a lease has another
 // election, with other tokens than the textbook.
-const taleAttempts = 5
+const zombieAttempts = 5
 
 // errAgain is matched by the error of an attempt that was disturbed before anything was shown.
 var errAgain = errors.New("another election came in between")
@@ -62,9 +62,9 @@ func Zombie(ctx context.Context, cfg Config) (err error) {
 		return errors.Join(err, remove(dir))
 	}
 	defer func() { err = errors.Join(err, remove(dir), sweeper.end()) }()
-	t := &tale{out: &printer{to: cfg.Out, colour: cfg.Colour}}
-	t.prologue()
-	for attempt := range taleAttempts {
+	t := &zombieRun{out: &printer{to: cfg.Out, colour: cfg.Colour}}
+	t.introduce()
+	for attempt := range zombieAttempts {
 		if attempt > 0 {
 			t.say(warning, "           This machine was too busy (%v). Once more, from the beginning.", err)
 			t.out.say()
@@ -74,35 +74,35 @@ func Zombie(ctx context.Context, cfg Config) (err error) {
 		}
 	}
 	if err == nil {
-		t.epilogue()
+		t.conclude()
 	}
 	return err
 }
 
-// tale writes what happens.
-type tale struct {
+// zombieRun plays the story of the zombie, and writes what happens.
+type zombieRun struct {
 	out   *printer
 	begin time.Duration // the begin of the story, on the clock of stamp.Now
 }
 
-func (t *tale) say(style style, format string, args ...any) {
+func (t *zombieRun) say(style style, format string, args ...any) {
 	t.out.say(piece{fmt.Sprintf(format, args...), style})
 }
 
 // tell writes what happened at a time.
-func (t *tale) tell(at time.Duration, style style, format string, args ...any) {
+func (t *zombieRun) tell(at time.Duration, style style, format string, args ...any) {
 	t.out.say(piece{fmt.Sprintf("second %2d: ", storySeconds(at-t.begin)), faint}, piece{fmt.Sprintf(format, args...), style})
 }
 
 // more continues the last line.
-func (t *tale) more(style style, format string, args ...any) {
+func (t *zombieRun) more(style style, format string, args ...any) {
 	t.out.say(piece{strings.Repeat(" ", len("second 00: ")) + fmt.Sprintf(format, args...), style})
 }
 
 // storySeconds are the seconds in the story for a real time.
 func storySeconds(d time.Duration) int { return int((max(d, 0)*scale + time.Second/2) / time.Second) }
 
-func (t *tale) prologue() {
+func (t *zombieRun) introduce() {
 	for _, line := range []string{
 		"The usual example for fencing tokens, with real processes:",
 		"Kleppmann, \"How to do distributed locking\" (2016).",
@@ -118,10 +118,10 @@ func (t *tale) prologue() {
 }
 
 // attempt plays once.
-func (t *tale) attempt(ctx context.Context, cfg Config, dir string) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, taleLimit, fmt.Errorf("the story has not come to its end within %v", taleLimit))
+func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, zombieLimit, fmt.Errorf("the story has not come to its end within %v", zombieLimit))
 	defer cancel()
-	c, err := openCast(ctx, cfg, dir)
+	c, err := startParticipants(ctx, cfg, dir)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (t *tale) attempt(ctx context.Context, cfg Config, dir string) (err error) 
 	select {
 	case a := <-one.answers:
 		return fmt.Errorf("client 1 was not stopped: %+v", a)
-	case <-time.After(talePause - (stamp.Now() - paused)):
+	case <-time.After(zombiePause - (stamp.Now() - paused)):
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -205,7 +205,7 @@ func (t *tale) attempt(ctx context.Context, cfg Config, dir string) (err error) 
 }
 
 // judge compares the servers' accounts with the expected ones.
-func (t *tale) judge(ctx context.Context, c *cast, first, second answer) error {
+func (t *zombieRun) judge(ctx context.Context, c *participants, first, second answer) error {
 	switch {
 	case second.Refused != "":
 		return fmt.Errorf("client 2 was refused: %s", second.Refused)
@@ -236,7 +236,7 @@ func (t *tale) judge(ctx context.Context, c *cast, first, second answer) error {
 	return nil
 }
 
-func (t *tale) epilogue() {
+func (t *zombieRun) conclude() {
 	for _, line := range []string{
 		"",
 		"Client 1 has done nothing wrong: it asked before it wrote. Between asking and",

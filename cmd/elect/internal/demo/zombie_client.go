@@ -43,7 +43,7 @@ func Client(ctx context.Context, at, id, bare, guarded, secret string, in io.Rea
 	if err != nil {
 		return err
 	}
-	c := &zombie{election: e, bare: bare, guarded: guarded, secret: shown, http: &http.Client{Transport: &fencehttp.Transport{Resource: account}, Timeout: taleLimit}}
+	c := &zombie{election: e, bare: bare, guarded: guarded, secret: shown, http: &http.Client{Transport: &fencehttp.Transport{Resource: account}, Timeout: zombieLimit}}
 	for commands, answers := json.NewDecoder(bufio.NewReader(in)), json.NewEncoder(out); ; {
 		var what command
 		if err := commands.Decode(&what); errors.Is(err, io.EOF) {

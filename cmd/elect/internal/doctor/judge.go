@@ -216,9 +216,9 @@ func judge(m *Measurements, p quorum.Profile, far Peer, voters int) Judgement {
 	// The leader is about to send when the pause begins, and must be heard again before the work is told. It sends a
 	// probe first, because it asks for no promises after a long silence.
 	drain := lease / drainShare
-	bears := lease - drain - 2*j.Heartbeat - 2*rtt
-	j.find("pauses", pause, max(bears, 0), "a leader bears a pause of lease %s − drain %s − 2 · heartbeat %s − 2 · RTT %s = %s; the longest seen was %s",
-		leaseOf(lease), show(drain), show(j.Heartbeat), show(rtt), show(bears), show(pause))
+	bearable := lease - drain - 2*j.Heartbeat - 2*rtt
+	j.find("pauses", pause, max(bearable, 0), "a leader survives a pause of lease %s − drain %s − 2 · heartbeat %s − 2 · RTT %s = %s; the longest seen was %s",
+		leaseOf(lease), show(drain), show(j.Heartbeat), show(rtt), show(bearable), show(pause))
 
 	// Otherwise several heartbeats are in flight to each peer.
 	j.find("heartbeat", rtt, j.Heartbeat, "a heartbeat every %s needs its answer before the next one; RTT is %s%s", show(j.Heartbeat), show(rtt), way)

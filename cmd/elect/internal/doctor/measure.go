@@ -14,7 +14,7 @@ import (
 
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/internal/clock"
-	"github.com/electd/elect/internal/machine"
+	"github.com/electd/elect/internal/conditions"
 )
 
 // Config configures a measurement.
@@ -43,7 +43,7 @@ const (
 // disk would give too few samples. It returns the cause of ctx if that ends first.
 func Measure(ctx context.Context, cfg Config) (*Measurements, error) {
 	begin, first := time.Now(), clock.ReadPair()
-	m := &Measurements{CPUs: runtime.NumCPU(), System: machine.System(), Files: files(), Clock: clockOf(), Peers: make([]Peer, len(cfg.Peers)), Certificates: cfg.Certificates}
+	m := &Measurements{CPUs: runtime.NumCPU(), System: conditions.System(), Files: files(), Clock: clockOf(), Peers: make([]Peer, len(cfg.Peers)), Certificates: cfg.Certificates}
 	span, stop := context.WithTimeout(ctx, cfg.For)
 	defer stop()
 	var all sync.WaitGroup
@@ -56,7 +56,7 @@ func Measure(ctx context.Context, cfg Config) (*Measurements, error) {
 	all.Wait()
 	last := clock.ReadPair()
 	m.Clock.Apart = Millis((last.Boot - last.Mono) - (first.Boot - first.Mono))
-	m.Load, m.Took = machine.Load(), Millis(time.Since(begin))
+	m.Load, m.Took = conditions.Load(), Millis(time.Since(begin))
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -110,7 +110,7 @@ func disk(ctx, span context.Context, cfg Config) (d Disk) {
 		d.Dir, d.For = parent, cfg.Data
 	}
 	d.Free = free(d.Dir)
-	d.Kind, d.Lasts = machine.Filesystem(d.Dir)
+	d.Kind, d.Lasts = conditions.Filesystem(d.Dir)
 	f, err := os.CreateTemp(d.Dir, ".elect-doctor-*")
 	if err != nil {
 		d.Error = err.Error()

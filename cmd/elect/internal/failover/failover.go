@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/fleet"
+	"github.com/electd/elect/cmd/elect/internal/cluster"
 	"github.com/electd/elect/cmd/elect/internal/stamp"
-	"github.com/electd/elect/internal/machine"
+	"github.com/electd/elect/internal/conditions"
 )
 
 // Kill is how a leader is brought down.
@@ -61,13 +61,13 @@ var standingBy = regexp.MustCompile(`standing by for `)
 // bench is one Run.
 type bench struct {
 	cfg     Config
-	fleet   *fleet.Fleet
+	cluster *cluster.Cluster
 	started int
-	since   map[*fleet.Candidate]int // the line from which each must have reported to stand by
+	since   map[*cluster.Candidate]int // the line from which each must have reported to stand by
 	records chan stamp.Record
 	broken  chan error // why the records ended
 
-	leader *fleet.Candidate
+	leader *cluster.Candidate
 	work   stamp.Record // of its command
 }
 
@@ -89,8 +89,8 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	}
 	b := &bench{
 		cfg:   cfg,
-		since: map[*fleet.Candidate]int{},
-		fleet: &fleet.Fleet{
+		since: map[*cluster.Candidate]int{},
+		cluster: &cluster.Cluster{
 			Program: cfg.Program, Command: command, Stdout: w,
 			Args: []string{"run", "--election", cfg.URL, "--name", cfg.Name, "--restart", "always"},
 		},
@@ -98,11 +98,11 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	}
 	go b.read(r)
 	defer func() {
-		b.fleet.Close()
+		b.cluster.Close()
 		_ = w.Close()
 		err = errors.Join(err, b.awaitDeath())
 		_ = r.Close()
-		report.LoadAfter = machine.Load()
+		report.LoadAfter = conditions.Load()
 	}()
 	return report, b.run(ctx, report)
 }
@@ -174,7 +174,7 @@ func (b *bench) run(ctx context.Context, report *Report) error {
 
 func (b *bench) start() error {
 	b.started++
-	c, err := b.fleet.Start("c" + strconv.Itoa(b.started))
+	c, err := b.cluster.Start("c" + strconv.Itoa(b.started))
 	if err == nil {
 		b.since[c] = 0
 	}
@@ -194,7 +194,7 @@ func (b *bench) round(ctx context.Context, kill Kill) (time.Duration, error) {
 	before := stamp.Now()
 	switch kill {
 	case Child:
-		err = fleet.Kill(b.work.PID)
+		err = cluster.Kill(b.work.PID)
 	case Parent:
 		err = old.Signal(syscall.SIGKILL)
 	case Graceful:

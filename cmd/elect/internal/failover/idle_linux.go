@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/electd/elect/internal/machine"
+	"github.com/electd/elect/internal/conditions"
 )
 
 // idle measures the CPU time of the candidates that stand by.
@@ -18,7 +18,7 @@ func (b *bench) idle(ctx context.Context) (*Idle, error) {
 		if c == b.leader {
 			continue
 		}
-		used, err := machine.CPUTime(c.PID)
+		used, err := conditions.CPUTime(c.PID)
 		if err != nil {
 			return nil, err
 		}
@@ -32,7 +32,7 @@ func (b *bench) idle(ctx context.Context) (*Idle, error) {
 	took := time.Since(begin)
 	i := &Idle{Candidates: len(before), Seconds: took.Seconds()}
 	for pid, used := range before {
-		now, err := machine.CPUTime(pid)
+		now, err := conditions.CPUTime(pid)
 		if err != nil {
 			return nil, err
 		}

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/electd/elect/cmd/elect/internal/fleet"
+	"github.com/electd/elect/cmd/elect/internal/cluster"
 	"github.com/electd/elect/cmd/elect/internal/probe"
 	"github.com/electd/elect/cmd/elect/internal/stamp"
 	"github.com/electd/elect/internal/clock"
@@ -18,7 +18,7 @@ import (
 // member is one node: a process, or several, as long as it lives. After a restart a node is another member.
 type member struct {
 	id     string
-	cand   *fleet.Candidate
+	cand   *cluster.Candidate
 	stdin  *os.File
 	stdout *os.File
 	over   chan struct{} // no process has its stdout open any more
@@ -32,10 +32,10 @@ type event struct {
 }
 
 // start starts the member with the id.
-func (s *squad) start(id string) (*member, error) {
+func (s *election) start(id string) (*member, error) {
 	m := &member{id: id, over: make(chan struct{})}
 	var cmd *exec.Cmd
-	at := []string{"--election", s.ring.URL(id), "--name", s.name, "--id", id}
+	at := []string{"--election", s.local.URL(id), "--name", s.name, "--id", id}
 	if s.mode == commands {
 		cmd = exec.Command(s.cfg.Program, slices.Concat([]string{"run"}, at, []string{"--restart", "always", "--"}, s.command)...)
 	} else {
@@ -53,7 +53,7 @@ func (s *squad) start(id string) (*member, error) {
 	}
 	defer in.Close()
 	cmd.Stdin, m.stdin = in, stdin
-	if m.cand, m.stdout, err = s.fleet.SpawnRead(id, cmd); err != nil {
+	if m.cand, m.stdout, err = s.cluster.SpawnRead(id, cmd); err != nil {
 		_ = stdin.Close()
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (s *squad) start(id string) (*member, error) {
 }
 
 // read distributes what a member writes, until no process could write any more.
-func (s *squad) read(m *member) {
+func (s *election) read(m *member) {
 	defer close(m.over)
 	defer m.stdout.Close()
 	tell := func(r probe.Report) { s.events <- event{m, r} }

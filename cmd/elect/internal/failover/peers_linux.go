@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/cmd/elect/internal/stamp"
-	"github.com/electd/elect/internal/machine"
+	"github.com/electd/elect/internal/conditions"
 )
 
 // peersTimeout bounds a round and its preparation, in addition to twice the worst takeover.
@@ -21,33 +21,33 @@ const peersTimeout = 30 * time.Second
 // rise.
 func RunPeers(ctx context.Context, cfg PeersConfig) (report *PeersReport, err error) {
 	report = newPeersReport(&cfg)
-	if _, disk := machine.Filesystem(cfg.Dir); !disk {
+	if _, disk := conditions.Filesystem(cfg.Dir); !disk {
 		return report, fmt.Errorf("%s is in memory (%s), where a ballot costs nothing to save; want a directory on a disk: set XDG_STATE_HOME", cfg.Dir, report.Directory)
 	}
-	squads := map[mode]*squad{}
+	elections := map[mode]*election{}
 	defer func() {
-		for _, s := range squads {
+		for _, s := range elections {
 			report.Tenures += len(s.lives)
 			report.Lost += s.lost
 			report.Strayed += s.strayed
 			err = errors.Join(err, s.close())
 		}
-		report.LoadAfter = machine.Load()
+		report.LoadAfter = conditions.Load()
 	}()
 	all := chosen(cfg.Kills)
 	for _, k := range all {
-		if squads[k.mode] != nil {
+		if elections[k.mode] != nil {
 			continue
 		}
 		dir := filepath.Join(cfg.Dir, string(k.mode))
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return report, err
 		}
-		s, err := newSquad(&cfg, k.mode, dir)
+		s, err := newElection(&cfg, k.mode, dir)
 		if err != nil {
 			return report, fmt.Errorf("%s: %w", k.mode, err)
 		}
-		squads[k.mode] = s
+		elections[k.mode] = s
 		report.Promise, report.Worst = millis(s.plan.Promise), millis(s.plan.WorstTakeover)
 		if err := s.begin(ctx); err != nil {
 			return report, fmt.Errorf("%s: %w", k.mode, err)
@@ -66,7 +66,7 @@ func RunPeers(ctx context.Context, cfg PeersConfig) (report *PeersReport, err er
 			cfg.Progress("peers: round %d of %d, of %d kinds", round+1, cfg.Rounds, len(all))
 		}
 		for _, k := range all {
-			s := squads[k.mode]
+			s := elections[k.mode]
 			d, err := s.play(ctx, k.kill)
 			beyond = max(beyond, s.beyond)
 			if err != nil {

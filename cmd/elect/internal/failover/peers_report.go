@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/cmd/elect/internal/stamp"
-	"github.com/electd/elect/internal/machine"
+	"github.com/electd/elect/internal/conditions"
 )
 
 // PeersConfig configures RunPeers. All fields are required.
@@ -35,7 +35,7 @@ type PeersReport struct {
 	Directory string  `json:"directory"` // the kind of file system of the ballots
 	Command   string  `json:"command"`
 	Clock     string  `json:"clock"`
-	machine.Conditions
+	conditions.Conditions
 	Takeovers []PeerTakeover `json:"takeovers"`
 	Tenures   int            `json:"tenures"` // that were judged
 	Lost      int            `json:"lost"`    // nodes that ended by themselves between rounds, on a busy machine
@@ -60,11 +60,11 @@ type PeerTakeover struct {
 }
 
 func newPeersReport(cfg *PeersConfig) *PeersReport {
-	fs, _ := machine.Filesystem(cfg.Dir)
+	fs, _ := conditions.Filesystem(cfg.Dir)
 	return &PeersReport{
 		Peers: cfg.Peers, Profile: cfg.Profile, Security: "TLS 1.3, mutual certificates", Directory: fs,
 		Command: "a static program that reads the clock first", Clock: stamp.Clock,
-		Conditions: machine.Now(), Takeovers: []PeerTakeover{}, Violations: []string{},
+		Conditions: conditions.Now(), Takeovers: []PeerTakeover{}, Violations: []string{},
 	}
 }
 

@@ -27,7 +27,7 @@ func TestChosen(t *testing.T) {
 	}
 }
 
-// TestTurns: a squad that has a node to bring back has another one's round to do
+// TestTurns: an election that has a node to bring back has another one's round to do
 // so.
 func TestTurns(t *testing.T) {
 	for i, k := range kinds {

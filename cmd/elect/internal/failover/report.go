@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/cmd/elect/internal/stamp"
-	"github.com/electd/elect/internal/machine"
+	"github.com/electd/elect/internal/conditions"
 )
 
 // Report is the result of Run, with its conditions. Its JSON is stable: fields are added, and never renamed or
@@ -21,7 +21,7 @@ type Report struct {
 	Command    string `json:"command"`      // the command of the candidates
 	Memory     uint64 `json:"memory_bytes"` // touched by the command
 	Clock      string `json:"clock"`
-	machine.Conditions
+	conditions.Conditions
 	Idle      *Idle      `json:"idle,omitempty"`
 	Takeovers []Takeover `json:"takeovers"`
 }
@@ -54,7 +54,7 @@ func newReport(cfg *Config) *Report {
 	r := &Report{
 		Election: cfg.URL, Name: cfg.Name, Candidates: cfg.Candidates, Memory: cfg.Memory, Clock: stamp.Clock,
 		Command:    "elect itself: the start of Go's runtime is in the figures",
-		Conditions: machine.Now(), Takeovers: []Takeover{},
+		Conditions: conditions.Now(), Takeovers: []Takeover{},
 	}
 	if stamp.Native {
 		r.Command = "a static program that reads the clock first"

@@ -13,7 +13,7 @@ import (
 )
 
 // play is a round of any kind.
-func (s *squad) play(ctx context.Context, k Kill) (time.Duration, error) {
+func (s *election) play(ctx context.Context, k Kill) (time.Duration, error) {
 	s.beyond = 0
 	if k == Rolling {
 		return s.roll(ctx)
@@ -24,14 +24,14 @@ func (s *squad) play(ctx context.Context, k Kill) (time.Duration, error) {
 // roll restarts all nodes, one after the other, as an operator does for a new version: first the followers, and last
 // the leader, after it has handed over. It returns for how long no command was running. An observer checks that there
 // is a leader at all other times.
-func (s *squad) roll(ctx context.Context) (time.Duration, error) {
+func (s *election) roll(ctx context.Context) (time.Duration, error) {
 	leader, err := s.calm(ctx)
 	if err != nil {
 		return 0, err
 	}
 	w := s.witness(ctx)
 	defer w.close()
-	for _, id := range s.ring.Voters() {
+	for _, id := range s.local.Voters() {
 		if id == leader.id {
 			continue
 		}
@@ -68,7 +68,7 @@ func (r tenure) String() string {
 }
 
 // calm waits until the election is at rest, and returns the leader's tenure.
-func (s *squad) calm(ctx context.Context) (tenure, error) {
+func (s *election) calm(ctx context.Context) (tenure, error) {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
 	work, err := s.rest(ctx)
@@ -80,7 +80,7 @@ func (s *squad) calm(ctx context.Context) (tenure, error) {
 }
 
 // unmoved restarts a follower. The leader must continue without an interruption.
-func (s *squad) unmoved(ctx context.Context, id string, leader tenure) error {
+func (s *election) unmoved(ctx context.Context, id string, leader tenure) error {
 	if err := s.restart(ctx, id); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (r tenure) same(again tenure, id string) error {
 }
 
 // restart ends a follower, as a service manager does, and starts it again.
-func (s *squad) restart(ctx context.Context, id string) error {
+func (s *election) restart(ctx context.Context, id string) error {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
 	m := s.members[id]
@@ -112,8 +112,8 @@ func (s *squad) restart(ctx context.Context, id string) error {
 }
 
 // other is the voter after the one with the id, in their order.
-func (s *squad) other(id string) string {
-	all := s.ring.Voters()
+func (s *election) other(id string) string {
+	all := s.local.Voters()
 	return all[(slices.Index(all, id)+1)%len(all)]
 }
 
@@ -128,7 +128,7 @@ type gaps struct {
 }
 
 // witness begins to observe, through all nodes.
-func (s *squad) witness(ctx context.Context) *gaps {
+func (s *election) witness(ctx context.Context) *gaps {
 	ctx, stop := context.WithCancel(ctx)
 	g := &gaps{stop: stop}
 	g.done.Go(func() {

@@ -27,7 +27,7 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// NoLimit is the Config.Wait of one that waits for ever.
+// NoLimit, as Config.Wait, is to stand by for ever.
 const NoLimit time.Duration = -1
 
 // Config configures Run. All fields are required, except Once, Verbose and Grace.
@@ -95,7 +95,7 @@ type run struct {
 	kept    *supervise.Family        // of the term; nil before it was started
 	starts  bool                     // the command is being started
 	early   []syscall.Signal         // signals that came in meanwhile, to be passed on
-	why     syscall.Signal           // asked us to end; 0 is none
+	why     syscall.Signal           // the signal that asked this process to end; 0 if none
 	twice   bool                     // another signal asked to end at once
 	standby *standby                 // nil while not standing by
 	spare   *supervise.Spare         // a keeper started in advance, or nil
@@ -264,29 +264,29 @@ func (r *run) released(e elect.Event) {
 // tell writes an event in one line. In JSON it is an object with the kind of event, the election, this candidate and
 // the token, which is omitted if it is 0.
 func (r *run) tell(level slog.Level, event string, token elect.Token, format string, args ...any) {
-	attrs := append(r.who(), slog.String("event", event))
+	attrs := append(r.identity(), slog.String("event", event))
 	if token != 0 {
 		attrs = append(attrs, slog.String("token", token.String()))
 	}
 	r.say.Event(level, fmt.Sprintf(format, args...), attrs...)
 }
 
-// who is the attributes of each line: the election and this candidate.
-func (r *run) who() []slog.Attr {
+// identity returns the attributes of each line: the election and this candidate.
+func (r *run) identity() []slog.Attr {
 	return []slog.Attr{slog.String("election", r.cfg.Name), slog.String("id", r.cfg.ID)}
 }
 
-// log is a logger for lines of this process other than the back end's, with the attributes of who.
+// log returns a logger for lines of this process other than the back end's, with the attributes of identity.
 func (r *run) log() *slog.Logger {
 	log := r.say.Logger(r.cfg.Verbose)
 	if r.cfg.JSON {
-		return slog.New(log.Handler().WithAttrs(r.who()))
+		return slog.New(log.Handler().WithAttrs(r.identity()))
 	}
 	return log
 }
 
-// where is the place of the election, for people. A list of peers is long and known to its reader, so for that it is
-// the id of this one.
+// where returns the place of the election, for people. A list of peers is long, and its reader knows it, so where
+// returns the id of this peer instead.
 func (r *run) where() string {
 	if strings.HasPrefix(r.cfg.Shown, "peer:") {
 		return "as " + r.cfg.ID + ", among peers"

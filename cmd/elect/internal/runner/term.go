@@ -100,7 +100,7 @@ func (r *run) InTime() bool {
 	}
 }
 
-// seenByKeeper is why the term ended if the keeper noticed first and has ended the family before this process knew;
+// seenByKeeper returns the reason if the keeper noticed the end first, and ended the family before this process knew;
 // nil if the family ended otherwise. late is how long some of the family was alive after the lease.
 func seenByKeeper(why supervise.Reason, late time.Duration, token elect.Token) *elect.LostError {
 	switch why {

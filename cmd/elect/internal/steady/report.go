@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/electd/elect/internal/machine"
+	"github.com/electd/elect/internal/conditions"
 	"github.com/electd/elect/peer"
 )
 
@@ -30,7 +30,7 @@ type Report struct {
 	CPU   float64 `json:"cpu_percent"` // of one core, of all nodes together
 	Nodes []Node  `json:"nodes"`
 
-	machine.Conditions
+	conditions.Conditions
 }
 
 // Node is what one node used.
@@ -51,12 +51,12 @@ type Node struct {
 func newReport(cfg *Config, plan peer.Plan) *Report {
 	return &Report{
 		Voters: cfg.Voters, Observers: cfg.Observers, Profile: cfg.Profile, Heartbeat: plan.Heartbeat.Seconds() * 1e3, Busy: cfg.Busy,
-		Nodes: []Node{}, Conditions: machine.Now(),
+		Nodes: []Node{}, Conditions: conditions.Now(),
 	}
 }
 
 // add adds what a node used between two sights.
-func (r *Report) add(id string, before, after *sight, m machine.Memory) {
+func (r *Report) add(id string, before, after *sight, m conditions.Memory) {
 	took := after.at.Sub(before.at)
 	was, is := before.status[id], after.status[id]
 	n := Node{

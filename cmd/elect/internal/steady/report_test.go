@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/internal/machine"
+	"github.com/electd/elect/internal/conditions"
 	"github.com/electd/elect/peer"
 )
 
@@ -30,7 +30,7 @@ func twoSights() (before, after sight) {
 func reportOf(before, after sight) *Report {
 	r := newReport(&Config{Voters: 2, Profile: "lan"}, peer.Plan{Heartbeat: 100 * time.Millisecond})
 	for _, id := range []string{"n1", "n2"} {
-		r.add(id, &before, &after, machine.Memory{Resident: 20 << 20, Share: 10 << 20})
+		r.add(id, &before, &after, conditions.Memory{Resident: 20 << 20, Share: 10 << 20})
 	}
 	r.sum(&before, &after)
 	return r

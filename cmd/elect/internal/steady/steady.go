@@ -16,10 +16,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/electd/elect/cmd/elect/internal/fleet"
+	"github.com/electd/elect/cmd/elect/internal/cluster"
+	"github.com/electd/elect/cmd/elect/internal/localpeers"
 	"github.com/electd/elect/cmd/elect/internal/probe"
-	"github.com/electd/elect/cmd/elect/internal/ring"
-	"github.com/electd/elect/internal/machine"
+	"github.com/electd/elect/internal/conditions"
 	"github.com/electd/elect/peer"
 )
 
@@ -49,13 +49,13 @@ const (
 
 // bench is one Run.
 type bench struct {
-	cfg    Config
-	ring   *ring.Ring
-	client *peer.Client
-	plan   peer.Plan
-	fleet  *fleet.Fleet
-	pids   map[string]int
-	inputs []*os.File
+	cfg     Config
+	local   *localpeers.Peers
+	client  *peer.Client
+	plan    peer.Plan
+	cluster *cluster.Cluster
+	pids    map[string]int
+	inputs  []*os.File
 
 	actives atomic.Int64 // of the reported ones
 	readers sync.WaitGroup
@@ -65,12 +65,12 @@ type bench struct {
 // Run measures.
 func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	const name = "bench-steady"
-	b := &bench{cfg: cfg, fleet: &fleet.Fleet{Program: cfg.Program}, pids: map[string]int{}, broken: make(chan error, cfg.Voters+cfg.Observers)}
-	if b.ring, err = ring.New(ring.Config{Dir: cfg.Dir, Profile: cfg.Profile, Voters: cfg.Voters, Observers: cfg.Observers}); err != nil {
+	b := &bench{cfg: cfg, cluster: &cluster.Cluster{Program: cfg.Program}, pids: map[string]int{}, broken: make(chan error, cfg.Voters+cfg.Observers)}
+	if b.local, err = localpeers.New(localpeers.Config{Dir: cfg.Dir, Profile: cfg.Profile, Voters: cfg.Voters, Observers: cfg.Observers}); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, b.ring.Close()) }()
-	voters, at, err := b.ring.Config()
+	defer func() { err = errors.Join(err, b.local.Close()) }()
+	voters, at, err := b.local.Config()
 	if err != nil {
 		return nil, err
 	}
@@ -83,19 +83,19 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	defer b.client.Close()
 	report = newReport(&cfg, b.plan)
 	defer func() {
-		b.fleet.Close()
+		b.cluster.Close()
 		for _, in := range b.inputs {
 			_ = in.Close()
 		}
 		b.readers.Wait()
-		report.LoadAfter = machine.Load()
+		report.LoadAfter = conditions.Load()
 	}()
-	for _, id := range b.ring.Voters() {
+	for _, id := range b.local.Voters() {
 		if err := b.start(id, name); err != nil {
 			return nil, err
 		}
 	}
-	for _, id := range b.ring.Observers() {
+	for _, id := range b.local.Observers() {
 		if err := b.start(id, name, "--observe"); err != nil {
 			return nil, err
 		}
@@ -113,9 +113,9 @@ func (b *bench) start(id, name string, flags ...string) error {
 	}
 	defer in.Close()
 	b.inputs = append(b.inputs, stdin)
-	cmd := exec.Command(b.cfg.Program, append([]string{b.cfg.Node, "--election", b.ring.URL(id), "--name", name, "--id", id}, flags...)...)
+	cmd := exec.Command(b.cfg.Program, append([]string{b.cfg.Node, "--election", b.local.URL(id), "--name", name, "--id", id}, flags...)...)
 	cmd.Stdin = in
-	c, stdout, err := b.fleet.SpawnRead(id, cmd)
+	c, stdout, err := b.cluster.SpawnRead(id, cmd)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (b *bench) start(id, name string, flags ...string) error {
 func (b *bench) rest(ctx context.Context) error {
 	late := time.After(restTimeout + 2*b.plan.WorstTakeover)
 	for {
-		_, unready := ring.Unready(b.client.Statuses(ctx))
+		_, unready := localpeers.Unready(b.client.Statuses(ctx))
 		if unready == nil {
 			break
 		}
@@ -192,7 +192,7 @@ func (b *bench) see(ctx context.Context) (sight, error) {
 func (b *bench) clock(s *sight) error {
 	s.at = time.Now()
 	for id, pid := range b.pids {
-		used, err := machine.CPUTime(pid)
+		used, err := conditions.CPUTime(pid)
 		if err != nil {
 			return err
 		}
@@ -224,9 +224,9 @@ func (b *bench) watch(ctx context.Context, report *Report) error {
 	if err := b.clock(&after); err != nil {
 		return err
 	}
-	memory := map[string]machine.Memory{}
+	memory := map[string]conditions.Memory{}
 	for id, pid := range b.pids {
-		if memory[id], err = machine.MemoryOf(pid); err != nil {
+		if memory[id], err = conditions.MemoryOf(pid); err != nil {
 			return err
 		}
 	}
@@ -235,7 +235,7 @@ func (b *bench) watch(ctx context.Context, report *Report) error {
 		return err
 	}
 	after.seen, after.status, after.actives = asked.seen, asked.status, asked.actives
-	for _, id := range b.ring.IDs() {
+	for _, id := range b.local.IDs() {
 		report.add(id, &before, &after, memory[id])
 	}
 	report.sum(&before, &after)

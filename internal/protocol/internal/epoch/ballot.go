@@ -1,20 +1,27 @@
 // Package epoch is what the bully and the ring share that the books do not give
-// them: the number of a tenure, so that there is a token at all; the number of a
-// life, so that an answer finds the life that asked; and the saves of both.
+// them: the number of a tenure, so that there is a token at all; the number of an
+// incarnation, so that an answer finds the incarnation that asked; the saves of both;
+// and the default times.
 //
-// A [Record] belongs to one machine, and so to whoever owns that. Nothing here
+// A [Record] belongs to one machine, and so to the owner of that machine. Nothing here
 // allocates. Only a ballot or a state that cannot be read is an error.
 package epoch
 
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Max is the greatest epoch: a token's count has 48 bits.
-const Max = 1<<48 - 1
+// The default times of both protocols, and the longest.
+const (
+	Heartbeat = 100 * time.Millisecond
+	Silence   = time.Second
+	Answer    = 250 * time.Millisecond
+	Longest   = time.Hour
+)
 
 // Ballot is a participant's durable state.
 type Ballot struct {
@@ -52,7 +59,7 @@ func Decode(name string, data []byte) (b Ballot, err error) {
 }
 
 func (b *Ballot) state(c *protocol.Coder) {
-	if c.Uints(&b.Epoch, &b.Incarnation); b.Epoch > Max {
-		c.Fail(fmt.Errorf("epoch %d; want at most %d", b.Epoch, uint64(Max)))
+	if c.Uints(&b.Epoch, &b.Incarnation); b.Epoch > protocol.MaxCount {
+		c.Fail(fmt.Errorf("epoch %d; want at most %d", b.Epoch, uint64(protocol.MaxCount)))
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/electd/elect/internal/protocol"
 )
 
 func TestDecode(t *testing.T) {
@@ -13,12 +15,12 @@ func TestDecode(t *testing.T) {
 		says string // empty: it is good
 	}{
 		{good, ""},
-		{Ballot{Epoch: Max, Incarnation: 1}.Append(nil), ""},
+		{Ballot{Epoch: protocol.MaxCount, Incarnation: 1}.Append(nil), ""},
 		{nil, "ring: ballot: the first of 0 bytes is not 1; want a ballot of this version"},
 		{append([]byte{2}, good[1:]...), "ring: ballot: the first of 17 bytes is not 1; want a ballot of this version"},
 		{good[:len(good)-1], "ring: ballot: at byte 9 of 16: unexpected end"},
 		{append(bytes.Clone(good), 0), "ring: ballot: at byte 17 of 18: 1 bytes after the end"},
-		{Ballot{Epoch: Max + 1, Incarnation: 1}.Append(nil), "epoch 281474976710656; want at most 281474976710655"},
+		{Ballot{Epoch: protocol.MaxCount + 1, Incarnation: 1}.Append(nil), "epoch 281474976710656; want at most 281474976710655"},
 		{Ballot{Epoch: 7}.Append(nil), "incarnation 0; the first is 1"},
 	} {
 		b, err := Decode("ring", c.data)
@@ -33,7 +35,7 @@ func TestDecode(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add(Ballot{Epoch: 7, Incarnation: 2}.Append(nil))
-	f.Add(Ballot{Epoch: Max + 1, Incarnation: 1}.Append(nil))
+	f.Add(Ballot{Epoch: protocol.MaxCount + 1, Incarnation: 1}.Append(nil))
 	f.Add(Ballot{}.Append(nil))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -158,7 +158,7 @@ func TestState(t *testing.T) {
 	if err := load(other, state(r)); err != nil || *other != *r || !bytes.Equal(state(other), state(r)) {
 		t.Errorf("%+v was loaded as %+v: %v", r, other, err)
 	}
-	r.Epoch = Max + 1
+	r.Epoch = protocol.MaxCount + 1
 	if load(other, state(r)) == nil {
 		t.Errorf("%+v was loaded", other)
 	}

@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/electd/elect/cmd/elect/internal/fleet"
-	"github.com/electd/elect/cmd/elect/internal/ring"
+	"github.com/electd/elect/cmd/elect/internal/cluster"
+	"github.com/electd/elect/cmd/elect/internal/localpeers"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/peer"
 )
@@ -20,17 +20,17 @@ import (
 // election is the name of the demo's election.
 const election = "demo"
 
-// stage is the real processes, and the actions on them. Its methods may be called by any number of goroutines, except
+// processes are the real processes, and the actions on them. Its methods may be called by any number of goroutines, except
 // close, which comes last.
-type stage struct {
+type processes struct {
 	program, job string
 	profile      string
 	dir          string // with the certificates, the data and the log
-	fleet        *fleet.Fleet
+	cluster      *cluster.Cluster
 
-	ring    *ring.Ring                  // certificates, ports and cables of the nodes
-	clients [size]*peer.Client          // each asks one node, bypassing the cables
-	nodes   chan [size]*fleet.Candidate // holds the present ones, or is empty while they change
+	local   *localpeers.Peers             // certificates, ports and cables of the nodes
+	clients [size]*peer.Client            // each asks one node, bypassing the cables
+	nodes   chan [size]*cluster.Candidate // holds the present ones, or is empty while they change
 	ended   func(i, code int)
 	ends    sync.WaitGroup // goroutines that wait to call it
 }
@@ -39,12 +39,12 @@ type stage struct {
 const validity = 24 * time.Hour
 
 // open prepares everything but the nodes themselves.
-func (s *stage) open() (err error) {
-	s.ring, err = ring.New(ring.Config{Dir: s.dir, Profile: s.profile, Voters: size, Cables: true, Cluster: "elect-demo", Valid: validity})
+func (s *processes) open() (err error) {
+	s.local, err = localpeers.New(localpeers.Config{Dir: s.dir, Profile: s.profile, Voters: size, Cables: true, Cluster: "elect-demo", Valid: validity})
 	if err != nil {
 		return err
 	}
-	voters, cfg, err := s.ring.Config()
+	voters, cfg, err := s.local.Config()
 	if err != nil {
 		return err
 	}
@@ -53,32 +53,32 @@ func (s *stage) open() (err error) {
 			return err
 		}
 	}
-	s.nodes = make(chan [size]*fleet.Candidate, 1)
-	s.nodes <- [size]*fleet.Candidate{}
-	return os.WriteFile(filepath.Join(s.dir, "url"), []byte(s.ring.Direct()+"\n"), 0o600)
+	s.nodes = make(chan [size]*cluster.Candidate, 1)
+	s.nodes <- [size]*cluster.Candidate{}
+	return os.WriteFile(filepath.Join(s.dir, "url"), []byte(s.local.Direct()+"\n"), 0o600)
 }
 
 // log is the path of the log that the jobs write.
-func (s *stage) log() string { return filepath.Join(s.dir, "job.log") }
+func (s *processes) log() string { return filepath.Join(s.dir, "job.log") }
 
 // set changes a node's process.
-func (s *stage) set(i int, c *fleet.Candidate) {
+func (s *processes) set(i int, c *cluster.Candidate) {
 	nodes := <-s.nodes
 	nodes[i] = c
 	s.nodes <- nodes
 }
 
-func (s *stage) node(i int) *fleet.Candidate {
+func (s *processes) node(i int) *cluster.Candidate {
 	nodes := <-s.nodes
 	s.nodes <- nodes
 	return nodes[i]
 }
 
 // start starts a node. Its end, for any reason, is reported once, unless it was started again before.
-func (s *stage) start(i int) error {
-	cmd := exec.Command(s.program, "run", "--election", s.ring.URL(ids[i]), "--name", election, "--id", ids[i],
+func (s *processes) start(i int) error {
+	cmd := exec.Command(s.program, "run", "--election", s.local.URL(ids[i]), "--name", election, "--id", ids[i],
 		"--restart", "always", "--grace", "1s", "--", s.program, s.job, s.log())
-	c, err := s.fleet.Spawn(ids[i], cmd)
+	c, err := s.cluster.Spawn(ids[i], cmd)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (s *stage) start(i int) error {
 }
 
 // signal sends a signal to a node's elect run.
-func (s *stage) signal(i int, sig syscall.Signal) error {
+func (s *processes) signal(i int, sig syscall.Signal) error {
 	c := s.node(i)
 	if c == nil {
 		return fmt.Errorf("%s was not started", ids[i])
@@ -102,12 +102,12 @@ func (s *stage) signal(i int, sig syscall.Signal) error {
 }
 
 // resign asks a node to give leadership up.
-func (s *stage) resign(ctx context.Context, i int, token fence.Token) error {
+func (s *processes) resign(ctx context.Context, i int, token fence.Token) error {
 	return s.clients[i].Resign(ctx, token)
 }
 
 // read asks a node for its state.
-func (s *stage) read(ctx context.Context, i int) (reading, error) {
+func (s *processes) read(ctx context.Context, i int) (reading, error) {
 	all := s.clients[i].Statuses(ctx)
 	if len(all) != 1 {
 		return reading{}, fmt.Errorf("%d answers of %s", len(all), ids[i])
@@ -129,7 +129,7 @@ func (s *stage) read(ctx context.Context, i int) (reading, error) {
 }
 
 // late simulates a write that an earlier leader's job has sent long ago, and returns the log's answer.
-func (s *stage) late(l life) error {
+func (s *processes) late(l life) error {
 	g, err := openGuard(s.log())
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (s *stage) late(l life) error {
 }
 
 // end ends the nodes: first those that do not lead, so that none of them takes over.
-func (s *stage) end(leader int) {
+func (s *processes) end(leader int) {
 	if s.nodes == nil {
 		return
 	}
@@ -167,18 +167,18 @@ func (s *stage) end(leader int) {
 			break
 		}
 	}
-	s.fleet.Close()
+	s.cluster.Close()
 	s.ends.Wait()
 }
 
 // close frees the rest when the nodes are dead.
-func (s *stage) close() {
+func (s *processes) close() {
 	for _, c := range s.clients {
 		if c != nil {
 			_ = c.Close() // nothing is lost by it, here and below
 		}
 	}
-	if s.ring != nil {
-		_ = s.ring.Close()
+	if s.local != nil {
+		_ = s.local.Close()
 	}
 }

@@ -1,10 +1,10 @@
-// Package ring prepares an election among peers of this machine, for the benchmarks and the demo: certificates of a
+// Package localpeers prepares an election among peers of this machine, for the benchmarks and the demo: certificates of a
 // CA of its own, a data directory for each node, free ports of loopback and, if configured, cables by which a node
 // can be cut off. It starts no node.
 //
-// A Ring may be used by any number of goroutines. Close ends its cables and removes nothing: the caller owns the
+// Peers may be used by any number of goroutines. Close ends its cables and removes nothing: the caller owns the
 // directory.
-package ring
+package localpeers
 
 import (
 	"cmp"
@@ -25,9 +25,9 @@ import (
 // Cluster is the default cluster id.
 const Cluster = "bench"
 
-// Config configures a Ring. Voters is at least 1; Dir and Profile are required.
+// Config configures Peers. Voters is at least 1; Dir and Profile are required.
 type Config struct {
-	Dir       string // exists, and belongs to this ring alone
+	Dir       string // exists, and belongs to these peers alone
 	Profile   string
 	Voters    int
 	Observers int
@@ -37,8 +37,8 @@ type Config struct {
 	Valid   time.Duration // of the certificates; 0 is [certs.DefaultValid]
 }
 
-// Ring is the preparation of an election. Make it with [New].
-type Ring struct {
+// Peers is what an election among peers of this machine needs. Make it with [New].
+type Peers struct {
 	cfg    Config
 	ids    []string // voters first
 	addr   map[string]string
@@ -52,9 +52,9 @@ type Ring struct {
 type way struct{ from, to string }
 
 // New makes certificates and cables, and chooses ports.
-func New(cfg Config) (*Ring, error) {
+func New(cfg Config) (*Peers, error) {
 	cfg.Cluster = cmp.Or(cfg.Cluster, Cluster)
-	r := &Ring{cfg: cfg, addr: map[string]string{}, cables: map[way]*cable.Cable{}, cut: map[string]bool{}}
+	r := &Peers{cfg: cfg, addr: map[string]string{}, cables: map[way]*cable.Cable{}, cut: map[string]bool{}}
 	for i := range cfg.Voters {
 		r.ids = append(r.ids, "n"+strconv.Itoa(i+1))
 	}
@@ -90,28 +90,28 @@ func New(cfg Config) (*Ring, error) {
 	return r, nil
 }
 
-func (r *Ring) certs() string { return filepath.Join(r.cfg.Dir, "certs") }
+func (r *Peers) certs() string { return filepath.Join(r.cfg.Dir, "certs") }
 
 // IDs are those of all nodes, voters first.
-func (r *Ring) IDs() []string { return slices.Clone(r.ids) }
+func (r *Peers) IDs() []string { return slices.Clone(r.ids) }
 
 // Voters are the ids of the voters.
-func (r *Ring) Voters() []string { return slices.Clone(r.ids[:r.cfg.Voters]) }
+func (r *Peers) Voters() []string { return slices.Clone(r.ids[:r.cfg.Voters]) }
 
 // Observers are the ids of the observers.
-func (r *Ring) Observers() []string { return slices.Clone(r.ids[r.cfg.Voters:]) }
+func (r *Peers) Observers() []string { return slices.Clone(r.ids[r.cfg.Voters:]) }
 
 // URL is the election's URL for a node. For an id of no node it is that of an operator, who bypasses the cables.
-func (r *Ring) URL(id string) string {
+func (r *Peers) URL(id string) string {
 	_, node := r.addr[id]
 	return r.url(id, node)
 }
 
-// Direct is the election's URL without cables, for people who start nodes by hand when the ring is closed.
-func (r *Ring) Direct() string { return r.url("", true) }
+// Direct is the election's URL without cables, for people who start nodes by hand when the peers are closed.
+func (r *Peers) Direct() string { return r.url("", true) }
 
 // url is the election's URL for a node, or without cables for others.
-func (r *Ring) url(from string, data bool) string {
+func (r *Peers) url(from string, data bool) string {
 	list := func(ids []string) string {
 		var all []string
 		for _, to := range ids {
@@ -133,14 +133,14 @@ func (r *Ring) url(from string, data bool) string {
 	return "peer://" + list(r.Voters()) + "?" + q.Encode()
 }
 
-// Cut cuts a node off from all others, both ways, until [Ring.Heal].
-func (r *Ring) Cut(id string) { r.set(id, true) }
+// Cut cuts a node off from all others, both ways, until [Peers.Heal].
+func (r *Peers) Cut(id string) { r.set(id, true) }
 
 // Heal undoes Cut. The node stays cut off from nodes that are cut off themselves.
-func (r *Ring) Heal(id string) { r.set(id, false) }
+func (r *Peers) Heal(id string) { r.set(id, false) }
 
 // set cuts and heals cables: a cable is cut while either end is.
-func (r *Ring) set(id string, cut bool) {
+func (r *Peers) set(id string, cut bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cut[id] = cut
@@ -156,7 +156,7 @@ func (r *Ring) set(id string, cut bool) {
 }
 
 // Close ends the cables.
-func (r *Ring) Close() error {
+func (r *Peers) Close() error {
 	var errs []error
 	for _, c := range r.cables {
 		errs = append(errs, c.Close())

@@ -1,4 +1,4 @@
-package ring
+package localpeers
 
 import (
 	"fmt"
@@ -8,12 +8,11 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// operator is an id for operators, who observe from outside: of no node.
+// operator is the id of operators, which observe. No node has it.
 const operator = "operator"
 
-// Config is the election as an operator configures it, who looks from outside and past
-// the cables.
-func (r *Ring) Config() ([]peer.Peer, peer.Config, error) {
+// Config returns the configuration for an operator, which observes the election and bypasses the cables.
+func (r *Peers) Config() ([]peer.Peer, peer.Config, error) {
 	u, err := elect.ParseURL(r.URL(operator))
 	if err != nil {
 		return nil, peer.Config{}, err

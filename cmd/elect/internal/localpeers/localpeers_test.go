@@ -1,4 +1,4 @@
-package ring
+package localpeers
 
 import (
 	"errors"
@@ -24,7 +24,7 @@ func TestPorts(t *testing.T) {
 		t.Errorf("%v is beyond %d to %d", ports, firstPort, lastPort)
 	}
 	if _, err := freePorts(0); err == nil {
-		t.Error("a ring of no nodes")
+		t.Error("no nodes")
 	}
 }
 
@@ -160,7 +160,7 @@ type circuit struct {
 	sent      int // bytes, and not heard yet
 }
 
-func newCircuit(t *testing.T, r *Ring, w way) *circuit {
+func newCircuit(t *testing.T, r *Peers, w way) *circuit {
 	t.Helper()
 	l, err := net.Listen("tcp", r.addr[w.to])
 	if err != nil {

@@ -18,14 +18,14 @@ import (
 	"time"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/fleet"
-	"github.com/electd/elect/cmd/elect/internal/ring"
+	"github.com/electd/elect/cmd/elect/internal/cluster"
+	"github.com/electd/elect/cmd/elect/internal/localpeers"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/peer"
 )
 
-// taleLimit is how long one attempt may take.
-const taleLimit = 20 * time.Second
+// zombieLimit is how long one attempt may take.
+const zombieLimit = 20 * time.Second
 
 // The servers, by their index.
 const (
@@ -34,11 +34,11 @@ const (
 	storeCount
 )
 
-// cast is the participants of the story: two clients and two servers, each a process, and a third voter in this
+// participants are those of the story: two clients and two servers, each a process, and a third voter in this
 // process.
-type cast struct {
-	fleet   *fleet.Fleet
-	ring    *ring.Ring
+type participants struct {
+	cluster *cluster.Cluster
+	local   *localpeers.Peers
 	third   *elect.Election
 	clients []*client
 	stores  [storeCount]string // their URLs
@@ -66,16 +66,16 @@ type answer struct {
 
 // client is one of the two, as seen from this process.
 type client struct {
-	*fleet.Candidate
+	*cluster.Candidate
 	in      io.WriteCloser
 	answers chan answer // closed at its end
 	quit    chan struct{}
 }
 
-// openCast starts all processes. The URL of the election has the times of the story: a voter's promise is a tenth
+// startParticipants starts all processes. The URL of the election has the times of the story: a voter's promise is a tenth
 // longer than the lease that a leader proves from it.
-func openCast(ctx context.Context, cfg Config, dir string) (c *cast, err error) {
-	c = new(cast)
+func startParticipants(ctx context.Context, cfg Config, dir string) (c *participants, err error) {
+	c = new(participants)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.close())
@@ -84,17 +84,17 @@ func openCast(ctx context.Context, cfg Config, dir string) (c *cast, err error) 
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	if c.ring, err = ring.New(ring.Config{Dir: dir, Profile: "fast", Voters: size, Cluster: "elect-demo"}); err != nil {
+	if c.local, err = localpeers.New(localpeers.Config{Dir: dir, Profile: "fast", Voters: size, Cluster: "elect-demo"}); err != nil {
 		return nil, err
 	}
-	c.fleet = &fleet.Fleet{Program: cfg.Program, Dir: dir}
+	c.cluster = &cluster.Cluster{Program: cfg.Program, Dir: dir}
 	for i := range c.stores {
 		if c.stores[i], err = c.startStore(ctx, cfg, storeDir(dir, i), i == guardedStore); err != nil {
 			return nil, err
 		}
 	}
 	at := func(id string) string {
-		return c.ring.URL(id) + "&" + url.Values{"promise": {(taleLease*10/9 + time.Millisecond).String()}, "heartbeat": {"30ms"}}.Encode()
+		return c.local.URL(id) + "&" + url.Values{"promise": {(zombieLease*10/9 + time.Millisecond).String()}, "heartbeat": {"30ms"}}.Encode()
 	}
 	for _, id := range ids[:2] {
 		one, err := c.startClient(cfg, id, at(id))
@@ -110,7 +110,7 @@ func openCast(ctx context.Context, cfg Config, dir string) (c *cast, err error) 
 func storeDir(dir string, i int) string { return filepath.Join(dir, fmt.Sprint("store", i)) }
 
 // startStore starts a server and returns its URL.
-func (c *cast) startStore(ctx context.Context, cfg Config, dir string, checks bool) (string, error) {
+func (c *participants) startStore(ctx context.Context, cfg Config, dir string, checks bool) (string, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", err
 	}
@@ -124,7 +124,7 @@ func (c *cast) startStore(ctx context.Context, cfg Config, dir string, checks bo
 			return "", err
 		}
 	}
-	p, said, err := c.fleet.SpawnRead("a server", exec.Command(cfg.Program, args...))
+	p, said, err := c.cluster.SpawnRead("a server", exec.Command(cfg.Program, args...))
 	if err != nil {
 		return "", err
 	}
@@ -151,13 +151,13 @@ func (c *cast) startStore(ctx context.Context, cfg Config, dir string, checks bo
 	}
 }
 
-func (c *cast) startClient(cfg Config, id, at string) (*client, error) {
-	cmd := exec.Command(cfg.Program, cfg.ClientVerb, at, id, c.stores[bareStore], c.stores[guardedStore], secretFile(storeDir(c.fleet.Dir, guardedStore)))
+func (c *participants) startClient(cfg Config, id, at string) (*client, error) {
+	cmd := exec.Command(cfg.Program, cfg.ClientVerb, at, id, c.stores[bareStore], c.stores[guardedStore], secretFile(storeDir(c.cluster.Dir, guardedStore)))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	p, said, err := c.fleet.SpawnRead(id, cmd)
+	p, said, err := c.cluster.SpawnRead(id, cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (c *cast) startClient(cfg Config, id, at string) (*client, error) {
 
 // elect has a client elected, and lets it resign if it is one of the earlier leaders. The token shows whether that is
 // the intended election.
-func (c *cast) elect(ctx context.Context, one *client, token fence.Token, resign bool) error {
+func (c *participants) elect(ctx context.Context, one *client, token fence.Token, resign bool) error {
 	if err := one.ask(command{Do: "stand"}); err != nil {
 		return err
 	}
@@ -249,27 +249,27 @@ func (c *client) stop(ctx context.Context) error {
 }
 
 // balance asks a server directly.
-func (c *cast) balance(ctx context.Context, store string) (int, error) {
+func (c *participants) balance(ctx context.Context, store string) (int, error) {
 	return readAccount(ctx, http.DefaultClient, store)
 }
 
 // close ends all processes.
-func (c *cast) close() error {
+func (c *participants) close() error {
 	for _, one := range c.clients {
 		_ = one.Signal(resume) // it may have ended, here and below
 		_ = one.in.Close()
 		close(one.quit)
 	}
-	if c.fleet != nil {
-		c.fleet.Close()
+	if c.cluster != nil {
+		c.cluster.Close()
 	}
 	c.reads.Wait()
 	var err error
 	if c.third != nil {
 		err = c.third.Close()
 	}
-	if c.ring != nil {
-		err = errors.Join(err, c.ring.Close())
+	if c.local != nil {
+		err = errors.Join(err, c.local.Close())
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package ring
+package localpeers
 
 import (
 	"errors"
@@ -29,7 +29,7 @@ func freePorts(n int) ([]int, error) {
 		ports = append(ports, port)
 	}
 	if len(ports) == 0 {
-		return nil, errors.New("a ring of no nodes; want at least 1")
+		return nil, errors.New("no nodes; want at least 1")
 	}
 	return ports, nil
 }

@@ -1,11 +1,11 @@
-// Package fleet runs several real elect run processes on this machine, for the
+// Package cluster runs several real elect run processes on this machine, for the
 // verbs that show or measure a takeover. They are this same program, executed
 // again.
 //
-// A Fleet may be used by any number of goroutines. Close kills everything that was started and returns when all of it
+// A Cluster may be used by any number of goroutines. Close kills everything that was started and returns when all of it
 // is dead. If this process itself is killed, the kernel kills the candidates (on Linux), and their keepers kill the
 // commands.
-package fleet
+package cluster
 
 import (
 	"bufio"
@@ -24,8 +24,8 @@ import (
 	"github.com/electd/elect/internal/spawn"
 )
 
-// Fleet is the candidates of one election.
-type Fleet struct {
+// Cluster is the candidates of one election.
+type Cluster struct {
 	Program string   // the elect program itself
 	Args    []string // the arguments before --id: run, --election …
 	Command []string // of each candidate
@@ -58,7 +58,7 @@ type Candidate struct {
 	ended   bool
 }
 
-// Self returns the path of this program, for [Fleet.Program].
+// Self returns the path of this program, for [Cluster.Program].
 func Self() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -68,7 +68,7 @@ func Self() (string, error) {
 }
 
 // Start starts a candidate.
-func (f *Fleet) Start(id string) (*Candidate, error) {
+func (f *Cluster) Start(id string) (*Candidate, error) {
 	cmd := exec.Command(f.Program, slices.Concat(f.Args, []string{"--id", id, "--"}, f.Command)...)
 	if f.Stdout != nil {
 		cmd.Stdout = f.Stdout
@@ -77,8 +77,8 @@ func (f *Fleet) Start(id string) (*Candidate, error) {
 }
 
 // Spawn starts cmd as one of the candidates, with its arguments, input and output. Environment, directory and stderr
-// are the fleet's; cmd.Env comes last.
-func (f *Fleet) Spawn(id string, cmd *exec.Cmd) (*Candidate, error) {
+// are the cluster's; cmd.Env comes last.
+func (f *Cluster) Spawn(id string, cmd *exec.Cmd) (*Candidate, error) {
 	c := &Candidate{ID: id, cmd: cmd, done: make(chan struct{}), changed: make(chan struct{})}
 	c.cmd.Args[0] = "elect"
 	c.cmd.Dir = f.Dir
@@ -135,7 +135,7 @@ func (f *Fleet) Spawn(id string, cmd *exec.Cmd) (*Candidate, error) {
 }
 
 // SpawnRead is Spawn of a process whose output the caller reads, and closes.
-func (f *Fleet) SpawnRead(id string, cmd *exec.Cmd) (*Candidate, *os.File, error) {
+func (f *Cluster) SpawnRead(id string, cmd *exec.Cmd) (*Candidate, *os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
@@ -217,7 +217,7 @@ func (c *Candidate) Code() int {
 }
 
 // Live returns the candidates that have not ended.
-func (f *Fleet) Live() []*Candidate {
+func (f *Cluster) Live() []*Candidate {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(f.all), func(c *Candidate) bool {
@@ -234,7 +234,7 @@ func (f *Fleet) Live() []*Candidate {
 const patience = 5 * time.Second
 
 // Close ends all candidates, and kills those that do not end when told to.
-func (f *Fleet) Close() {
+func (f *Cluster) Close() {
 	f.mu.Lock()
 	f.closing = true
 	f.mu.Unlock()
@@ -261,7 +261,7 @@ func (f *Fleet) Close() {
 	f.starter.Close()
 }
 
-// Kill kills a process at once, as kill -9 does, even if no Fleet has started it.
+// Kill kills a process at once, as kill -9 does, even if no Cluster has started it.
 func Kill(pid int) error {
 	p, err := os.FindProcess(pid)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/electd/elect/cmd/elect/internal/fleet"
+	"github.com/electd/elect/cmd/elect/internal/cluster"
+	"github.com/electd/elect/cmd/elect/internal/localpeers"
 	"github.com/electd/elect/cmd/elect/internal/probe"
-	"github.com/electd/elect/cmd/elect/internal/ring"
 	"github.com/electd/elect/cmd/elect/internal/stamp"
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
@@ -29,16 +29,16 @@ const (
 	mostLost = 20
 )
 
-// squad is the nodes of one election.
-type squad struct {
+// election is the nodes of one election.
+type election struct {
 	cfg     *PeersConfig
 	mode    mode
 	name    string
-	ring    *ring.Ring
+	local   *localpeers.Peers
 	client  *peer.Client
 	plan    peer.Plan
 	command []string // of elect run
-	fleet   *fleet.Fleet
+	cluster *cluster.Cluster
 	events  chan event
 	broken  chan error
 
@@ -60,10 +60,10 @@ type squad struct {
 	violations []string
 }
 
-func newSquad(cfg *PeersConfig, m mode, dir string) (*squad, error) {
-	s := &squad{
+func newElection(cfg *PeersConfig, m mode, dir string) (*election, error) {
+	s := &election{
 		cfg: cfg, mode: m, name: "bench-" + string(m),
-		fleet:   &fleet.Fleet{Program: cfg.Program},
+		cluster: &cluster.Cluster{Program: cfg.Program},
 		events:  make(chan event, 1024),
 		broken:  make(chan error, 64),
 		members: map[string]*member{},
@@ -72,10 +72,10 @@ func newSquad(cfg *PeersConfig, m mode, dir string) (*squad, error) {
 	if s.command, err = stamp.BuildLast(dir); err != nil {
 		return nil, err
 	}
-	if s.ring, err = ring.New(ring.Config{Dir: dir, Profile: cfg.Profile, Voters: cfg.Peers, Cables: m == cabled}); err != nil {
+	if s.local, err = localpeers.New(localpeers.Config{Dir: dir, Profile: cfg.Profile, Voters: cfg.Peers, Cables: m == cabled}); err != nil {
 		return nil, err
 	}
-	voters, at, err := s.ring.Config()
+	voters, at, err := s.local.Config()
 	if err == nil {
 		s.plan, err = at.Plan(voters)
 	}
@@ -83,14 +83,14 @@ func newSquad(cfg *PeersConfig, m mode, dir string) (*squad, error) {
 		s.client, err = peer.NewClient(voters, s.name, at)
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.ring.Close())
+		return nil, errors.Join(err, s.local.Close())
 	}
 	return s, nil
 }
 
 // begin starts all nodes and waits until one leads.
-func (s *squad) begin(ctx context.Context) error {
-	for _, id := range s.ring.Voters() {
+func (s *election) begin(ctx context.Context) error {
+	for _, id := range s.local.Voters() {
 		if _, err := s.start(id); err != nil {
 			return err
 		}
@@ -105,13 +105,13 @@ func (s *squad) begin(ctx context.Context) error {
 	return nil
 }
 
-func (s *squad) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+func (s *election) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, peersTimeout+2*s.plan.WorstTakeover, errors.New("the round has taken too long"))
 }
 
 // round brings the leader down once, and returns how long it took until another had taken over. Afterwards all nodes
 // are alive and connected again.
-func (s *squad) round(ctx context.Context, k Kill) (took time.Duration, err error) {
+func (s *election) round(ctx context.Context, k Kill) (took time.Duration, err error) {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
 	work, err := s.rest(ctx)
@@ -179,7 +179,7 @@ func (s *squad) round(ctx context.Context, k Kill) (took time.Duration, err erro
 }
 
 // strike brings the leader down.
-func (s *squad) strike(ctx context.Context, k Kill, work handle) error {
+func (s *election) strike(ctx context.Context, k Kill, work handle) error {
 	switch k {
 	case Elected, Guarded, Child:
 		return work.signal(unix.SIGKILL)
@@ -195,14 +195,14 @@ func (s *squad) strike(ctx context.Context, k Kill, work handle) error {
 	case Freeze:
 		return work.signal(unix.SIGSTOP)
 	case Cut:
-		s.ring.Cut(s.leader.id)
+		s.local.Cut(s.leader.id)
 		return nil
 	}
 	return fmt.Errorf("%q is no way to bring a leader down", k)
 }
 
 // mend restores what was brought down, and waits for the old leader's last reports.
-func (s *squad) mend(ctx context.Context, k Kill, old *member, work handle) error {
+func (s *election) mend(ctx context.Context, k Kill, old *member, work handle) error {
 	switch k {
 	case Elected, Guarded, Parent:
 		return s.again(ctx, old)
@@ -219,7 +219,7 @@ func (s *squad) mend(ctx context.Context, k Kill, old *member, work handle) erro
 			return err
 		}
 		if k == Cut {
-			s.ring.Heal(old.id)
+			s.local.Heal(old.id)
 		}
 		return old.order(probe.Rest)
 	}
@@ -228,7 +228,7 @@ func (s *squad) mend(ctx context.Context, k Kill, old *member, work handle) erro
 
 // lastWord waits until the old leader has reported when its work ended, and so what it believed until then. It may
 // have done so before another led.
-func (s *squad) lastWord(ctx context.Context, old *member) error {
+func (s *election) lastWord(ctx context.Context, old *member) error {
 	if old.ended != 0 {
 		return nil
 	}
@@ -237,7 +237,7 @@ func (s *squad) lastWord(ctx context.Context, old *member) error {
 }
 
 // again restarts a node that has ended, or is about to.
-func (s *squad) again(ctx context.Context, old *member) error {
+func (s *election) again(ctx context.Context, old *member) error {
 	s.bury(old)
 	select {
 	case <-old.over: // its keeper has ended too, and so the data directory is free
@@ -252,7 +252,7 @@ func (s *squad) again(ctx context.Context, old *member) error {
 
 // revive restarts nodes that have ended between two rounds. On a busy machine a guardian kills its program, because
 // it could not be told in time that the lease continues.
-func (s *squad) revive(ctx context.Context) error {
+func (s *election) revive(ctx context.Context) error {
 	for _, m := range s.members {
 		select {
 		case <-m.cand.Done():
@@ -272,7 +272,7 @@ func (s *squad) revive(ctx context.Context) error {
 }
 
 // bury records that a member was killed: it will report nothing more.
-func (s *squad) bury(m *member) {
+func (s *election) bury(m *member) {
 	delete(s.members, m.id)
 	for i := range s.lives {
 		if l := &s.lives[i]; l.who == m.id && l.to == 0 {
@@ -282,7 +282,7 @@ func (s *squad) bury(m *member) {
 }
 
 // await takes events until one matches.
-func (s *squad) await(ctx context.Context, what string, meant func(event) bool) (event, error) {
+func (s *election) await(ctx context.Context, what string, meant func(event) bool) (event, error) {
 	for {
 		select {
 		case e := <-s.events:
@@ -301,7 +301,7 @@ func (s *squad) await(ctx context.Context, what string, meant func(event) bool) 
 }
 
 // deadMember is closed when a member that should be alive has ended.
-func (s *squad) deadMember() <-chan struct{} {
+func (s *election) deadMember() <-chan struct{} {
 	for _, m := range s.members {
 		select {
 		case <-m.cand.Done():
@@ -312,9 +312,9 @@ func (s *squad) deadMember() <-chan struct{} {
 	return nil
 }
 
-func (s *squad) lastWords() string {
+func (s *election) lastWords() string {
 	var text strings.Builder
-	for _, id := range s.ring.Voters() {
+	for _, id := range s.local.Voters() {
 		if m := s.members[id]; m != nil {
 			fmt.Fprintf(&text, "%s said last: %q; ", id, m.cand.Lines(3))
 		}
@@ -323,7 +323,7 @@ func (s *squad) lastWords() string {
 }
 
 // note records what each member believed.
-func (s *squad) note(e event) {
+func (s *election) note(e event) {
 	switch e.Event {
 	case probe.Elected, probe.Active:
 		if e.Token == 0 {
@@ -353,13 +353,13 @@ func (s *squad) note(e event) {
 // election.
 //
 // On a busy machine the leader may change meanwhile; then it waits again. It returns the process that leads.
-func (s *squad) rest(ctx context.Context) (handle, error) {
+func (s *election) rest(ctx context.Context) (handle, error) {
 	if err := sleep(ctx, s.bound-now()); err != nil {
 		return -1, err
 	}
 	unrest := errors.New("nothing is known")
 	for {
-		leader, err := ring.Unready(s.client.Statuses(ctx))
+		leader, err := localpeers.Unready(s.client.Statuses(ctx))
 		if err == nil {
 			err = fmt.Errorf("%s leads with token %v, and its report is missing", leader.ID, leader.Token)
 		}
@@ -386,7 +386,7 @@ func (s *squad) rest(ctx context.Context) (handle, error) {
 }
 
 // leads records the leader that the nodes see, after everything written before was read.
-func (s *squad) leads(leader *driver.Leader) bool {
+func (s *election) leads(leader *driver.Leader) bool {
 	for {
 		select {
 		case e := <-s.events:
@@ -413,8 +413,8 @@ func (s *squad) leads(leader *driver.Leader) bool {
 }
 
 // close ends all nodes, and returns an error if a process of theirs is left.
-func (s *squad) close() error {
-	s.fleet.Close()
+func (s *election) close() error {
+	s.cluster.Close()
 	late := time.After(peersTimeout)
 	var errs []error
 	for _, m := range s.all {
@@ -430,7 +430,7 @@ func (s *squad) close() error {
 			}
 		}
 	}
-	errs = append(errs, s.client.Close(), s.ring.Close())
+	errs = append(errs, s.client.Close(), s.local.Close())
 	return errors.Join(errs...)
 }
 
