@@ -33,7 +33,8 @@ const doctorHelp = `Measure what an election among peers rests on, and say which
           certificate is needed; a node that runs there takes no notice of them
   clock   its name and its steps, and whether it and CLOCK_MONOTONIC stay together
   files   how many this process may open
-  contain at which level elect run --contain auto holds COMMAND here, and what cgroup needs
+  contain at which level elect run --contain auto holds COMMAND here, and what cgroup
+          and the network guard need
   certificates  of each that --election names, the authority's too, how long it is valid
 
 Then it compares, for each profile and for the times of --election where these are
@@ -50,7 +51,7 @@ Exit codes: 0 some profile fits; 1 none does.
 
 -o json writes one object: system, cpus, load, took_ms, pauses, disk, peers, clock,
 certificates (a list of file, for, expires, days_left, soon), files, contain (level,
-missing); voters, problems, notes, profiles (a list of name, heartbeat_ms, promise_ms,
+missing, guard); voters, problems, notes, profiles (a list of name, heartbeat_ms, promise_ms,
 lease_ms, slot_ms, worst_takeover_ms, fits, findings) and recommended. Each
 measurement is samples, p50_ms, p99_ms, max_ms. -o yaml writes the same on several
 lines.`
