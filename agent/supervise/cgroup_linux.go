@@ -241,6 +241,8 @@ func (g *cgroup) prove(until int64) {
 
 func (g *cgroup) mute() {
 	if g.net != nil {
+		g.net.until(0)
+		g.reset() // while the gate is open for that
 		g.net.mute()
 	}
 }

@@ -107,9 +107,6 @@ func (g *Guarded) Enter(attr *syscall.SysProcAttr) { g.g.enter(attr) }
 // Until sets the deadline.
 func (g *Guarded) Until(at clock.Boot) { g.g.prove(int64(at)) }
 
-// Mute is mute.
-func (g *Guarded) Mute() { g.g.mute() }
-
 // Remove kills all inside, and removes it.
 func (g *Guarded) Remove() {
 	g.once.Do(func() {

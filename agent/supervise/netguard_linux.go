@@ -26,7 +26,7 @@ import (
 // none. The kernel empties such an array when its last descriptor is closed: so the guard is closed once its holders,
 // parent and keeper, are both dead. The second program compares the clock with the deadline.
 //
-// bpf(2) is called without a library: 16 instructions need no compiler, no loader and no type information.
+// bpf(2) is called without a library: 44 instructions need no compiler, no loader and no type information.
 type netGuard struct {
 	mu     sync.Mutex // guards what follows: a cgroup may be removed while its lease is renewed
 	memory []byte     // the deadline, shared with the kernel; nil in the keeper, and when closed
@@ -45,45 +45,115 @@ const (
 	bpfPseudoMapFD               = 1
 	bpfPseudoMapValue            = 2
 	bpfTailCall                  = 12
+	bpfLoadBytes                 = 26
+	bpfFullSock                  = 95
 	bpfKtimeGetBootNanos         = 125
 )
 
-// instruction encodes one as little-endian machines do.
-func instruction(code, dst, src byte, off int16, imm int32) uint64 {
-	return uint64(code) | uint64(dst|src<<4)<<8 | uint64(uint16(off))<<16 | uint64(uint32(imm))<<32
+// instruction is one of BPF: an operation, two registers, an offset and a number.
+type instruction struct {
+	op, dst, src byte
+	off          int16
+	imm          int32
+	to, label    string // it jumps to the instruction with that label
 }
 
-// gateProgram is:
-//
-//	r2 = array; r3 = 0
-//	tail_call(r1, r2, r3)  // goes on with the program in the array, if there is one
-//	r0 = 0; exit           // drop
+// The operations that are used here: loads, arithmetic with a number (k) or a register (x), jumps.
+const (
+	load64k, load64, load32, load8   = 0x18, 0x79, 0x61, 0x71
+	setK, setX, addK, andK, shiftK   = 0xb7, 0xbf, 0x07, 0x57, 0x67
+	goTo, equalK, otherK, belowK     = 0x05, 0x15, 0x55, 0xa5
+	belowX, hasK, callHelper, opExit = 0xad, 0x45, 0x85, 0x95
+)
+
+// assemble encodes instructions as little-endian machines do.
+func assemble(list []instruction) (code []uint64) {
+	at := map[string]int{}
+	var where []int
+	n := 0
+	for _, i := range list {
+		if i.label != "" {
+			at[i.label] = n
+		}
+		where = append(where, n)
+		if n++; i.op == load64k { // has two words
+			n++
+		}
+	}
+	for k, i := range list {
+		if i.to != "" {
+			i.off = int16(at[i.to] - where[k] - 1)
+		}
+		code = append(code, uint64(i.op)|uint64(i.dst|i.src<<4)<<8|uint64(uint16(i.off))<<16|uint64(uint32(i.imm))<<32)
+		if i.op == load64k {
+			code = append(code, 0)
+		}
+	}
+	return code
+}
+
+// gateProgram goes on with the program in the array, if there is one, and else drops the packet.
 func gateProgram(array int) []uint64 {
-	return []uint64{
-		instruction(0x18, 2, bpfPseudoMapFD, 0, int32(array)), 0,
-		instruction(0xb7, 3, 0, 0, 0),
-		instruction(0x85, 0, 0, 0, bpfTailCall),
-		instruction(0xb7, 0, 0, 0, 0), instruction(0x95, 0, 0, 0, 0),
-	}
+	return assemble([]instruction{
+		{op: load64k, dst: 2, src: bpfPseudoMapFD, imm: int32(array)},
+		{op: setK, dst: 3, imm: 0},
+		{op: callHelper, imm: bpfTailCall}, // (r1, r2, r3): does not return if it succeeds
+		{op: setK, dst: 0, imm: 0},
+		{op: opExit},
+	})
 }
 
-// deadlineProgram is:
-//
-//	r0 = ktime_get_boot_ns()
-//	r1 = &deadline
-//	r1 = *r1
-//	if r0 < r1 goto pass
-//	r0 = 0; exit  // drop: EPERM, or for TCP another try later
-//	pass: r0 = 1; exit
+// deadlineProgram lets a packet pass until the deadline, and afterwards a reset of TCP: that has no data, and tells a
+// server that the connection is over. What is dropped is EPERM to its sender, or for TCP another try later.
 func deadlineProgram(deadlines int) []uint64 {
-	return []uint64{
-		instruction(0x85, 0, 0, 0, bpfKtimeGetBootNanos),
-		instruction(0x18, 1, bpfPseudoMapValue, 0, int32(deadlines)), 0,
-		instruction(0x79, 1, 1, 0, 0),
-		instruction(0xad, 0, 1, 2, 0),
-		instruction(0xb7, 0, 0, 0, 0), instruction(0x95, 0, 0, 0, 0),
-		instruction(0xb7, 0, 0, 0, 1), instruction(0x95, 0, 0, 0, 0),
-	}
+	const stack, sk, protocol, version, next, flags = -8, 168, 12, 0, 6, 13 // of __sk_buff, bpf_sock, and headers
+	return assemble([]instruction{
+		{op: setX, dst: 6, src: 1}, // the packet
+		{op: callHelper, imm: bpfKtimeGetBootNanos},
+		{op: load64k, dst: 1, src: bpfPseudoMapValue, imm: int32(deadlines)},
+		{op: load64, dst: 1, src: 1},
+		{op: belowX, dst: 0, src: 1, to: "pass"},
+
+		// What a TCP socket sends was made by the kernel, unlike what a raw one does.
+		{op: load64, dst: 1, src: 6, off: sk},
+		{op: equalK, dst: 1, imm: 0, to: "drop"},
+		{op: callHelper, imm: bpfFullSock},
+		{op: equalK, dst: 0, imm: 0, to: "drop"},
+		{op: load32, dst: 1, src: 0, off: protocol},
+		{op: otherK, dst: 1, imm: unix.IPPROTO_TCP, to: "drop"},
+
+		// The IP header: where that of TCP begins.
+		{op: setX, dst: 1, src: 6},
+		{op: setK, dst: 2, imm: 0},
+		{op: setX, dst: 3, src: 10},
+		{op: addK, dst: 3, imm: stack},
+		{op: setK, dst: 4, imm: 8},
+		{op: callHelper, imm: bpfLoadBytes},
+		{op: otherK, dst: 0, imm: 0, to: "drop"},
+		{op: load8, dst: 2, src: 10, off: stack + version},
+		{op: belowK, dst: 2, imm: 0x60, to: "v4"},
+		{op: load8, dst: 1, src: 10, off: stack + next},
+		{op: otherK, dst: 1, imm: unix.IPPROTO_TCP, to: "drop"}, // options of IPv6 are not followed
+		{op: setK, dst: 2, imm: 40},
+		{op: goTo, to: "tcp"},
+		{op: andK, dst: 2, imm: 15, label: "v4"}, // its length, in words of 32 bits
+		{op: shiftK, dst: 2, imm: 2},
+
+		{op: addK, dst: 2, imm: flags, label: "tcp"},
+		{op: setX, dst: 1, src: 6},
+		{op: setX, dst: 3, src: 10},
+		{op: addK, dst: 3, imm: stack},
+		{op: setK, dst: 4, imm: 1},
+		{op: callHelper, imm: bpfLoadBytes},
+		{op: otherK, dst: 0, imm: 0, to: "drop"},
+		{op: load8, dst: 1, src: 10, off: stack},
+		{op: hasK, dst: 1, imm: 4, to: "pass"}, // RST
+
+		{op: setK, dst: 0, imm: 0, label: "drop"},
+		{op: opExit},
+		{op: setK, dst: 0, imm: 1, label: "pass"},
+		{op: opExit},
+	})
 }
 
 // bpf makes the system call. attr are numbers of 32 bits (int), pointers, and names.
@@ -110,8 +180,13 @@ func bpf(what string, command int, attr ...any) (int, error) {
 // loadProgram loads code for the way out of a cgroup.
 func loadProgram(name string, code []uint64) (int, error) {
 	license := []byte("Apache-2.0\x00")
-	return bpf("load", bpfProgLoad, bpfProgCgroupSKB, len(code), unsafe.Pointer(&code[0]), unsafe.Pointer(&license[0]),
-		0, 0, unsafe.Pointer(nil), 0, 0, name, 0, bpfCgroupInetEgress)
+	for tries := 0; ; tries++ {
+		fd, err := bpf("load", bpfProgLoad, bpfProgCgroupSKB, len(code), unsafe.Pointer(&code[0]), unsafe.Pointer(&license[0]),
+			0, 0, unsafe.Pointer(nil), 0, 0, name, 0, bpfCgroupInetEgress)
+		if tries == 1000 || !errors.Is(err, unix.EAGAIN) { // a signal came in while the kernel verified it
+			return fd, err
+		}
+	}
 }
 
 // newNetGuard attaches one that lets nothing out.

@@ -73,6 +73,10 @@ type speaker struct {
 }
 
 func startSpeaker(t *testing.T, c *supervise.Containment, addr string, left time.Duration) *speaker {
+	return startSpeakerBy(t, "udp", c, addr, left)
+}
+
+func startSpeakerBy(t *testing.T, way string, c *supervise.Containment, addr string, left time.Duration) *speaker {
 	t.Helper()
 	out, lines := listen(t)
 	in, mine, err := os.Pipe()
@@ -87,7 +91,7 @@ func startSpeaker(t *testing.T, c *supervise.Containment, addr string, left time
 	s := &speaker{talker: &talker{t: t, in: mine, lines: lines}}
 	s.left.Store(int64(left))
 	s.family = start(t, supervise.Command{
-		Path: exe, Args: []string{exe, "udp", addr}, Env: partEnv("talk"), Stdin: in, Stdout: out, Stderr: os.Stderr, Containment: c,
+		Path: exe, Args: []string{exe, way, addr}, Env: partEnv("talk"), Stdin: in, Stdout: out, Stderr: os.Stderr, Containment: c,
 		Lease: func() (time.Duration, bool) {
 			left := s.left.Load()
 			return time.Duration(max(left, 0)), left >= 0
@@ -226,5 +230,43 @@ func TestNetworkGuardRefused(t *testing.T) {
 	cmd.Env, cmd.Stderr, cmd.ExtraFiles = partEnv("level"), os.Stderr, []*os.File{dialFile(t, e.addr)}
 	if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), "descriptor 3, which the command would inherit, is a socket") {
 		t.Errorf("a program that has inherited a socket: %s, %v", out, err)
+	}
+}
+
+// TestGuardResets: a plain TCP server is told that the connection of a family has ended, although the family was killed
+// when its guard was closed, and what it has sent since never arrives.
+func TestGuardResets(t *testing.T) {
+	for _, addr := range []string{"127.0.0.1:0", "[::1]:0"} {
+		t.Run(addr, func(t *testing.T) {
+			c, _ := guardNetwork(t)
+			l, err := net.Listen("tcp", addr)
+			if err != nil {
+				t.Skip(err)
+			}
+			defer l.Close()
+			s := startSpeakerBy(t, "tcp", c, l.Addr().String(), time.Hour)
+			conn, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_ = conn.SetReadDeadline(time.Now().Add(patience))
+			buf := make([]byte, 100)
+			if answer := s.send("before"); answer != "sent" {
+				t.Fatal(answer)
+			}
+			if n, err := conn.Read(buf); string(buf[:n]) != "before" {
+				t.Fatalf("%q, %v", buf[:n], err)
+			}
+			s.left.Store(0)
+			s.family.Renew()
+			if answer := s.send("after"); answer != "sent" {
+				t.Fatal(answer)
+			}
+			end(t, s.family)
+			if n, err := conn.Read(buf); n > 0 || !errors.Is(err, unix.ECONNRESET) {
+				t.Errorf("the server has read %q, %v; want a reset", buf[:n], err)
+			}
+		})
 	}
 }

@@ -614,8 +614,7 @@ func TestGuardOfTheDead(t *testing.T) {
 	}
 	_ = k.cmd.Process.Kill()
 	_ = k.cmd.Wait()
-	g.Mute()
-	g.Remove()
+	g.Remove() // as if both supervisors had died: nobody resets the connection
 	if e.hears(t, "after", time.Second) {
 		t.Error("the dead have spoken")
 	}
