@@ -1,12 +1,14 @@
 package supervise_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -163,6 +165,15 @@ func shout(args []string) {
 	}
 }
 
+// stopped reports whether each thread of a process is.
+func stopped(pid int) bool {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	return !slices.ContainsFunc(tasks, func(path string) bool {
+		text, _ := os.ReadFile(path)
+		return !bytes.Contains(text, []byte(") T "))
+	})
+}
+
 // TestGuardOfNobody: with keeper and parent both stopped the guard closes at the end of the lease, and with both
 // killed it is closed, with or without a lease.
 func TestGuardOfNobody(t *testing.T) {
@@ -186,6 +197,7 @@ func TestGuardOfNobody(t *testing.T) {
 			}
 			for _, pid := range []int{s.parent, keeper} { // this order: the parent wakes up a keeper that was stopped
 				_ = unix.Kill(pid, unix.SIGSTOP)
+				eventually(t, "it is stopped", func() bool { return stopped(pid) })
 			}
 			if c.sig == unix.SIGKILL {
 				_ = unix.Kill(keeper, c.sig)

@@ -2,6 +2,7 @@ package supervise_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -351,7 +352,6 @@ func talk(args []string) {
 // ear hears what arrives.
 type ear struct {
 	addr string
-	file *os.File // or nil
 	read func(b []byte, until time.Time) (int, error)
 }
 
@@ -359,7 +359,7 @@ type ear struct {
 func (e *ear) hears(t testing.TB, text string, d time.Duration) bool {
 	t.Helper()
 	buf := make([]byte, 4096)
-	all := ""
+	var all []byte
 	for end := time.Now().Add(d); ; {
 		n, err := e.read(buf, end)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -368,7 +368,7 @@ func (e *ear) hears(t testing.TB, text string, d time.Duration) bool {
 		if err != nil {
 			t.Fatalf("the receiver: %v", err)
 		}
-		if all += string(buf[:n]); strings.Contains(all, text) {
+		if all = append(all, buf[:n]...); bytes.Contains(all, []byte(text)) {
 			return true
 		}
 	}
