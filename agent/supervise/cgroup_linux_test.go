@@ -79,16 +79,17 @@ func TestCgroup(t *testing.T) {
 		} {
 			t.Run(command+", "+c.name, func(t *testing.T) {
 				_, name := contain(t)
-				loaded, gone := func() int { return 0 }, func() {}
 				if network == "yes" {
 					guardNetwork(t)
-					loaded, gone = leavesNone(t)
 				}
 				s := newScene(t, command, nil, "contain="+name, "adopt=yes", "deadline=200ms", "network="+network)
 				if list := cgroups(t, name); len(list) != 1 {
 					t.Fatalf("the cgroups of one family: %q", list)
 				}
-				loaded()
+				gone := func() {}
+				if network == "yes" {
+					gone = leavesNone(t, name)
+				}
 				had := s.compete()
 				s.settle(c.end(s), had)
 				eventually(t, "the cgroup is removed", func() bool { return len(cgroups(t, name)) == 0 })

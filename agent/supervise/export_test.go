@@ -125,3 +125,22 @@ func NextProgram(id *uint32) error {
 	*id = attr[1]
 	return nil
 }
+
+// Attached lists the ids of the BPF programs that see what leaves a cgroup.
+func Attached(path string) ([]uint32, error) {
+	fd, err := unix.Open(path, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	ids := make([]uint32, 8)
+	attr := struct {
+		target, kind, query, attach uint32
+		ids                         unsafe.Pointer
+		count                       uint32
+	}{target: uint32(fd), kind: bpfCgroupInetEgress, ids: unsafe.Pointer(&ids[0]), count: uint32(len(ids))}
+	if _, _, errno := unix.Syscall(unix.SYS_BPF, 16, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr)); errno != 0 {
+		return nil, errno
+	}
+	return ids[:attr.count], nil
+}

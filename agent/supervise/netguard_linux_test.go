@@ -34,36 +34,29 @@ func guardNetwork(t testing.TB) (c *supervise.Containment, name string) {
 	return c, name
 }
 
-// programs lists the ids of the BPF programs of this machine.
-func programs(t testing.TB) (ids []uint32) {
+// leavesNone returns a function that waits until the programs are gone that are attached to the families of a name now.
+func leavesNone(t testing.TB, name string) (gone func()) {
 	t.Helper()
-	for id := uint32(0); ; ids = append(ids, id) {
-		if err := supervise.NextProgram(&id); err == unix.ENOENT {
-			return ids
-		} else if err != nil {
-			t.Skip(err)
-		}
-	}
-}
-
-// leavesNone returns a function that waits until each program that was loaded in between is gone.
-func leavesNone(t testing.TB) (loaded func() int, gone func()) {
-	before := programs(t)
 	var ours []uint32
-	loaded = func() int {
-		for _, id := range programs(t) {
-			if !slices.Contains(before, id) {
-				ours = append(ours, id)
-			}
+	for _, path := range cgroups(t, name) {
+		ids, err := supervise.Attached(path)
+		if err != nil || len(ids) != 1 {
+			t.Fatalf("the programs of %s: %v, %v", path, ids, err)
 		}
-		return len(ours)
+		ours = append(ours, ids...)
 	}
-	return loaded, func() {
+	if len(ours) == 0 {
+		t.Fatal("no family has a program")
+	}
+	return func() {
 		t.Helper()
-		eventually(t, "the programs are unloaded", func() bool {
-			now := programs(t)
-			return !slices.ContainsFunc(ours, func(id uint32) bool { return slices.Contains(now, id) })
-		})
+		for _, id := range ours {
+			eventually(t, "the program is unloaded", func() bool {
+				next := id - 1
+				err := supervise.NextProgram(&next)
+				return err != nil || next != id
+			})
+		}
 	}
 }
 
@@ -108,15 +101,12 @@ func startSpeakerBy(t *testing.T, way string, c *supervise.Containment, addr str
 // TestNetworkGuard: a lease that is lost closes the guard before Renew returns, that of another election on the same
 // machine stays open, and what has no lease may send until its end. Nothing is left of any.
 func TestNetworkGuard(t *testing.T) {
-	loaded, gone := leavesNone(t)
-	first, _ := guardNetwork(t)
+	first, name := guardNetwork(t)
 	second, _ := guardNetwork(t)
 	third, _ := guardNetwork(t)
 	e := packets(t, "udp4", "127.0.0.1:0")
 	a, b, c := startSpeaker(t, first, e.addr, time.Hour), startSpeaker(t, second, e.addr, time.Hour), startSpeaker(t, third, e.addr, -1)
-	if n := loaded(); n < 6 {
-		t.Errorf("%d programs for three families", n)
-	}
+	gone := leavesNone(t, name)
 	for _, s := range []*speaker{a, b, c} {
 		if answer := s.send("before"); answer != "sent" {
 			t.Fatalf("before the loss: %s", answer)
@@ -186,13 +176,13 @@ func TestGuardOfNobody(t *testing.T) {
 		{"", unix.SIGKILL},
 	} {
 		t.Run(fmt.Sprintf("lease %q, %v", c.lease, c.sig), func(t *testing.T) {
-			loaded, gone := leavesNone(t)
 			_, name := guardNetwork(t)
 			e := packets(t, "udp4", "127.0.0.1:0")
 			t.Setenv("SUPERVISE_ADDR", e.addr)
 			s := newScene(t, "shout", nil, "contain="+name, "network=yes", "lease="+c.lease)
 			keeper, refused := int(s.board.Keeper.Load()), &s.board.Members[2].Alive
-			if loaded(); refused.Load() != 0 {
+			gone := leavesNone(t, name)
+			if refused.Load() != 0 {
 				t.Fatal("refused under a lease")
 			}
 			for _, pid := range []int{s.parent, keeper} { // this order: the parent wakes up a keeper that was stopped

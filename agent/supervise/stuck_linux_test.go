@@ -102,14 +102,14 @@ func deafDisk(t *testing.T) (dir string, asked <-chan int, fail func()) {
 	return dir, pids, fail
 }
 
-// awaitStuck waits until the file system has taken the command's request, and returns
-// the command's pid. Before that, the command can be killed.
+// awaitStuck waits until the file system has taken the command's request, and returns the number of the thread that has
+// asked, which is the command's pid if it is the first one. Before that, the command can be killed.
 func awaitStuck(t *testing.T, b *board, asked <-chan int) int {
 	t.Helper()
 	for late := time.After(patience); ; {
 		select {
 		case pid := <-asked:
-			if pid == int(b.Members[0].PID.Load()) {
+			if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", b.Members[0].PID.Load(), pid)); err == nil {
 				return pid
 			}
 		case <-late:
@@ -262,14 +262,14 @@ func TestGuardOutlived(t *testing.T) {
 	if n, err := conn.Read(buf); string(buf[:n]) != "before" {
 		t.Fatalf("%q, %v", buf[:n], err)
 	}
-	pid := awaitStuck(t, b, asked)
+	thread := awaitStuck(t, b, asked)
 	left.Store(0)
 	f.Renew()
 	f.LeaseEnds(clock.Now())
 	if n, err := conn.Read(buf); n > 0 || !errors.Is(err, unix.ECONNRESET) {
 		t.Errorf("the server has read %q, %v; want a reset", buf[:n], err)
 	}
-	if !alive(pid) {
+	if !alive(thread) {
 		t.Error("it has died, so that nothing is shown")
 	}
 	fail()
