@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/localfs"
 )
 
@@ -252,7 +253,7 @@ func TestFailingDiskIsTriedAgain(t *testing.T) {
 
 func TestMemoryIsMentioned(t *testing.T) {
 	dir := mounted(t)
-	var log logged
+	var log harness.Buffer
 	if _, err := New(dir, "jobs", "a", Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}); err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +271,7 @@ func TestReadableLock(t *testing.T) {
 	if err := os.Chmod(name, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	var log logged
+	var log harness.Buffer
 	release(t, campaign(t, shared(t, dir, &log)))
 	if st, err := os.Stat(name); err != nil || st.Mode().Perm() != 0o644 {
 		t.Errorf("%v, %v; want mode 0644, as it was", st.Mode(), err)

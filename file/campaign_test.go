@@ -19,6 +19,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 )
 
@@ -139,7 +140,7 @@ func TestCancelDuringHoldOff(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	won := stand(ctx, elector(t, dir, "a"))
 	lock := filepath.Join(dir, "jobs", lockName)
-	eventually(t, "the lock is held", func() bool {
+	harness.Eventually(t, "the lock is held", func() bool {
 		f, err := os.Open(lock)
 		if err != nil {
 			return false
@@ -308,7 +309,7 @@ func TestCancelLeavesNothing(t *testing.T) {
 	for range 3 {
 		round()
 	}
-	eventually(t, "descriptors, threads and goroutines are back", func() bool {
+	harness.Eventually(t, "descriptors, threads and goroutines are back", func() bool {
 		f, th, g := resources(t)
 		return f <= fds && th <= threads+8 && g <= goroutines
 	})
@@ -378,7 +379,7 @@ func TestNewElection(t *testing.T) {
 	e := elector(t, t.TempDir(), "a")
 	won := stand(t.Context(), e)
 	var seen driver.State
-	eventually(t, "a cause or a leader", func() bool {
+	harness.Eventually(t, "a cause or a leader", func() bool {
 		for s := range e.Watch(t.Context()) {
 			seen = s
 			break
@@ -407,17 +408,7 @@ func TestFlockExcludes(t *testing.T) {
 	}
 	// flock(1) comes first and makes the file: it is adopted.
 	cmd := exec.Command(flock, lock, "sh", "-c", "echo held; read x")
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin, stdout := harness.Start(t, cmd)
 	if _, err := stdout.Read(make([]byte, 5)); err != nil {
 		t.Fatal(err)
 	}

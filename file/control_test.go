@@ -16,6 +16,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/harness"
 )
 
 func TestResign(t *testing.T) {
@@ -137,7 +138,7 @@ func TestReadableDirectory(t *testing.T) {
 		if err := os.Chmod(jobs, c.mode); err != nil {
 			t.Fatal(err)
 		}
-		var log logged
+		var log harness.Buffer
 		lead(t, shared(t, dir, &log))
 		if st, err := os.Stat(jobs); err != nil || st.Mode() != c.mode|os.ModeDir {
 			t.Errorf("a directory with mode %v was left with %v, %v", c.mode, st.Mode(), err)

@@ -13,12 +13,12 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
+	"github.com/electd/elect/internal/harness"
 )
 
 // patience bounds what a test waits for. It is far beyond what anything takes on
@@ -76,21 +76,8 @@ func helper(t *testing.T, dir string, adjust func(*exec.Cmd)) (*exec.Cmd, io.Clo
 	if adjust != nil {
 		adjust(cmd)
 	}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	stdin, stdout := harness.Start(t, cmd)
+	t.Cleanup(func() { harness.End(cmd) })
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
 		t.Fatalf("helper: %v", err)
@@ -118,24 +105,6 @@ func shared(t testing.TB, dir string, w io.Writer) *Elector {
 	}
 	t.Cleanup(func() { _ = e.Close() })
 	return e
-}
-
-// logged keeps what is written to it.
-type logged struct {
-	mu    sync.Mutex
-	lines strings.Builder
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lines.Write(b)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lines.String()
 }
 
 func campaign(t testing.TB, e *Elector) *mandate {
@@ -194,20 +163,6 @@ func receive[T any](t testing.TB, c <-chan T, what string) T {
 	}
 }
 
-// eventually waits until ok reports true.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.After(patience); !ok(); {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("not so after %v: %s", patience, what)
-		}
-	}
-}
-
 func count(t testing.TB, dir string) int {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -232,7 +187,7 @@ func waiting(t testing.TB, n int) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc/locks")
 	}
-	eventually(t, fmt.Sprintf("%d threads wait in flock", n), func() bool { return inFlock(t) >= n })
+	harness.Eventually(t, fmt.Sprintf("%d threads wait in flock", n), func() bool { return inFlock(t) >= n })
 }
 
 // inFlock counts the locks that threads of this process wait for.

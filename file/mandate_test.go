@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/harness"
 )
 
 func TestLimits(t *testing.T) {
@@ -209,7 +210,7 @@ func TestNoLeak(t *testing.T) {
 	for range 30 {
 		round()
 	}
-	eventually(t, "descriptors and goroutines are back", func() bool {
+	harness.Eventually(t, "descriptors and goroutines are back", func() bool {
 		f, _, g := resources(t)
 		return f <= fds && g <= goroutines
 	})

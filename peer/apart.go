@@ -40,94 +40,100 @@ const loneFounder = 1500 * time.Millisecond // and at least a promise
 const maxRivals = 64
 
 // called records that a node has said Hello with that membership.
-func (n *Node) called(by protocol.NodeID, held protocol.ConfigID) {
-	if _, known := n.rivals[by]; known || held.Version > 1 && len(n.rivals) < maxRivals {
-		n.rivals[by] = held
+func (f *founding) called(by protocol.NodeID, held protocol.ConfigID) {
+	if _, known := f.rivals[by]; known || held.Version > 1 && len(f.rivals) < maxRivals {
+		f.rivals[by] = held
 	}
 }
 
 // compareNotes compares this node's membership with that of a node that has let it in. An observer is known by its id
 // alone. In an election of one founding, a voter with a later term of version 1 cannot have become an observer since.
-func (n *Node) compareNotes(by protocol.NodeID, other *protocol.Membership) {
-	own := n.membership.Load()
-	if other == nil || other.Version <= 1 || own.Version > 1 || !own.Has(n.self) || other.Compare(own) > 0 || !slices.Contains(other.Observers, n.self.ID) {
+func (f *founding) compareNotes(by protocol.NodeID, other *protocol.Membership) {
+	own := f.membership.Load()
+	if other == nil || other.Version <= 1 || own.Version > 1 || !own.Has(f.self) || other.Compare(own) > 0 || !slices.Contains(other.Observers, f.self.ID) {
 		return
 	}
-	n.refusals[by] = refusal{&wire.Refusal{Code: wire.CodeDirectory, Says: fmt.Sprintf(
-		"%s knows it as an observer, in membership %v", by, other.ID())}, n.run.Latest().Boot}
-	n.parted()
+	f.refusals.from[by] = refusal{&wire.Refusal{Code: wire.CodeDirectory, Says: fmt.Sprintf(
+		"%s knows it as an observer, in membership %v", by, other.ID())}, f.run.Latest().Boot}
+	f.parted()
 }
 
 // parted reports whether this node is apart, and ends its part in the election if
 // that has just been found out.
-func (n *Node) parted() bool {
-	if n.apart.Load() {
+func (f *founding) parted() bool {
+	if f.apart.Load() {
 		return true
 	}
-	need := len(n.cfg.Voters)/2 + 1
-	ms := n.membership.Load()
+	need := len(f.cfg.Voters)/2 + 1
+	ms := f.membership.Load()
 	switch {
-	case ms != nil && ms.Version > 1, ms == nil && (n.cfg.Join || !n.cfg.voter()):
+	case ms != nil && ms.Version > 1, ms == nil && (f.cfg.Join || !f.cfg.voter()):
 		return false
 	case ms != nil:
 		need = len(ms.Voters)/2 + 1
 	}
-	n.forget()
+	f.refusals.forget()
 	said := 0
-	for by, r := range n.refusals {
-		if by != n.cfg.ID && r.Code == wire.CodeDirectory && n.rivals[by].Version > 1 {
+	for by, r := range f.refusals.from {
+		if by != f.cfg.ID && r.Code == wire.CodeDirectory && f.rivals[by].Version > 1 {
 			said++
 		}
 	}
 	if said < need {
 		return false
 	}
-	n.part(ms, n.refusers(func(r refusal) bool { return r.Code == wire.CodeDirectory }))
+	f.part(ms, f.refusals.refusers(func(r refusal) bool { return r.Code == wire.CodeDirectory }))
 	return true
 }
 
 // part ends this node's part in the election that it has founded, ms, or was about to found. The work is stopped
 // first.
-func (n *Node) part(ms *protocol.Membership, said string) {
-	says := fmt.Sprintf("the election that %s would found by its configuration is another one than that which the others are in: %s. %s", n.cfg.ID, said, n.dialect.remedy())
+func (f *founding) part(ms *protocol.Membership, said string) {
+	says := fmt.Sprintf("the election that %s would found by its configuration is another one than that which the others are in: %s. %s", f.cfg.ID, said, f.dialect.remedy())
 	if ms != nil {
-		says = fmt.Sprintf("%s has founded its election a second time (membership %v, %s), beside that which the others are in: %s. %s", n.cfg.ID, ms.ID(), who(ms), said, n.dialect.remedy())
+		says = fmt.Sprintf("%s has founded its election a second time (membership %v, %s), beside that which the others are in: %s. %s", f.cfg.ID, ms.ID(), who(ms), said, f.dialect.remedy())
 	}
-	n.apart.Store(true)
-	n.run.Lose(fmt.Errorf("%w: %s", driver.ErrSuperseded, says))
-	n.log.Error("this node takes no part any more", "says", says)
-	n.run.Command(protocol.Command{Verb: protocol.Withdraw})
-	n.refuse(n.cfg.ID, &wire.Refusal{Code: wire.CodeDirectory, Says: says, Final: true})
+	f.apart.Store(true)
+	f.run.Lose(fmt.Errorf("%w: %s", driver.ErrSuperseded, says))
+	f.log.Error("this node takes no part any more", "says", says)
+	f.run.Command(protocol.Command{Verb: protocol.Withdraw})
+	f.refusals.refuse(f.cfg.ID, &wire.Refusal{Code: wire.CodeDirectory, Says: says, Final: true})
 	if ms == nil {
 		return // the directory has nothing in it to mark as void
 	}
-	if n.link != nil {
-		n.link.SetPeers(ms.ID(), link.Peers{}, func(protocol.NodeID) *wire.Refusal { return n.noPart() })
-	}
-	n.voids.Go(func() {
-		if err := n.dir.Void(says); err != nil {
-			n.log.Error("it cannot be written down that the data directory is void; it must not be used again", "error", err)
+	f.contacts.SetPeers(ms.ID(), link.Peers{}, func(protocol.NodeID) *wire.Refusal { return f.noPart() })
+	f.voids.Go(func() {
+		if err := f.dir.Void(says); err != nil {
+			f.log.Error("it cannot be written down that the data directory is void; it must not be used again", "error", err)
 		}
 	})
 }
 
 // noPart is the answer of a node that is apart. The other nodes go on without it.
-func (n *Node) noPart() *wire.Refusal {
-	return &wire.Refusal{Code: wire.CodeUnfounded, Says: fmt.Sprintf("%s has found out that it is in another election than the others, and takes no part", n.cfg.ID)}
+func (f *founding) noPart() *wire.Refusal {
+	return &wire.Refusal{Code: wire.CodeUnfounded, Says: fmt.Sprintf("%s has found out that it is in another election than the others, and takes no part", f.cfg.ID)}
 }
 
 // early reports whether it is too early to found an election alone. If so, it arranges that found is called when the
 // time has come.
-func (n *Node) early() bool {
-	if len(n.cfg.Voters) > 1 {
+func (f *founding) early() bool {
+	if len(f.cfg.Voters) > 1 {
 		return false
 	}
-	rest := n.began.Add(max(loneFounder, n.plan.Promise)).Sub(n.run.Latest().Boot)
+	rest := f.began.Add(max(loneFounder, f.plan.Promise)).Sub(f.run.Latest().Boot)
 	if rest <= 0 {
 		return false
 	}
-	if n.lone == nil {
-		n.lone = time.AfterFunc(rest, func() { n.run.Do(n.found) })
+	if f.lone == nil {
+		f.lone = time.AfterFunc(rest, func() { f.run.Do(f.found) })
 	}
 	return true
+}
+
+// close ends what founding has begun, after the last turn.
+func (f *founding) close() {
+	if f.lone != nil {
+		f.lone.Stop()
+	}
+	f.voids.Wait()
 }

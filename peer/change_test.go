@@ -97,7 +97,7 @@ func TestChangeLosesLeader(t *testing.T) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		_ = nodes[2].Close()
-		if err := os.RemoveAll(nodes[2].path); err != nil {
+		if err := os.RemoveAll(nodes[2].at.String()); err != nil {
 			t.Fatal(err)
 		}
 		v.join("n3")
@@ -137,7 +137,7 @@ func TestReplaceInterrupted(t *testing.T) {
 		{"and the command has the address", func(v *village) { v.changes("n1", memberRequest{Op: opRemove, ID: "n3"}) }, "n1, n2|",
 			memberRequest{Op: opReplace, ID: "n3", Addr: "127.0.0.1:3"}, 2},
 		{"the new one is an observer", func(v *village) {
-			_, err := v.node(v.t, "n1").reconfigure(v.t.Context(), bare, func(step string) {
+			_, err := v.node(v.t, "n1").changes.reconfigure(v.t.Context(), bare, func(step string) {
 				if strings.Contains(step, "is an observer") {
 					v.isolate("n3", true)
 				}
@@ -149,7 +149,7 @@ func TestReplaceInterrupted(t *testing.T) {
 		}, "n1, n2|n3", bare, 1},
 		{"the operator has gone", func(v *village) {
 			ctx, gone := context.WithCancel(v.t.Context())
-			_, err := v.node(v.t, "n1").reconfigure(ctx, bare, func(string) { gone() })
+			_, err := v.node(v.t, "n1").changes.reconfigure(ctx, bare, func(string) { gone() })
 			if err == nil {
 				v.t.Fatal("the change has not ended with its operator")
 			}
@@ -160,7 +160,7 @@ func TestReplaceInterrupted(t *testing.T) {
 				nodes := v.openAll()
 				m := win(t, nodes[0])
 				_ = nodes[2].Close()
-				if err := os.RemoveAll(nodes[2].path); err != nil {
+				if err := os.RemoveAll(nodes[2].at.String()); err != nil {
 					t.Fatal(err)
 				}
 				fresh := v.join("n3")
@@ -245,7 +245,7 @@ func TestLeaderHasMoved(t *testing.T) {
 		_ = nodes[1].Close()
 		n := v.open("n2")
 		sees(t, n, "the leader", leads(m))
-		if got, want := n.places("n1"), []string{v.address("n1"), now}; !slices.Equal(got, want) {
+		if got, want := n.contacts.places("n1"), []string{v.address("n1"), now}; !slices.Equal(got, want) {
 			t.Fatalf("it looks for n1 at %v; want %v", got, want)
 		}
 		done, err := v.asksDone("n2", memberRequest{Op: opReplace, ID: "n3", Addr: v.peer("n3").Addr})
@@ -281,7 +281,7 @@ func TestPinsAndFounded(t *testing.T) {
 			{protocol.ConfigID{Term: 3, Version: 2}, ""},
 		} {
 			h.Held = c.held
-			if w, r := n.admit("n1", &h, wire.Node); (w != nil) != (c.code == "") || r != nil && r.Code != c.code {
+			if w, r := n.founding.admit("n1", &h, wire.Node); (w != nil) != (c.code == "") || r != nil && r.Code != c.code {
 				t.Errorf("one with membership %v and another directory: %+v, %+v; want %q", c.held, w, r, c.code)
 			}
 		}
@@ -309,7 +309,7 @@ func TestLonelyVoter(t *testing.T) {
 		{hears("n1", "n3"), "n4 was not connected with n2 when"},
 		{nil, ""}, // it was not asked
 	} {
-		ch := &change{n: &Node{cfg: setup{ID: "n1"}}, want: memberRequest{Op: opAdd, ID: "n4"}}
+		ch := &change{changes: &changes{membership: &membership{facts: &facts{cfg: setup{ID: "n1"}}}}, want: memberRequest{Op: opAdd, ID: "n4"}}
 		ch.found.Peers = c.hears
 		got := strings.Join(ch.lonely(four), "; ")
 		if (got == "") != (c.says == "") || !strings.Contains(got, c.says) {

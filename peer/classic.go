@@ -92,10 +92,7 @@ func (k *classic) make(c *setup, self protocol.NodeID, ms *protocol.Membership) 
 	if err := c.checkTimes(); err != nil {
 		return built{}, err
 	}
-	s := spec{self: self, heartbeat: c.Heartbeat, detection: c.Promise}
-	for _, v := range ms.Voters {
-		s.members = append(s.members, v.ID)
-	}
+	s := spec{self: self, members: votersOf(ms), heartbeat: c.Heartbeat, detection: c.Promise}
 	if s.detection == 0 && profile.Name != quorum.Profiles()[0].Name {
 		s.detection = profile.Promise
 	}

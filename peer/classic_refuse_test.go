@@ -194,12 +194,12 @@ func TestClassicFixed(t *testing.T) {
 			if err := n.Transfer(t.Context(), 0, "n2"); !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "elect resign") {
 				t.Errorf("%s is asked to transfer: %v", n.cfg.ID, err)
 			}
-			_, err := n.reconfigure(t.Context(), memberRequest{Op: opAdd, ID: "n4", Addr: "127.0.0.1:4"}, nil)
+			_, err := n.changes.reconfigure(t.Context(), memberRequest{Op: opAdd, ID: "n4", Addr: "127.0.0.1:4"}, nil)
 			if !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "settled by the founding") {
 				t.Errorf("%s is asked to add a voter: %v", n.cfg.ID, err)
 			}
 			enter := wire.Enter{Election: "job"}
-			if w, r := n.admit("n9", &enter, wire.WitnessOf); w != nil || r == nil || r.Code != wire.CodeProtocol {
+			if w, r := n.founding.admit("n9", &enter, wire.WitnessOf); w != nil || r == nil || r.Code != wire.CodeProtocol {
 				t.Errorf("%s is called by a witness: %+v, %+v", n.cfg.ID, w, r)
 			}
 		}
@@ -230,7 +230,7 @@ func TestOneProtocol(t *testing.T) {
 				t.Errorf("%s is founded", c.id)
 			}
 			for _, says := range c.says {
-				if cause := n.look().State.Cause; cause == nil || !strings.Contains(cause.Error(), says) {
+				if cause := n.Status().Cause; !strings.Contains(cause, says) {
 					t.Errorf("%s says %v; want %q", c.id, cause, says)
 				}
 			}
@@ -266,7 +266,7 @@ func TestClassicWipedDisk(t *testing.T) {
 	inClassicVillage(t, 3, func(t *testing.T, v *village, k *classic) {
 		n := v.openAll()[1]
 		_ = n.Close()
-		if err := os.RemoveAll(n.path); err != nil {
+		if err := os.RemoveAll(n.at.String()); err != nil {
 			t.Fatal(err)
 		}
 		_, err := v.open("n2").Campaign(t.Context(), driver.Candidacy{})
@@ -321,7 +321,7 @@ func TestClassicFlightRecorder(t *testing.T) {
 		c.awaits(t, 1, slack(nodes[0]))
 		for _, n := range nodes {
 			_ = n.Close()
-			segments, err := filepath.Glob(filepath.Join(n.path, "flight-*.ndjson"))
+			segments, err := filepath.Glob(filepath.Join(n.at.String(), "flight-*.ndjson"))
 			if err != nil || len(segments) == 0 {
 				t.Fatalf("%s has no segments: %v", n.cfg.ID, err)
 			}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
 	"github.com/electd/elect/internal/dial"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
@@ -193,16 +194,16 @@ func (c *Client) while(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// ask sends one request to one node.
-func (c *Client) ask(ctx context.Context, to Peer, limit time.Duration, verb string, each func(json.RawMessage) error) error {
+// ask sends one request to one node. asked reports that the node may have received it.
+func (c *Client) ask(ctx context.Context, to Peer, limit time.Duration, verb string, token fence.Token, body any, each func(json.RawMessage) error) (asked bool, err error) {
 	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer stop()
 	conn, err := c.dial(ctx, to)
 	if err != nil {
-		return because(ctx, err)
+		return false, because(ctx, err)
 	}
 	defer conn.Close()
-	return understood(because(ctx, conn.Call(ctx, verb, 0, nil, each)))
+	return true, understood(because(ctx, conn.Call(ctx, verb, uint64(token), body, each)))
 }
 
 // because replaces the error of a context with its cause.
@@ -221,7 +222,7 @@ func (c *Client) all(ctx context.Context, nodes []Peer, limit time.Duration, ver
 	var asking sync.WaitGroup
 	for i, n := range nodes {
 		asking.Go(func() {
-			errs[i] = c.ask(ctx, n, limit, verb, func(body json.RawMessage) error { return each(i, body) })
+			_, errs[i] = c.ask(ctx, n, limit, verb, 0, nil, func(body json.RawMessage) error { return each(i, body) })
 		})
 	}
 	asking.Wait()

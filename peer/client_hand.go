@@ -14,7 +14,7 @@ import (
 // Resign implements driver.Resigner. It finds the leader as Watch does and
 // asks it, by way of another node if it cannot be reached from here.
 func (c *Client) Resign(ctx context.Context, token fence.Token) error {
-	return c.atLeader(ctx, token, verbResign, resignation{})
+	return c.atLeader(ctx, token, verbResign, appointment{})
 }
 
 // Transfer implements driver.Transferrer, in the way of Resign.
@@ -44,13 +44,13 @@ func (c *Client) setPaused(ctx context.Context, id, verb string) error {
 	err := fmt.Errorf("no address of a node %s is known; the nodes are %s", id, list(c.nodes))
 	if to != nil {
 		var asked bool
-		if asked, err = c.request(ctx, *to, pauseLimit, verb, 0, struct{}{}); err == nil || asked {
+		if asked, err = c.ask(ctx, *to, pauseLimit, verb, 0, struct{}{}, ignore); err == nil || asked {
 			return err
 		}
 	}
 	for _, r := range c.Members(ctx) { // it may have been added since, or have moved
 		if r.Peer.ID == id && r.Peer.Addr != "" && (to == nil || r.Peer.Addr != to.Addr) {
-			_, err = c.request(ctx, r.Peer, pauseLimit, verb, 0, struct{}{})
+			_, err = c.ask(ctx, r.Peer, pauseLimit, verb, 0, struct{}{}, ignore)
 			return err
 		}
 	}
@@ -66,24 +66,14 @@ func (c *Client) atLeader(ctx context.Context, token fence.Token, verb string, b
 	defer stop()
 	var err error
 	for range 3 { // another node may be elected in between
-		if c.life.Err() != nil {
-			return driver.ErrClosed
-		}
-		var s driver.State
-		if s, err = c.look(ctx); err != nil {
+		var l *driver.Leader
+		if l, err = c.leader(ctx); err != nil {
 			return err
 		}
-		switch l := s.Leader; {
-		case s.Stale:
-			return fmt.Errorf("cannot tell who leads: %w", s.Cause)
-		case l == nil && s.Cause != nil:
-			return fmt.Errorf("%w: %w", driver.ErrNoLeader, s.Cause)
-		case l == nil:
-			return driver.ErrNoLeader
-		case token != 0 && l.Token != token:
+		if token != 0 && l.Token != token {
 			return fmt.Errorf("%w: %s leads with token %v, and not with %v", driver.ErrSuperseded, l.ID, l.Token, token)
 		}
-		err = c.byAnyWay(ctx, s.Leader, verb, body)
+		err = c.byAnyWay(ctx, l, verb, body)
 		if token != 0 || !errors.Is(err, driver.ErrNoLeader) && !errors.Is(err, driver.ErrSuperseded) {
 			break
 		}
@@ -91,23 +81,34 @@ func (c *Client) atLeader(ctx context.Context, token fence.Token, verb string, b
 	return err
 }
 
-// look observes once.
-func (c *Client) look(ctx context.Context) (driver.State, error) {
-	for s, err := range c.Watch(ctx) {
-		return s, err
+// leader returns who leads, as Watch shows it first.
+func (c *Client) leader(ctx context.Context) (*driver.Leader, error) {
+	if c.life.Err() != nil {
+		return nil, driver.ErrClosed
 	}
-	return driver.State{}, context.Cause(ctx)
+	for s, err := range c.Watch(ctx) {
+		switch {
+		case err != nil:
+			return nil, err
+		case s.Stale:
+			return nil, fmt.Errorf("cannot tell who leads: %w", s.Cause)
+		case s.Leader == nil && s.Cause != nil:
+			return nil, fmt.Errorf("%w: %w", driver.ErrNoLeader, s.Cause)
+		case s.Leader == nil:
+			return nil, driver.ErrNoLeader
+		}
+		return s.Leader, nil
+	}
+	return nil, context.Cause(ctx)
 }
 
 // byAnyWay asks the leader, or else another node, which passes the request on.
 func (c *Client) byAnyWay(ctx context.Context, l *driver.Leader, verb string, body any) error {
-	ways := slices.Clone(c.nodes)
-	slices.SortStableFunc(ways, func(a, b Peer) int { return rank(l, a) - rank(l, b) })
 	var trouble trouble
 	asked := false // it may have done so without an answer
-	for _, to := range ways {
+	for _, to := range c.ways(l) {
 		// longer than the node's own limit, so that its answer comes first
-		done, err := c.request(ctx, to, resignLimit+time.Second, verb, l.Token, body)
+		done, err := c.ask(ctx, to, resignLimit+time.Second, verb, l.Token, body, ignore)
 		switch {
 		case err == nil:
 			return nil
@@ -125,22 +126,12 @@ func (c *Client) byAnyWay(ctx context.Context, l *driver.Leader, verb string, bo
 	return fmt.Errorf("%w: %s leads with token %v and could not be asked: %w", driver.ErrUnreachable, l.ID, l.Token, trouble)
 }
 
-// rank puts the leader before all others.
-func rank(l *driver.Leader, p Peer) int {
-	if p.ID == l.ID {
-		return 0
+// ways returns the nodes, the leader before all others.
+func (c *Client) ways(l *driver.Leader) []Peer {
+	leads := func(p Peer) bool { return p.ID == l.ID }
+	others := slices.DeleteFunc(slices.Clone(c.nodes), leads)
+	if i := slices.IndexFunc(c.nodes, leads); i >= 0 {
+		others = slices.Insert(others, 0, c.nodes[i])
 	}
-	return 1
-}
-
-// request asks one node. asked reports that the node may have received the request.
-func (c *Client) request(ctx context.Context, to Peer, limit time.Duration, verb string, token fence.Token, body any) (asked bool, err error) {
-	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
-	defer stop()
-	conn, err := c.dial(ctx, to)
-	if err != nil {
-		return false, because(ctx, err)
-	}
-	defer conn.Close()
-	return true, understood(because(ctx, conn.Call(ctx, verb, uint64(token), body, ignore)))
+	return others
 }

@@ -173,7 +173,7 @@ func TestStrangersOverTCP(t *testing.T) {
 				t.Errorf("%s: %+v, %v; want an error with %q", c.name, r.Status, r.Err, c.says)
 			}
 		}
-		s, err := client.look(t.Context())
+		s, err := first(t.Context(), client)
 		if c.final && !driver.IsPermanent(err) || !c.final && (err != nil || !s.Stale || !errors.Is(s.Cause, driver.ErrUnreachable)) {
 			t.Errorf("%s: observing: %+v, %v", c.name, s, err)
 		}

@@ -51,22 +51,12 @@ func (c *Client) change(ctx context.Context, q memberRequest, step func(string))
 	defer end()
 	var err error
 	for range 3 { // another node may be elected in between
-		if c.life.Err() != nil {
-			return nil, driver.ErrClosed
-		}
-		s, looked := c.look(ctx)
-		switch {
-		case looked != nil:
-			return nil, looked
-		case s.Stale:
-			return nil, fmt.Errorf("cannot tell who leads: %w", s.Cause)
-		case s.Leader == nil && s.Cause != nil:
-			return nil, fmt.Errorf("%w: %w", driver.ErrNoLeader, s.Cause)
-		case s.Leader == nil:
-			return nil, driver.ErrNoLeader
+		l, unknown := c.leader(ctx)
+		if unknown != nil {
+			return nil, unknown
 		}
 		var done *MemberChange
-		if done, err = c.changeBy(ctx, s.Leader, q, step); !errors.Is(err, driver.ErrNoLeader) {
+		if done, err = c.changeBy(ctx, l, q, step); !errors.Is(err, driver.ErrNoLeader) {
 			if done != nil {
 				done.Warnings = append(done.Warnings, c.few(&done.Membership)...)
 			}
@@ -96,10 +86,8 @@ func (c *Client) few(m *MembershipStatus) []string {
 
 // changeBy asks the leader, or else another node. It stops at the first node that may have received the request.
 func (c *Client) changeBy(ctx context.Context, l *driver.Leader, q memberRequest, step func(string)) (*MemberChange, error) {
-	ways := slices.Clone(c.nodes)
-	slices.SortStableFunc(ways, func(a, b Peer) int { return rank(l, a) - rank(l, b) })
 	var trouble trouble
-	for _, to := range ways {
+	for _, to := range c.ways(l) {
 		if to.ID == string(q.ID) && to.ID != l.ID {
 			continue // it takes no part yet, or will not for long
 		}

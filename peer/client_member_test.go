@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol"
 )
 
@@ -79,7 +80,7 @@ func TestMembersOfOthers(t *testing.T) {
 	c.startAll()
 	m := win(t, c.node("n1"))
 	cfg := c.config("n1")
-	cfg.ID, cfg.Voters = "", []Peer{{"n1", c.addrs["n1"]}, {"n2", freeAddr(t)}} // the one is not listed, the other elsewhere
+	cfg.ID, cfg.Voters = "", []Peer{{"n1", c.addrs["n1"]}, {"n2", harness.FreeAddr(t)}} // the one is not listed, the other elsewhere
 	client, err := newClient(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -97,8 +98,8 @@ func TestMembersOfOthers(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if err := client.Pause(t.Context(), "n2"); err != nil || !c.node("n2").isPaused() {
-		t.Errorf("one who has moved: %v; it is paused: %v", err, c.node("n2").isPaused())
+	if err := client.Pause(t.Context(), "n2"); err != nil || !c.node("n2").pausing.isPaused() {
+		t.Errorf("one who has moved: %v; it is paused: %v", err, c.node("n2").pausing.isPaused())
 	}
 	if ms := Newest(all); ms == nil || len(ms.Voters) != 3 || ms.Term != m.Token().Count() {
 		t.Errorf("%+v", ms)

@@ -14,9 +14,7 @@ import (
 // what is remembered of it.
 func TestClientOfNodes(t *testing.T) {
 	t.Parallel()
-	const promise = 3 * time.Second // whatever else this machine does meanwhile
-	c := newCluster(t, names("n", 3), names("o", 1), false)
-	c.change = func(cfg *setup) { cfg.Heartbeat, cfg.Promise = 100*time.Millisecond, promise }
+	c := newCluster(t, names("n", 3), names("o", 1), false).steady()
 	c.startAll()
 	cfg := c.config("visitor")
 	client, err := newClient(cfg)
@@ -54,7 +52,7 @@ func TestClientOfNodes(t *testing.T) {
 			continue
 		}
 		st := r.Status
-		if st.ID != r.Peer.ID || st.Election != c.name || !st.Founded || st.Incarnation == 0 || st.Term == 0 || st.Plan.Promise != promise ||
+		if st.ID != r.Peer.ID || st.Election != c.name || !st.Founded || st.Incarnation == 0 || st.Term == 0 || st.Plan.Promise != c.lasts ||
 			len(st.Voters) != 3 || len(st.Peers) < 2 || st.Counters.Saves == 0 || time.Since(st.Started).Abs() > time.Hour {
 			t.Errorf("%s says %+v", r.Peer, st)
 		}
@@ -65,7 +63,7 @@ func TestClientOfNodes(t *testing.T) {
 			}
 		}
 		leads := st.ID == "n2"
-		if leads && (st.Role != "leader" || st.Token != m.Token() || !st.Active || st.LeaseLeft <= 0 || st.LeaseLeft > promise || st.Counters.Elections != 1) {
+		if leads && (st.Role != "leader" || st.Token != m.Token() || !st.Active || st.LeaseLeft <= 0 || st.LeaseLeft > c.lasts || st.Counters.Elections != 1) {
 			t.Errorf("the leader says %+v", st)
 		}
 		if !leads && (st.Role != "follower" || st.Token != 0 || st.Active || st.LeaseLeft != 0) {

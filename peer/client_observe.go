@@ -79,12 +79,15 @@ func (c *Client) follow(ctx context.Context, to Peer, tell func(report)) {
 	}
 }
 
-func wait(ctx context.Context, d time.Duration) {
+// wait returns false if ctx ends before the time is over.
+func wait(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return true
 	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/quorum"
-	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
 )
@@ -235,11 +235,7 @@ func TestHungSync(t *testing.T) {
 		mu.Unlock()
 		m := win(t, nodes[1])
 		left.letters()
-		hang := 30 * time.Minute
-		if race.Enabled {
-			hang /= 10
-		}
-		<-time.After(hang)
+		<-time.After(long.Or(30*time.Minute, 3*time.Minute))
 		for _, msg := range left.letters() {
 			if msg.Term >= uint64(m.Token()) && msg.Granted {
 				t.Fatalf("%s of term %d has left, which is not durable", msg.Type, msg.Term)

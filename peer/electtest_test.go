@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/electd/elect/driver/electtest"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 )
 
@@ -29,6 +30,7 @@ func size(t testing.TB) int {
 // TestConformance has all participants in this process, with cables between
 // them. Voters that the suite has not opened run beside.
 func TestConformance(t *testing.T) {
+	long.Test(t, "it founds an election of seven nodes a case")
 	faults := map[electtest.Fault]string{
 		electtest.Freeze: "this process cannot freeze itself: see TestConformanceProcesses",
 		electtest.Crash:  "this process cannot kill itself: see TestConformanceProcesses",

@@ -2,12 +2,18 @@ package peer
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/quorum"
+	"github.com/electd/elect/internal/runtime"
+	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/wire"
 )
 
@@ -33,50 +39,70 @@ import (
 // A node that waits to join founds nothing, pins nothing, and is never pinned. Two nodes that are not founded do not
 // talk if one of them waits to join, so that its Welcome is never taken for a pin.
 
+// founding decides who may enter the election at this node, founds it, and finds out if it was founded a second time.
+type founding struct {
+	*membership
+	contacts *contacts
+	refusals *refusals
+	run      *runtime.Runner
+	dir      *disk.Dir
+	boot     func(ms *protocol.Membership, durable []byte) error // starts the machine
+
+	apart atomic.Bool // this node takes no part any more, see apart.go
+	voids sync.WaitGroup
+
+	// Owned by turns.
+	welcomes map[protocol.NodeID]*protocol.Membership
+	// the promises of other nodes when they lead, if different from this node's
+	promises map[protocol.NodeID]time.Duration
+	rivals   map[protocol.NodeID]protocol.ConfigID // callers with a changed membership, see apart.go
+	lone     *time.Timer                           // nil: not too early to found alone, or not checked yet
+}
+
 // admit decides whether a node, or a witness on its behalf, may enter the election. The links' goroutines call it,
 // and it may wait for the disk.
-func (n *Node) admit(from protocol.NodeID, e *wire.Enter, caller wire.Caller) (*wire.Welcome, *wire.Refusal) {
+func (f *founding) admit(from protocol.NodeID, e *wire.Enter, caller wire.Caller) (*wire.Welcome, *wire.Refusal) {
 	final := func(code wire.Code, format string, args ...any) (*wire.Welcome, *wire.Refusal) {
 		return nil, &wire.Refusal{Code: code, Final: true, Says: fmt.Sprintf(format, args...)}
 	}
-	welcome := &wire.Welcome{Program: n.cfg.Program}
+	welcome := &wire.Welcome{Program: f.cfg.Program}
 	switch {
-	case caller == wire.Node && e.Protocol != n.cfg.spoken():
+	case caller == wire.Node && e.Protocol != f.cfg.spoken():
 		return final(wire.CodeProtocol, "%s elects by protocol=%s, and the caller, %s, by protocol=%s; want one protocol at every participant",
-			n.cfg.ID, n.dialect.protocol(), from, cmp.Or(e.Protocol, quorum.Name))
-	case caller == wire.WitnessOf && n.dialect.lacks(witnesses) != nil:
-		return final(wire.CodeProtocol, "%s elects by protocol=%s, and what a witness has to say, that a lease is over, means nothing there", n.cfg.ID, n.dialect.protocol())
-	case from == n.cfg.ID:
+			f.cfg.ID, f.dialect.protocol(), from, cmp.Or(e.Protocol, quorum.Name))
+	case caller == wire.WitnessOf && f.dialect.lacks(witnesses) != nil:
+		return final(wire.CodeProtocol, "%s elects by protocol=%s, and what a witness has to say, that a lease is over, means nothing there", f.cfg.ID, f.dialect.protocol())
+	case from == f.cfg.ID:
 		if caller == wire.WitnessOf {
 			return final(wire.CodeIdentity, "a witness of %s speaks to the others, not to %s", from, from)
 		}
 		return final(wire.CodeIdentity, "%s called itself: two participants have one id, or an address in the list is that of another", from)
 	}
-	if caller == wire.Node && e.Era != n.cfg.Era {
+	if caller == wire.Node && e.Era != f.cfg.Era {
 		// The era is raised at one node after the other. Meanwhile nodes of one era do not elect with those of another: a
 		// leader of the smaller era could follow one of the greater.
-		return nil, &wire.Refusal{Code: wire.CodeEra, Says: fmt.Sprintf("%s is in era %d of tokens, and %s in era %d; want era=%d at every participant", n.cfg.ID, n.cfg.Era, from, e.Era, max(e.Era, n.cfg.Era))}
+		return nil, &wire.Refusal{Code: wire.CodeEra, Says: fmt.Sprintf("%s is in era %d of tokens, and %s in era %d; want era=%d at every participant", f.cfg.ID, f.cfg.Era, from, e.Era, max(e.Era, f.cfg.Era))}
 	}
 	if caller == wire.Node {
-		if n.apart.Load() {
-			return nil, n.noPart()
+		if f.apart.Load() {
+			return nil, f.noPart()
 		}
 		held := e.Held
-		n.run.Do(func() { n.called(from, held) })
+		f.run.Do(func() { f.called(from, held) })
 	}
-	ms := n.membership.Load()
+	ms := f.membership.Load()
 	voter, refusal := false, (*wire.Refusal)(nil)
 	if ms != nil {
-		voter, refusal = n.admitTo(ms, from, e, caller)
+		voter, refusal = f.admitTo(ms, from, e, caller)
 	} else {
-		voter, refusal = n.admitUnfounded(from, e, caller)
+		voter, refusal = f.admitUnfounded(from, e, caller)
 	}
 	if refusal != nil {
 		return nil, refusal
 	}
 	if caller == wire.Node && voter {
 		promise := e.Promise
-		n.run.Do(func() { n.compare(from, promise) })
+		f.run.Do(func() { f.compare(from, promise) })
 	}
 	welcome.Membership = ms
 	return welcome, nil
@@ -88,7 +114,7 @@ func (n *Node) admit(from protocol.NodeID, e *wire.Enter, caller wire.Caller) (*
 // and learns from the caller's messages. The caller has put this node to the same question, so this node is in that
 // newer membership, with this directory, if the connection becomes complete. That the caller does not lie follows
 // from its certificate, or from the trust that holds without one.
-func (n *Node) admitTo(ms *protocol.Membership, from protocol.NodeID, e *wire.Enter, caller wire.Caller) (voter bool, _ *wire.Refusal) {
+func (f *founding) admitTo(ms *protocol.Membership, from protocol.NodeID, e *wire.Enter, caller wire.Caller) (voter bool, _ *wire.Refusal) {
 	newer := caller == wire.Node && e.Held.Compare(ms.ID()) > 0
 	// A version 1 comes before all others, whatever its term, if it is of the same founding. apart.go says what it means
 	// if it is not.
@@ -100,7 +126,7 @@ func (n *Node) admitTo(ms *protocol.Membership, from protocol.NodeID, e *wire.En
 	case i < 0 && founders && caller == wire.Node:
 		return false, nil // its answer to this node tells which one is right
 	case i >= 0:
-		return true, n.another(from, e, ms.Voters[i].Dir)
+		return true, f.another(from, e, ms.Voters[i].Dir)
 	case slices.Contains(ms.Observers, from):
 		return false, nil
 	case e.Held == protocol.ConfigID{}:
@@ -111,37 +137,37 @@ func (n *Node) admitTo(ms *protocol.Membership, from protocol.NodeID, e *wire.En
 		return false, &wire.Refusal{Code: wire.CodeUnknown, Final: !e.Join, Says: fmt.Sprintf(
 			"%s is not in membership %v, which has %s: %srun elect member add %s@HOST:PORT", from, ms.ID(), who(ms), first, from)}
 	}
-	r := n.outside(ms, from, e.Join)
+	r := outside(ms, from, e.Join)
 	r.Final = !e.Join
 	return false, r
 }
 
 // admitUnfounded is admit of a node that is not yet founded.
-func (n *Node) admitUnfounded(from protocol.NodeID, e *wire.Enter, caller wire.Caller) (voter bool, _ *wire.Refusal) {
+func (f *founding) admitUnfounded(from protocol.NodeID, e *wire.Enter, caller wire.Caller) (voter bool, _ *wire.Refusal) {
 	founded := e.Held != protocol.ConfigID{}
-	voter = has(n.cfg.Voters, from)
+	voter = has(f.cfg.Voters, from)
 	switch {
-	case caller == wire.Node && !founded && (n.cfg.Join || e.Join):
-		waits, other := from, n.cfg.ID
-		if n.cfg.Join {
+	case caller == wire.Node && !founded && (f.cfg.Join || e.Join):
+		waits, other := from, f.cfg.ID
+		if f.cfg.Join {
 			waits, other = other, waits
 		}
 		return voter, &wire.Refusal{Code: wire.CodeUnfounded, Says: fmt.Sprintf(
 			"%s waits to join an election (join=true), and %s is in none yet; if it is to found one with the others, want it started without that", waits, other)}
-	case n.cfg.Join && caller == wire.Node:
+	case f.cfg.Join && caller == wire.Node:
 		// The leader that adds this node calls it, from any address. The node holds nothing yet that a caller could misuse,
 		// and boots only with a membership that has it.
 		return voter, nil
-	case !voter && !has(n.cfg.Observers, from) && !founded:
+	case !voter && !has(f.cfg.Observers, from) && !founded:
 		return false, &wire.Refusal{Code: wire.CodeUnknown, Final: true, Says: fmt.Sprintf(
-			"%s does not list %s; it knows the voters %s and the observers %s", n.cfg.ID, from, list(ids(n.cfg.Voters)), orNone(ids(n.cfg.Observers)))}
-	case caller == wire.Node && !founded && !slices.Equal(ids(n.cfg.Voters), e.Voters):
+			"%s does not list %s; it knows the voters %s and the observers %s", f.cfg.ID, from, list(ids(f.cfg.Voters)), orNone(ids(f.cfg.Observers)))}
+	case caller == wire.Node && !founded && !slices.Equal(ids(f.cfg.Voters), e.Voters):
 		return voter, &wire.Refusal{Code: wire.CodeVoters, Final: true, Says: fmt.Sprintf(
-			"%s has the voters %s, and %s has %s; want the same ones at every participant", n.cfg.ID, list(ids(n.cfg.Voters)), from, list(e.Voters))}
+			"%s has the voters %s, and %s has %s; want the same ones at every participant", f.cfg.ID, list(ids(f.cfg.Voters)), from, list(e.Voters))}
 	case voter && e.Held.Version > 1:
 		return true, nil // the caller knows which directories count
 	case voter:
-		return true, n.bind(from, e, caller)
+		return true, f.bind(from, e, caller)
 	}
 	return false, nil
 }
@@ -149,46 +175,46 @@ func (n *Node) admitUnfounded(from protocol.NodeID, e *wire.Enter, caller wire.C
 // compare logs once that another voter asks for another promise. That is safe, as when a profile is changed at one
 // node after the other, but the longest promise then bounds a takeover. Without a lease there is no promise: the time
 // is how long voters wait for a silent leader, and the shortest one counts.
-func (n *Node) compare(id protocol.NodeID, promise time.Duration) {
-	if promise == n.plan.Promise {
-		delete(n.promises, id)
+func (f *founding) compare(id protocol.NodeID, promise time.Duration) {
+	if promise == f.plan.Promise {
+		delete(f.promises, id)
 		return
 	}
-	if n.promises[id] != promise {
-		n.promises[id] = promise
-		if n.dialect.lacks(leases) != nil {
-			n.log.Warn("another voter has other times; a voter that waits for less than a leader's heartbeat interval takes every leader for dead, and may depose it",
-				"peer", string(id), "promise", promise, "own", n.plan.Promise)
+	if f.promises[id] != promise {
+		f.promises[id] = promise
+		if f.dialect.lacks(leases) != nil {
+			f.log.Warn("another voter has other times; a voter that waits for less than a leader's heartbeat interval takes every leader for dead, and may depose it",
+				"peer", string(id), "promise", promise, "own", f.plan.Promise)
 			return
 		}
-		n.log.Warn("another voter has other times; a takeover may take as long as the longest promise", "peer", string(id), "promise", promise, "own", n.plan.Promise)
+		f.log.Warn("another voter has other times; a takeover may take as long as the longest promise", "peer", string(id), "promise", promise, "own", f.plan.Promise)
 	}
 }
 
 // bind holds a voter to its directory before the founding, and pins it if none is
 // known yet.
-func (n *Node) bind(from protocol.NodeID, e *wire.Enter, caller wire.Caller) *wire.Refusal {
-	known, bound := n.dir.Pins()[from]
-	if !bound && caller == wire.Node && n.cfg.voter() {
-		err := n.dir.Pin(from, e.Dir)
-		if known, bound = n.dir.Pins()[from]; !bound {
-			n.log.Error("the directory of a voter cannot be pinned", "voter", from, "error", err)
-			return &wire.Refusal{Code: wire.CodeBusy, Says: fmt.Sprintf("%s cannot write down the directory of %s: its disk fails", n.cfg.ID, from)}
+func (f *founding) bind(from protocol.NodeID, e *wire.Enter, caller wire.Caller) *wire.Refusal {
+	known, bound := f.dir.Pins()[from]
+	if !bound && caller == wire.Node && f.cfg.voter() {
+		err := f.dir.Pin(from, e.Dir)
+		if known, bound = f.dir.Pins()[from]; !bound {
+			f.log.Error("the directory of a voter cannot be pinned", "voter", from, "error", err)
+			return &wire.Refusal{Code: wire.CodeBusy, Says: fmt.Sprintf("%s cannot write down the directory of %s: its disk fails", f.cfg.ID, from)}
 		}
-		n.run.Do(n.found)
+		f.run.Do(f.found)
 	}
 	if bound && known != e.Dir {
-		return n.another(from, e, known)
+		return f.another(from, e, known)
 	}
 	return nil
 }
 
 // another refuses a directory other than the one by which a voter is known. The refused node itself logs the remedy,
 // once.
-func (n *Node) another(from protocol.NodeID, e *wire.Enter, known protocol.DirID) *wire.Refusal {
+func (f *founding) another(from protocol.NodeID, e *wire.Enter, known protocol.DirID) *wire.Refusal {
 	return &wire.Refusal{Code: wire.CodeDirectory, Final: !e.Join, Says: fmt.Sprintf(
 		"%s knows %s by the data directory %s, and this one is %s: its disk was wiped, or data= is another place",
-		n.cfg.ID, from, known, e.Dir)}
+		f.cfg.ID, from, known, e.Dir)}
 }
 
 func orNone(all []protocol.NodeID) string {
@@ -199,46 +225,62 @@ func orNone(all []protocol.NodeID) string {
 }
 
 // welcomed records that a node has admitted this one and, before the founding, has pinned its directory.
-func (n *Node) welcomed(from protocol.NodeID, w *wire.Welcome) {
-	n.admitted(from)
-	if n.run.Machine() != nil {
-		n.compareNotes(from, w.Membership)
+func (f *founding) welcomed(from protocol.NodeID, w *wire.Welcome) {
+	f.refusals.admitted(from)
+	if f.run.Machine() != nil {
+		f.compareNotes(from, w.Membership)
 		return
 	}
-	if known := n.welcomes[from]; known == nil || w.Membership != nil && w.Membership.Compare(known) > 0 {
-		n.welcomes[from] = w.Membership
+	if known := f.welcomes[from]; known == nil || w.Membership != nil && w.Membership.Compare(known) > 0 {
+		f.welcomes[from] = w.Membership
 	}
-	n.found()
+	f.found()
+}
+
+// refused records that a node refuses this one.
+func (f *founding) refused(by protocol.NodeID, r *wire.Refusal) {
+	f.refusals.forget()
+	if before := f.refusals.from[by]; before.Refusal == nil || before.Code != r.Code || before.Says != r.Says {
+		level := slog.LevelWarn
+		if f.cfg.Join && !r.Final {
+			level = slog.LevelInfo // it waits, and its own log says so
+		}
+		f.log.Log(context.Background(), level, "this node is refused", "by", by, "code", string(r.Code), "says", r.Says)
+	}
+	f.refusals.refuse(by, r)
+	if f.run.Machine() != nil && r.Code == wire.CodeDirectory {
+		f.parted()
+	}
 }
 
 // found founds this node if all conditions are met.
-func (n *Node) found() {
-	if n.run.Machine() != nil || n.apart.Load() {
+func (f *founding) found() {
+	if f.run.Machine() != nil || f.apart.Load() {
 		return
 	}
-	ms := n.met()
-	if ms == nil || ms.Version <= 1 && ms.Has(n.self) && (n.parted() || n.early()) {
+	ms := f.met()
+	if ms == nil || ms.Version <= 1 && ms.Has(f.self) && (f.parted() || f.early()) {
 		return
 	}
-	if err := n.boot(ms, nil); err != nil {
-		n.membership.Store(nil)
-		n.log.Error("the election cannot begin", "error", err)
-		n.refuse(n.cfg.ID, &wire.Refusal{Code: wire.CodeVoters, Says: err.Error(), Final: true})
+	if err := f.boot(ms, nil); err != nil {
+		f.membership.Store(nil)
+		f.log.Error("the election cannot begin", "error", err)
+		f.refusals.refuse(f.cfg.ID, &wire.Refusal{Code: wire.CodeVoters, Says: err.Error(), Final: true})
 	}
 }
 
 // met returns the membership with which this node can boot, nil if it cannot yet.
-func (n *Node) met() *protocol.Membership {
+func (f *founding) met() *protocol.Membership {
 	newest := (*protocol.Membership)(nil) // of all nodes
 	given := (*protocol.Membership)(nil)  // of those in which this node has a place without founding it
-	for _, ms := range n.welcomes {
+	for _, ms := range f.welcomes {
 		if ms == nil {
 			continue
 		}
 		if newest == nil || ms.Compare(newest) > 0 {
 			newest = ms
 		}
-		placed := slices.Contains(ms.Observers, n.self.ID) || ms.Version > 1 && ms.Has(n.self)
+		placed := slices.Contains(ms.Observers, f.self.ID) || ms.Version > 1 && ms.Has(f.self)
 		if placed && (given == nil || ms.Compare(given) > 0) {
 			given = ms
 		}
@@ -246,17 +288,17 @@ func (n *Node) met() *protocol.Membership {
 	switch {
 	case given != nil:
 		return given
-	case n.cfg.Join || !n.cfg.voter():
+	case f.cfg.Join || !f.cfg.voter():
 		return nil
 	}
-	ms := n.cfg.founding()
-	pins := n.dir.Pins()
+	ms := f.cfg.founding()
+	pins := f.dir.Pins()
 	for i := range ms.Voters {
 		v := &ms.Voters[i]
 		pinned, welcome := true, true
-		if v.Dir = n.self.Dir; v.ID != n.cfg.ID {
+		if v.Dir = f.self.Dir; v.ID != f.cfg.ID {
 			v.Dir, pinned = pins[v.ID]
-			_, welcome = n.welcomes[v.ID]
+			_, welcome = f.welcomes[v.ID]
 		}
 		if !pinned || !welcome {
 			return nil
@@ -266,8 +308,8 @@ func (n *Node) met() *protocol.Membership {
 		return ms
 	}
 	if !slices.Equal(newest.Voters, ms.Voters) {
-		n.refuse(n.cfg.ID, &wire.Refusal{Code: wire.CodeDirectory, Final: true, Says: fmt.Sprintf(
-			"the others know the voters %s, and this directory knows %s: it is of another founding. %s", list(newest.Voters), list(ms.Voters), n.dialect.remedy())})
+		f.refusals.refuse(f.cfg.ID, &wire.Refusal{Code: wire.CodeDirectory, Final: true, Says: fmt.Sprintf(
+			"the others know the voters %s, and this directory knows %s: it is of another founding. %s", list(newest.Voters), list(ms.Voters), f.dialect.remedy())})
 		return nil
 	}
 	return newest

@@ -12,7 +12,6 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/runtime"
 	"github.com/electd/elect/peer/internal/wire"
 )
 
@@ -68,33 +67,30 @@ func TestFoundingLate(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
 		v.openAll()
 		// It never booted: it has its pins, and no ballot.
-		fresh := &Node{
-			run: runtime.New(runtime.Config{}),
-			cfg: v.config("n3"), dialect: quorumDialect{}, plan: Plan{Voters: 3, Quorum: 2}, self: v.node(t, "n3").self,
-			welcomes: map[protocol.NodeID]*protocol.Membership{}, refusals: map[protocol.NodeID]refusal{},
-		}
+		fresh := &Node{dir: v.node(t, "n3").dir, facts: facts{
+			cfg: v.config("n3"), dialect: quorumDialect{}, plan: Plan{Voters: 3, Quorum: 2}, log: slog.New(slog.DiscardHandler),
+		}}
+		fresh.prepare()
 		other := v.node(t, "n1")
-		fresh.dir = v.node(t, "n3").dir
-		fresh.log = slog.New(slog.DiscardHandler)
 		ms := other.membership.Load()
 		newer := *ms
 		newer.ConfigTerm = 7
-		fresh.welcomes["n1"] = &newer
-		if got := fresh.met(); got != nil {
+		fresh.founding.welcomes["n1"] = &newer
+		if got := fresh.founding.met(); got != nil {
 			t.Errorf("founded by the welcome of one: %+v", got)
 		}
-		fresh.welcomes["n2"] = nil
-		if got := fresh.met(); got == nil || got.ConfigTerm != 7 {
+		fresh.founding.welcomes["n2"] = nil
+		if got := fresh.founding.met(); got == nil || got.ConfigTerm != 7 {
 			t.Errorf("with all welcomes it boots with %+v; want the newest membership", got)
 		}
 		wrong := newer
 		wrong.Voters = append([]protocol.Voter{}, newer.Voters...)
 		wrong.Voters[1].Dir[0]++
-		fresh.welcomes["n1"] = &wrong
-		if got := fresh.met(); got != nil {
+		fresh.founding.welcomes["n1"] = &wrong
+		if got := fresh.founding.met(); got != nil {
 			t.Errorf("it boots with a membership that its pins contradict: %+v", got)
 		}
-		refusedFor(t, fresh.hopeless(), "another founding")
+		refusedFor(t, fresh.refusals.hopeless(), "another founding")
 	})
 }
 
@@ -129,7 +125,7 @@ func TestWipedDisk(t *testing.T) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		_ = nodes[1].Close()
-		if err := os.RemoveAll(nodes[1].path); err != nil {
+		if err := os.RemoveAll(nodes[1].at.String()); err != nil {
 			t.Fatal(err)
 		}
 		var logged bytes.Buffer
@@ -179,7 +175,7 @@ func TestStrangers(t *testing.T) {
 			inVillage(t, 3, func(t *testing.T, v *village) {
 				nodes := v.openAll()
 				_ = nodes[2].Close()
-				if err := os.RemoveAll(nodes[2].path); err != nil {
+				if err := os.RemoveAll(nodes[2].at.String()); err != nil {
 					t.Fatal(err)
 				}
 				cfg := v.config("n3")
@@ -203,15 +199,15 @@ func TestOneStrangerHarmsNobody(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
 		nodes := v.openAll()
 		nodes[0].run.Call(func() {
-			nodes[0].refused("n3", &wire.Refusal{Code: wire.CodeCluster, Says: "another cluster", Final: true})
+			nodes[0].founding.refused("n3", &wire.Refusal{Code: wire.CodeCluster, Says: "another cluster", Final: true})
 		})
 		release(t, win(t, nodes[0]))
 		nodes[0].run.Call(func() {
-			nodes[0].refused("n2", &wire.Refusal{Code: wire.CodeVoters, Says: "and here too", Final: true})
+			nodes[0].founding.refused("n2", &wire.Refusal{Code: wire.CodeVoters, Says: "and here too", Final: true})
 		})
 		_, err := nodes[0].Campaign(t.Context(), driver.Candidacy{})
 		refusedFor(t, err, "another cluster", "; ", "and here too")
-		nodes[0].run.Call(func() { nodes[0].welcomed("n2", &wire.Welcome{}) })
+		nodes[0].run.Call(func() { nodes[0].founding.welcomed("n2", &wire.Welcome{}) })
 		release(t, win(t, nodes[0]))
 	})
 }
@@ -223,7 +219,7 @@ type entrant struct {
 }
 
 func (e entrant) at(n *Node, caller wire.Caller) (*wire.Welcome, *wire.Refusal) {
-	return n.admit(e.ID, &e.Enter, caller)
+	return n.founding.admit(e.ID, &e.Enter, caller)
 }
 
 func TestAdmit(t *testing.T) {
@@ -343,12 +339,11 @@ func TestOtherTimes(t *testing.T) {
 // TestOtherTimesWithoutLease: there it is not the longest time that matters.
 func TestOtherTimesWithoutLease(t *testing.T) {
 	var logged bytes.Buffer
-	n := &Node{
-		dialect: &classic{name: "raft"}, promises: map[protocol.NodeID]time.Duration{}, plan: Plan{Protocol: "raft", Promise: 150 * time.Millisecond},
-		log: slog.New(slog.NewTextHandler(&logged, nil)),
-	}
+	f := &founding{promises: map[protocol.NodeID]time.Duration{}, membership: &membership{facts: &facts{
+		dialect: &classic{name: "raft"}, plan: Plan{Protocol: "raft", Promise: 150 * time.Millisecond}, log: slog.New(slog.NewTextHandler(&logged, nil)),
+	}}}
 	for _, promise := range []time.Duration{150 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond} {
-		n.compare("n3", promise)
+		f.compare("n3", promise)
 	}
 	text := logged.String()
 	if strings.Count(text, "\n") != 1 || !strings.Contains(text, "a leader's heartbeat interval") || strings.Contains(text, "takeover") || !strings.Contains(text, "promise=10ms own=150ms") {
@@ -361,7 +356,7 @@ func TestFoundingDiskFails(t *testing.T) {
 	inVillage(t, 2, func(t *testing.T, v *village) {
 		n := v.open("n1")
 		_ = n.dir.Close()
-		if w, r := n.admit("n2", &wire.Enter{Election: "job", Dir: protocol.DirID{1}, Voters: v.all}, wire.Node); w != nil || r == nil || r.Final {
+		if w, r := n.founding.admit("n2", &wire.Enter{Election: "job", Dir: protocol.DirID{1}, Voters: v.all}, wire.Node); w != nil || r == nil || r.Final {
 			t.Errorf("a voter whose directory cannot be pinned: %+v, %+v; want it refused for now", w, r)
 		}
 	})

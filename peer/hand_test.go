@@ -108,7 +108,7 @@ func TestPauseOfAClient(t *testing.T) {
 		if n := w.nodes["n2"]; !n.isPaused() || n.pausedBy == "" || w.nodes["n3"].isPaused() {
 			t.Errorf("n2 is paused: %v, by %q; n3 is: %v", n.isPaused(), n.pausedBy, w.nodes["n3"].isPaused())
 		}
-		if s, err := c.look(t.Context()); err != nil || s.Leader != nil || s.Cause != nil {
+		if s, err := first(t.Context(), c); err != nil || s.Leader != nil || s.Cause != nil {
 			t.Errorf("while one may stand, the state is %+v, %v; want no cause", s, err)
 		}
 		if err := c.Pause(t.Context(), "n3"); err != nil {

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"math/rand/v2"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +13,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/cable"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol"
 )
 
@@ -41,7 +39,9 @@ type cluster struct {
 	t      testing.TB
 	name   string
 	data   string
-	change func(*setup) // of each configuration; may be nil
+	every  time.Duration // the heartbeat
+	lasts  time.Duration // the promise
+	change func(*setup)  // of each configuration; may be nil
 
 	voters, observers []protocol.NodeID
 	addrs             map[protocol.NodeID]string
@@ -64,18 +64,15 @@ func names(prefix string, n int) []protocol.NodeID {
 func newCluster(t testing.TB, voters, observers []protocol.NodeID, wired bool) *cluster {
 	t.Helper()
 	c := &cluster{
-		t: t, name: "job", data: t.TempDir(), voters: voters, observers: observers,
+		t: t, name: "job", data: t.TempDir(), every: testHeartbeat, lasts: testPromise, voters: voters, observers: observers,
 		addrs: map[protocol.NodeID]string{}, cables: map[[2]protocol.NodeID]*cable.Cable{}, nodes: map[protocol.NodeID]*Node{},
 	}
-	for _, id := range append(append([]protocol.NodeID{}, voters...), observers...) {
-		for c.addrs[id] == "" {
-			if addr := freeAddr(t); !slices.Contains(slices.Collect(maps.Values(c.addrs)), addr) {
-				c.addrs[id] = addr
-			}
-		}
+	all := slices.Concat(voters, observers)
+	for i, addr := range harness.FreeAddrs(t, len(all)) {
+		c.addrs[all[i]] = addr
 	}
 	if wired {
-		for _, from := range append(append([]protocol.NodeID{}, voters...), observers...) {
+		for _, from := range all {
 			for _, to := range voters {
 				if from == to {
 					continue
@@ -93,21 +90,10 @@ func newCluster(t testing.TB, voters, observers []protocol.NodeID, wired bool) *
 	return c
 }
 
-// freeAddr is an address that was free a moment ago. Its port is below those
-// from which the kernel takes ports for outgoing connections, or one of them
-// might take it before it is listened on.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	for range 1000 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.N(20_000)))
-		if err != nil {
-			continue
-		}
-		defer func() { _ = l.Close() }()
-		return l.Addr().String()
-	}
-	t.Fatal("no port is free")
-	return ""
+// steady has promises last so long that a busy machine does not end a term.
+func (c *cluster) steady() *cluster {
+	c.every, c.lasts = 100*time.Millisecond, 3*time.Second
+	return c
 }
 
 // config is that of one participant: it finds the others at the near ends of
@@ -116,7 +102,7 @@ func (c *cluster) config(id protocol.NodeID) setup {
 	cfg := setup{
 		ID:     id,
 		Name:   c.name,
-		Config: Config{Data: c.data, Heartbeat: testHeartbeat, Promise: testPromise, Logger: slog.New(slog.NewTextHandler(testWriter{c.t, id}, nil))},
+		Config: Config{Data: c.data, Heartbeat: c.every, Promise: c.lasts, Logger: slog.New(slog.NewTextHandler(testWriter{c.t, id}, nil))},
 	}
 	for _, v := range c.voters {
 		cfg.Voters = append(cfg.Voters, Peer{ID: string(v), Addr: c.way(id, v)})
@@ -170,7 +156,7 @@ func (c *cluster) startAll() {
 func (c *cluster) founded(n *Node) {
 	c.t.Helper()
 	eventually(c.t, func() bool { return n.run.Seen() != nil && n.run.Seen().Role != protocol.Down }, func() string {
-		return fmt.Sprintf("%s is not founded: %v", n.cfg.ID, n.look().State.Cause)
+		return fmt.Sprintf("%s is not founded: %v", n.cfg.ID, n.Status().Cause)
 	})
 }
 
@@ -325,3 +311,11 @@ func (w testWriter) Write(p []byte) (int, error) {
 }
 
 var errGaveUp = errors.New("gave up")
+
+// first returns the first state that e shows.
+func first(ctx context.Context, e driver.Elector) (driver.State, error) {
+	for s, err := range e.Watch(ctx) {
+		return s, err
+	}
+	return driver.State{}, context.Cause(ctx)
+}

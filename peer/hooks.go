@@ -1,9 +1,9 @@
 package peer
 
 import (
+	"slices"
 	"time"
 
-	"github.com/electd/elect/fence"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/runtime"
 	"github.com/electd/elect/peer/internal/disk"
@@ -12,98 +12,87 @@ import (
 
 // newRunner makes the runner of the machine. What a node does besides in each turn is in the hooks.
 func (n *Node) newRunner() *runtime.Runner {
-	save := n.keep
-	if n.cfg.disk != nil {
-		save = n.cfg.disk(save)
+	kept := ballots{membership: &n.membership, dir: n.dir}
+	if kept.save = kept.write; n.cfg.disk != nil {
+		kept.save = n.cfg.disk(kept.write)
 	}
 	return runtime.New(runtime.Config{
-		ID: n.cfg.ID, Era: n.cfg.Era, Disk: ballots{save, n.dir.Mirror}, Transport: outbox{n}, Log: n.log, Now: n.cfg.now,
+		ID: n.cfg.ID, Era: n.cfg.Era, Disk: &kept, Transport: outbox{&n.founding, &n.leaders, &n.contacts}, Log: n.log, Now: n.cfg.now,
 		Late: n.plan.Heartbeat, Idle: n.plan.Promise, Incarnations: true,
 		Hooks: runtime.Hooks{
 			Heard: func(from protocol.NodeID, l *runtime.Letter) bool {
-				if n.apart.Load() {
+				if n.founding.apart.Load() {
 					return false
 				}
 				if l.Token != 0 {
-					n.noteLeader(from, l)
+					n.leaders.heard(from, l)
 				}
 				return true
 			},
-			Published: n.published, Reason: n.reason, Elected: n.elected, Stopped: n.stopped, Stand: n.stand, Booted: n.booted, Survey: n.survey,
-			Active:    func(m *runtime.Mandate) { n.note("active", m.Token(), "", time.Now()) },
-			CatchUp:   func(o *protocol.Order) { n.locator.catchUp(n, o.From, o.Position) },
+			Published: n.published, Reason: n.pausing.reason, Stopped: n.leaders.stopped, Stand: n.stand, Booted: n.booted, Survey: n.watch.survey,
+			Elected: func(m *runtime.Mandate, c *runtime.Candidacy) {
+				n.handover.successor = ""
+				n.leaders.elected(m, c)
+			},
+			Active:    func(m *runtime.Mandate) { n.leaders.note("active", m.Token(), "", time.Now()) },
+			CatchUp:   func(o *protocol.Order) { n.locator.catchUp(o.From, o.Position) },
 			Withdrawn: func() { n.locator.enough(errNoCandidate) },
 			Jumped:    func() { n.locator.from = n.run.Latest().Boot },
 		},
 	})
 }
 
-// keep makes the data of a machine's save durable. One goroutine at a time calls it.
-func (n *Node) keep(data []byte) error {
-	n.kept = n.dialect.write(n.kept[:0], n.membership.Load(), data)
-	return n.dir.Save(n.kept)
-}
-
 // ballots is a node's [runtime.Disk].
 type ballots struct {
-	save   func([]byte) error
-	mirror func() error
+	membership *membership
+	dir        *disk.Dir
+	save       func([]byte) error // write, or what a test puts around it
+	last       []byte
 }
 
-func (b ballots) Save(data []byte) error { return b.save(data) }
-func (b ballots) Settle() error          { return b.mirror() }
+func (b *ballots) write(data []byte) error {
+	b.last = b.membership.dialect.write(b.last[:0], b.membership.Load(), data)
+	return b.dir.Save(b.last)
+}
+
+func (b *ballots) Save(data []byte) error { return b.save(data) }
+func (b *ballots) Settle() error          { return b.dir.Mirror() }
 
 // outbox is a node's [runtime.Transport].
-type outbox struct{ n *Node }
+type outbox struct {
+	founding *founding
+	leaders  *leaders
+	contacts *contacts
+}
 
 // Send implements [runtime.Transport].
 func (o outbox) Send(s *protocol.Send) {
-	n := o.n
-	if n.link == nil || n.apart.Load() {
-		return // booted before the links exist: no node is connected yet
+	if o.founding.apart.Load() {
+		return
 	}
 	l := wire.Letter{Message: s.Message}
-	if s.Leads {
-		l.Since, l.Token = n.own.since, n.own.token
+	if own := &o.leaders.own; s.Leads {
+		l.Since, l.Token = own.since, own.token
 		if l.Message.Metadata == "" {
-			l.Message.Metadata = n.own.raw // a classic machine has no field for it
+			l.Message.Metadata = own.raw // a classic machine has no field for it
 		}
 	}
-	n.link.Send(s.To, &l)
+	o.contacts.Send(s.To, &l)
 }
 
 // published runs after each step of the machine.
 func (n *Node) published(in *protocol.Input, before *protocol.View) {
 	if before != nil {
-		n.clocks.compare(n)
-		n.remember(in, before)
-		n.whereabouts(before)
+		n.clocks.compare(n.log, n.run)
+		n.leaders.remember(in, before)
+		n.locator.published(before)
 	}
 	n.follow()
 }
 
-func (n *Node) elected(m *runtime.Mandate, c *runtime.Candidacy) {
-	count := m.Token().Count()
-	n.leaseEnd, n.successor, n.lastCount = 0, "", count
-	n.own = leadership{incarnation: n.run.Incarnation(), term: count, token: count, since: time.Now().UnixNano()}
-	if c != nil {
-		n.own.metadata = c.Metadata
-		if len(n.own.metadata) > 0 {
-			n.own.raw = c.Command.Metadata
-		}
-	}
-	n.note("elected", m.Token(), "", time.Now())
-	n.log.Info("elected", "token", m.Token())
-}
-
-func (n *Node) stopped(m *runtime.Mandate, reason protocol.Reason) {
-	n.note("lost", m.Token(), string(reason), n.ended())
-	n.log.Info("leadership ended", "token", m.Token(), "reason", string(reason))
-}
-
 // stand refuses a candidacy that cannot succeed.
 func (n *Node) stand(c *runtime.Candidacy) error {
-	if err := n.hopeless(); err != nil {
+	if err := n.refusals.hopeless(); err != nil {
 		return err
 	}
 	if c.Priority != 0 {
@@ -112,13 +101,28 @@ func (n *Node) stand(c *runtime.Candidacy) error {
 	return nil
 }
 
+// end stops everything after the last turn, in the order of dependency.
+func (n *Node) end() {
+	n.founding.close()
+	n.locator.close()
+	_ = n.contacts.Close()
+	n.run.Close()
+	n.leaders.notes.close()
+	if r := n.recorder.Load(); r != nil {
+		_ = r.Close() // it writes what is queued; the election does not depend on the record
+	}
+	if err := n.dir.Close(); err != nil {
+		n.log.Warn("closing the data directory", "error", err)
+	}
+}
+
 // booted runs when the incarnation of a newly founded node is durable. A node that was founded before sends it in its
 // first Hello.
 func (n *Node) booted() {
 	ms := n.membership.Load()
-	n.link.SetIncarnation(n.run.Incarnation())
-	n.rewire(ms)
-	n.link.Announce(&wire.Welcome{Membership: ms, Program: n.cfg.Program})
+	n.contacts.SetIncarnation(n.run.Incarnation())
+	n.contacts.rewire(ms)
+	n.contacts.Announce(&wire.Welcome{Membership: ms, Program: n.cfg.Program})
 	if ms.Version > 1 {
 		n.log.Info("this node has joined", "version", ms.ID(), "voters", list(ms.Voters), "observers", orNone(ms.Observers), "incarnation", n.run.Incarnation())
 	} else {
@@ -126,35 +130,35 @@ func (n *Node) booted() {
 	}
 }
 
-// ended is when the leadership that ends in this step ended. A process that was stopped may notice long after its
-// lease has run out, when another leads. The wall-clock time is as long ago as the Boot clock says.
-func (n *Node) ended() time.Time {
-	late := time.Duration(0)
-	if n.leaseEnd != 0 {
-		late = max(n.run.Latest().Boot.Sub(n.leaseEnd), 0)
+// follow applies the machine's new membership after a step.
+func (n *Node) follow() {
+	r, ok := n.run.Machine().(protocol.Reconfigurable)
+	if !ok {
+		return
 	}
-	return time.Now().Add(-late)
-}
-
-// note records an event of this node's own leadership.
-func (n *Node) note(event string, token fence.Token, reason string, at time.Time) {
-	n.notes.put(disk.History{At: at, Event: event, Leader: n.cfg.ID, Token: token, Reason: reason})
-}
-
-// end stops everything after the last turn, in the order of dependency.
-func (n *Node) end() {
-	if n.lone != nil {
-		n.lone.Stop()
+	ms, _ := r.Membership()
+	before := n.membership.Load()
+	if ms == before || ms == nil {
+		return
 	}
-	n.voids.Wait()
-	n.locator.close()
-	_ = n.link.Close()
-	n.run.Close()
-	n.notes.close()
-	if r := n.recorder.Load(); r != nil {
-		_ = r.Close() // it writes what is queued; the election does not depend on the record
+	n.membership.Store(ms) // before the links are told: Admit uses it
+	if before != nil && before.Version == ms.Version && before.ConfigTerm == ms.ConfigTerm {
+		return // the same membership at another address in memory
 	}
-	if err := n.dir.Close(); err != nil {
-		n.log.Warn("closing the data directory", "error", err)
+	n.membership.replan(ms)
+	n.contacts.rewire(ms)
+	if before != nil && before.Version == ms.Version && slices.Equal(before.Voters, ms.Voters) {
+		return // only the term of a new leader is new
+	}
+	n.log.Info("the membership", "version", ms.ID(), "voters", list(ms.Voters), "observers", orNone(ms.Observers))
+	n.contacts.Announce(&wire.Welcome{Membership: ms, Program: n.cfg.Program})
+	if own := n.refusals.from[n.cfg.ID]; own.Refusal != nil && own.Code == wire.CodeRemoved && n.membership.listed(ms) {
+		delete(n.refusals.from, n.cfg.ID)
+	}
+	if !n.membership.listed(ms) {
+		r := outside(ms, n.cfg.ID, n.cfg.Join)
+		r.Final = !n.cfg.Join
+		n.log.Warn("this node takes no part any more", "version", ms.ID(), "voters", list(ms.Voters))
+		n.run.Do(func() { n.refusals.refuse(n.cfg.ID, r) }) // not within the step, whose effects are still to come
 	}
 }

@@ -70,24 +70,20 @@ func (c *setup) shown() string {
 
 // knowHost returns an error if the election cannot use the host of its configuration, before anything is made for it.
 // Otherwise it returns the identity of that host, for opening it.
-func (n *Node) knowHost(ctx context.Context) (disk.Host, error) {
-	if h, err := n.findHost(ctx, disk.Host{}, false); h != nil || err != nil {
+func (f *facts) knowHost(ctx context.Context) (disk.Host, error) {
+	if h, err := f.findHost(ctx, disk.Host{}, false); h != nil || err != nil {
 		return disk.Host{}, err
 	}
-	known, err := disk.OpenHost(ctx, hostPlace(n.at), n.cfg.Cluster, n.cfg.ID)
+	known, err := disk.OpenHost(ctx, hostPlace(f.at), f.cfg.Cluster, f.cfg.ID)
 	return known, permanentOfDisk(err)
 }
 
-// shareHost joins the host of the configuration, and opens it if there is none. The caller must call leave once, when
-// the election has left.
-func (n *Node) shareHost(ctx context.Context, known disk.Host) (*sharedHost, error) {
-	return n.findHost(ctx, known, true)
-}
-
-func (n *Node) findHost(ctx context.Context, known disk.Host, listens bool) (*sharedHost, error) {
-	c := &n.cfg
+// findHost finds the host of the configuration; nil if there is none and listens is false. If it listens, the election
+// joins that host, which is opened if there is none, and the caller must call leave once, when the election has left.
+func (f *facts) findHost(ctx context.Context, known disk.Host, listens bool) (*sharedHost, error) {
+	c := &f.cfg
 	own := &sharedHost{
-		id: c.ID, cluster: c.Cluster, addr: c.listen(), path: hostPlace(n.at).String(), shown: c.shown(), given: c.Listener,
+		id: c.ID, cluster: c.Cluster, addr: c.listen(), path: hostPlace(f.at).String(), shown: c.shown(), given: c.Listener,
 		users: 1, busy: make(chan struct{}),
 	}
 	for {
@@ -100,7 +96,7 @@ func (n *Node) findHost(ctx context.Context, known disk.Host, listens bool) (*sh
 			}
 			hosts.all = append(hosts.all, own)
 			hosts.Unlock()
-			err := own.open(ctx, n, known)
+			err := own.open(ctx, f, known)
 			own.settle(err != nil)
 			return own, err
 		}
@@ -141,14 +137,14 @@ func (h *sharedHost) where() string {
 
 // differs names the setting in which another host at the same place differs.
 func (h *sharedHost) differs(o *sharedHost) string {
-	for _, f := range []struct{ what, has, wants string }{
+	for _, s := range []struct{ what, has, wants string }{
 		{"id", string(h.id), string(o.id)},
 		{"cluster", h.cluster, o.cluster},
 		{"data", filepath.Dir(h.path), filepath.Dir(o.path)},
 		{"certificate", h.shown, o.shown},
 	} {
-		if f.has != f.wants {
-			return fmt.Sprintf("its %s is %s there, and %s here", f.what, f.has, f.wants)
+		if s.has != s.wants {
+			return fmt.Sprintf("its %s is %s there, and %s here", s.what, s.has, s.wants)
 		}
 	}
 	if o.given != nil && o.given != h.given {
@@ -158,14 +154,14 @@ func (h *sharedHost) differs(o *sharedHost) string {
 }
 
 // open starts to listen.
-func (h *sharedHost) open(ctx context.Context, n *Node, known disk.Host) (err error) {
-	c := &n.cfg
+func (h *sharedHost) open(ctx context.Context, f *facts, known disk.Host) (err error) {
+	c := &f.cfg
 	if known.Starts == 0 { // the host existed a moment ago
-		if known, err = disk.OpenHost(ctx, hostPlace(n.at), c.Cluster, c.ID); err != nil {
+		if known, err = disk.OpenHost(ctx, hostPlace(f.at), c.Cluster, c.ID); err != nil {
 			return permanentOfDisk(err)
 		}
 	}
-	listener, err := n.listen(ctx)
+	listener, err := f.cfg.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -174,9 +170,26 @@ func (h *sharedHost) open(ctx context.Context, n *Node, known disk.Host) (err er
 		h.lines, log = startLines(c.Logger)
 	}
 	h.link = link.Listen(link.HostConfig{
-		Hello: helloOf(c, known), Listener: listener, TLS: n.tls, Look: c.look, Idle: n.idle(), Dial: c.dial, Logger: log,
+		Hello: helloOf(c, known), Listener: listener, TLS: f.tls, Look: c.look, Idle: f.idle(), Dial: c.dial, Logger: log,
 	})
 	return nil
+}
+
+// open opens the port, if one is configured.
+func (c *setup) open(ctx context.Context) (net.Listener, error) {
+	addr := c.listen()
+	if c.Listener != nil {
+		return c.Listener, nil
+	}
+	if addr == "" {
+		return nil, nil
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot listen on %s: %w; want a free port on an address of this machine: the own one in the list, or listen=ADDR", c.ID, addr, err)
+	}
+	return l, nil
 }
 
 // settle ends the opening or the closing of a host. gone means that the host is no more.
@@ -203,9 +216,7 @@ func (h *sharedHost) leave() {
 		return
 	}
 	_ = h.link.Close()
-	if h.lines != nil {
-		h.lines.close()
-	}
+	h.lines.close()
 	h.settle(true)
 }
 

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/harness"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 )
 
@@ -84,7 +86,7 @@ func (p *pairs) String() string {
 // same data.
 func (c *cluster) another(name string) *cluster {
 	d := &cluster{
-		t: c.t, name: name, data: c.data, change: c.change, voters: c.voters, observers: c.observers, addrs: c.addrs, nodes: map[protocol.NodeID]*Node{},
+		t: c.t, name: name, data: c.data, every: c.every, lasts: c.lasts, change: c.change, voters: c.voters, observers: c.observers, addrs: c.addrs, nodes: map[protocol.NodeID]*Node{},
 	}
 	c.t.Cleanup(d.closeAll)
 	return d
@@ -105,6 +107,8 @@ func sharing(t *testing.T) (job, backup *cluster, counted *pairs) {
 // nothing else: each has its own leader, and what happens in one the other does not
 // notice.
 func TestTwoElectionsOnOnePort(t *testing.T) {
+	long.Test(t, "it waits three times for a promise of 5 s")
+	t.Parallel()
 	job, backup, counted := sharing(t)
 	job.startAll()
 	one := win(t, job.node("n1"))
@@ -149,7 +153,7 @@ func TestTwoElectionsOnOnePort(t *testing.T) {
 }
 
 func (n *Node) connectedWith(id protocol.NodeID) bool {
-	for _, p := range n.link.Peers() {
+	for _, p := range n.contacts.Peers() {
 		if p.ID == id {
 			return p.Connected
 		}
@@ -160,6 +164,8 @@ func (n *Node) connectedWith(id protocol.NodeID) bool {
 // TestElectionIsNotOpenThere: a node whose host does not know an election is named, and
 // takes part as soon as it does.
 func TestElectionIsNotOpenThere(t *testing.T) {
+	long.Test(t, "it waits three times for a promise of 5 s")
+	t.Parallel()
 	job, backup, counted := sharing(t)
 	job.startAll()
 	m := win(t, job.node("n1"))
@@ -186,6 +192,7 @@ func TestElectionIsNotOpenThere(t *testing.T) {
 // TestClosedElectionIsADeath: the others hear at once that a leader has closed its
 // part in one election, though its host and their connection with it go on.
 func TestClosedElectionIsADeath(t *testing.T) {
+	t.Parallel()
 	job, backup, _ := sharing(t)
 	job.startAll()
 	backup.startAll()
@@ -212,6 +219,8 @@ func TestClosedElectionIsADeath(t *testing.T) {
 // TestWitnessOfBoth: a host dies that leads two elections. The witness of each one says
 // so there, and both have a new leader before the old promises are over.
 func TestWitnessOfBoth(t *testing.T) {
+	long.Test(t, "it waits for a promise of 5 s")
+	t.Parallel()
 	job, backup, _ := sharing(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience())
 	defer cancel()
@@ -285,7 +294,7 @@ func TestTwoProcesses(t *testing.T) {
 	c := newCluster(t, names("n", 1), nil, false)
 	c.start("n1")
 	d := c.another("backup")
-	d.addrs = map[protocol.NodeID]string{"n1": freeAddr(t)}
+	d.addrs = map[protocol.NodeID]string{"n1": harness.FreeAddr(t)}
 	d.start("n1")
 	release(t, win(t, c.node("n1")))
 	release(t, win(t, d.node("n1")))
@@ -300,7 +309,7 @@ func TestFormerDirectory(t *testing.T) {
 	token := first.Token()
 	release(t, first)
 	c.stop("n1")
-	now, old := n.path, filepath.Join(c.data, c.name, "n1")
+	now, old := n.at.String(), filepath.Join(c.data, c.name, "n1")
 	if err := errors.Join(os.Mkdir(filepath.Dir(old), 0o700), os.Rename(now, old)); err != nil {
 		t.Fatal(err)
 	}

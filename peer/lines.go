@@ -45,6 +45,9 @@ func startLines(log *slog.Logger) (*lines, *slog.Logger) {
 
 // close writes what is queued. Later lines are dropped.
 func (l *lines) close() {
+	if l == nil {
+		return
+	}
 	l.mu.Lock()
 	if !l.closed {
 		l.closed = true

@@ -177,7 +177,7 @@ func TestLapseIsNotedWhenItWas(t *testing.T) {
 		lost := map[bool]Event{}
 		for len(lost) < 2 {
 			<-time.After(10 * time.Millisecond)
-			all, err := n.history()
+			all, err := n.leaders.history()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,7 +3,6 @@
 package peer
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 )
@@ -298,7 +298,7 @@ func TestWhatIsOpenIsSaid(t *testing.T) {
 	c := newCluster(t, names("n", 3), nil, false)
 	start := func(id protocol.NodeID, insecure bool) func() string {
 		t.Helper()
-		log := &lockedBuffer{}
+		log := new(harness.Buffer)
 		cfg := c.config(id)
 		cfg.Insecure, cfg.Logger = insecure, slog.New(slog.NewTextHandler(log, nil))
 		n, err := open(t.Context(), cfg)
@@ -324,21 +324,4 @@ func TestWhatIsOpenIsSaid(t *testing.T) {
 	} {
 		eventually(t, func() bool { return strings.Contains(c.log(), c.says) }, func() string { return "it does not say " + c.says + ":\n" + c.log() })
 	}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/wire"
 )
@@ -130,7 +131,7 @@ func attacker() error {
 		report(way, "member remove", err)
 		// With what the nodes have told their owner, past all that looks for a leader.
 		for _, p := range s.Voters {
-			_, err := c.request(ctx, p, 3*time.Second, verbResign, s.Target.Token, resignation{})
+			_, err := c.ask(ctx, p, 3*time.Second, verbResign, s.Target.Token, appointment{}, ignore)
 			report(way, "resign at "+string(p.ID), err)
 		}
 		dir, err := protocol.ParseDirID(s.Target.Dir)
@@ -230,17 +231,7 @@ func part(t *testing.T, name string, uid int, state string, s *scene) (in *json.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 	}
 	cmd.Stderr = testWriter{t, protocol.NodeID(name)}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin, stdout := harness.Start(t, cmd)
 	kill = func() { _ = cmd.Process.Kill() }
 	late := time.AfterFunc(2*patience(), kill)
 	end = func() error {
@@ -313,7 +304,7 @@ func TestUsersApart(t *testing.T) {
 			dir := everybodys(t)
 			s := scene{Data: ownedBy(t, c.owner, filepath.Join(dir, "data"))}
 			for _, id := range names("n", 3) {
-				s.Voters = append(s.Voters, Peer{ID: string(id), Addr: freeAddr(t)})
+				s.Voters = append(s.Voters, Peer{ID: string(id), Addr: harness.FreeAddr(t)})
 			}
 			ask, answers, end, _ := part(t, "owner", c.owner, ownedBy(t, c.owner, filepath.Join(dir, "owner")), &s)
 			are := func() (all []NodeStatus) {

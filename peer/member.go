@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/runtime"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
 )
@@ -47,9 +49,9 @@ type memberRequest struct {
 	Addr string          `json:"addr,omitempty"` // not used by remove; for replace, empty is the present address
 	// Observer adds it as an observer, and not as a voter.
 	Observer bool `json:"observer,omitempty"`
-	// Forwarded is as in a resignation.
+	// Forwarded is as in an appointment.
 	Forwarded bool `json:"forwarded,omitempty"`
-	// By is as in a resignation.
+	// By is as in an appointment.
 	By string `json:"by,omitempty"`
 }
 
@@ -139,13 +141,21 @@ func (a *answerer) member(ctx context.Context) error {
 	return a.say(memberReply{Done: done}, false)
 }
 
+// changes are the changes of the membership that this node makes when it leads, one at a time.
+type changes struct {
+	*membership
+	relay    *relay
+	run      *runtime.Runner
+	changing atomic.Pointer[string] // what is being changed
+}
+
 // reconfigure changes the membership if this node leads. Another node asks the leader, once.
-func (n *Node) reconfigure(ctx context.Context, q memberRequest, step func(string)) (*MemberChange, error) {
-	if err := n.dialect.lacks(memberships); err != nil {
+func (cs *changes) reconfigure(ctx context.Context, q memberRequest, step func(string)) (*MemberChange, error) {
+	if err := cs.dialect.lacks(memberships); err != nil {
 		return nil, err
 	}
-	c := &change{n: n, want: q, tell: step}
-	done, err := c.run(ctx)
+	c := &change{changes: cs, want: q, tell: step}
+	done, err := c.do(ctx)
 	switch {
 	case !errors.Is(err, driver.ErrNoLeader):
 		return done, err
@@ -155,22 +165,20 @@ func (n *Node) reconfigure(ctx context.Context, q memberRequest, step func(strin
 	case q.Forwarded:
 		return nil, err
 	}
-	s, ok := n.led(ctx)
+	s, err := cs.relay.led(ctx)
 	switch {
-	case !ok && ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case !ok:
-		return nil, errClosed
+	case err != nil:
+		return nil, err
 	case s.Leader == nil && s.Cause != nil:
 		return nil, fmt.Errorf("%w: %w", driver.ErrNoLeader, s.Cause)
-	case s.Leader == nil || s.Leader.ID == string(n.cfg.ID):
+	case s.Leader == nil || s.Leader.ID == string(cs.cfg.ID):
 		return nil, driver.ErrNoLeader
 	}
-	if n.tls != nil && !n.votes() { // the leader takes it from voters only, see permitted
-		return nil, fmt.Errorf("%w: %s is an observer, and hands no change of the membership on; want a voter asked", driver.ErrUnreachable, n.cfg.ID)
+	if cs.tls != nil && !cs.votes() { // the leader takes it from voters only, see permitted
+		return nil, fmt.Errorf("%w: %s is an observer, and hands no change of the membership on; want a voter asked", driver.ErrUnreachable, cs.cfg.ID)
 	}
 	q.Forwarded, q.By = true, askedBy(ctx)
-	conn, err := n.dialLeader(ctx, protocol.NodeID(s.Leader.ID))
+	conn, err := cs.relay.dialLeader(ctx, protocol.NodeID(s.Leader.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -193,17 +201,13 @@ func callChange(ctx context.Context, conn conn, q memberRequest, step func(strin
 		}
 		return nil
 	})))
-	_, told := errors.AsType[*answerError](err)
-	if _, other := errors.AsType[*link.CallError](err); other {
-		told = true
-	}
-	if _, other := errors.AsType[*wire.Refusal](err); other {
-		told = true
-	}
+	_, answered := errors.AsType[*answerError](err)
+	_, failed := errors.AsType[*link.CallError](err)
+	_, refused := errors.AsType[*wire.Refusal](err)
 	switch {
 	case err == nil && done == nil:
 		return nil, fmt.Errorf("%w: the node has answered without an end", ErrUnknown)
-	case err != nil && !told && !errors.Is(err, ErrUnknown):
+	case err != nil && !answered && !failed && !refused && !errors.Is(err, ErrUnknown):
 		return nil, fmt.Errorf("%w: the node that was asked was lost on the way (%w); elect members shows what holds, and the change may be repeated", ErrUnknown, err)
 	}
 	return done, err

@@ -11,13 +11,12 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/protocol/quorum"
 )
 
 // change is one change on the leader's node. The goroutine that serves the request calls its methods, except for the
 // parts that run in a turn.
 type change struct {
-	n    *Node
+	*changes
 	want memberRequest
 	tell func(string)
 
@@ -30,8 +29,7 @@ func refusedf(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrRefused}, args...)...)
 }
 
-func (c *change) run(ctx context.Context) (*MemberChange, error) {
-	n := c.n
+func (c *change) do(ctx context.Context) (*MemberChange, error) {
 	if err := c.leads(); err != nil {
 		return nil, err
 	}
@@ -39,12 +37,12 @@ func (c *change) run(ctx context.Context) (*MemberChange, error) {
 	if err := c.alone(ctx, &what); err != nil {
 		return nil, err
 	}
-	defer n.changing.Store(nil)
+	defer c.changing.Store(nil)
 	if err := c.meet(ctx); err != nil {
 		return nil, c.halfway(err)
 	}
 	for {
-		base, _ := c.membership()
+		base, _ := c.newest()
 		next, did, err := c.next(base)
 		if err == nil && next == nil {
 			lonely := c.hears(ctx, base)
@@ -61,10 +59,10 @@ func (c *change) run(ctx context.Context) (*MemberChange, error) {
 		if err != nil {
 			return nil, c.halfway(err)
 		}
-		now, _ := c.membership()
+		now, _ := c.newest()
 		did = fmt.Sprintf("%s (membership %v)", did, now.ID())
 		c.steps = append(c.steps, did)
-		n.log.Info("the membership was changed", "change", what, "step", did)
+		c.log.Info("the membership was changed", "change", what, "step", did)
 		c.tell(did)
 	}
 }
@@ -72,13 +70,11 @@ func (c *change) run(ctx context.Context) (*MemberChange, error) {
 // alone refuses to begin while another change is under way. It waits for the end of an equal change: its operator was
 // interrupted and has repeated it.
 func (c *change) alone(ctx context.Context, what *string) error {
-	for !c.n.changing.CompareAndSwap(nil, what) {
-		if now := c.n.changing.Load(); now != nil && *now != *what {
+	for !c.changing.CompareAndSwap(nil, what) {
+		if now := c.changing.Load(); now != nil && *now != *what {
 			return refusedf("another change is under way (%s); want one at a time", *now)
 		}
-		select {
-		case <-time.After(c.look()):
-		case <-ctx.Done():
+		if !wait(ctx, c.look()) {
 			return refusedf("the same change (%s), of an earlier request, is still under way", *what)
 		}
 	}
@@ -94,7 +90,7 @@ func (c *change) halfway(err error) error {
 	if len(c.steps) == 0 {
 		return err
 	}
-	ms, _ := c.membership()
+	ms, _ := c.newest()
 	again := "repeat the command to go on from there"
 	if c.want.Op == opReplace && ms.Index(c.want.ID) < 0 && !slices.Contains(ms.Observers, c.want.ID) {
 		// A participant outside the membership has no address there.
@@ -104,7 +100,7 @@ func (c *change) halfway(err error) error {
 }
 
 func (c *change) done() *MemberChange {
-	ms, settled := c.membership()
+	ms, settled := c.newest()
 	return &MemberChange{
 		Changed: len(c.steps) > 0, Steps: append([]string{}, c.steps...),
 		Membership: *membershipStatus(ms, settled, nil, 0), Warnings: warnings(len(ms.Voters)),
@@ -117,18 +113,14 @@ const hearLimit = 2 * time.Second
 
 // hears is lonely, after the new voter has had its time.
 func (c *change) hears(ctx context.Context, ms *protocol.Membership) []string {
-	late := time.NewTimer(hearLimit)
-	defer late.Stop()
+	ctx, stop := context.WithTimeout(ctx, hearLimit)
+	defer stop()
 	for {
 		lonely := c.lonely(ms)
 		if lonely == nil {
 			return nil
 		}
-		select {
-		case <-time.After(hearLimit / 20):
-		case <-late.C:
-			return lonely
-		case <-ctx.Done():
+		if !wait(ctx, hearLimit/20) {
 			return lonely
 		}
 		if s, _, err := c.ask(ctx); err == nil {
@@ -147,7 +139,7 @@ func (c *change) lonely(ms *protocol.Membership) []string {
 	hears := 1 // itself
 	for _, v := range ms.Voters {
 		switch i := slices.IndexFunc(c.found.Peers, func(p PeerStatus) bool { return p.ID == string(v.ID) }); {
-		case v.ID == c.want.ID || v.ID == c.n.cfg.ID:
+		case v.ID == c.want.ID || v.ID == c.cfg.ID:
 		case i >= 0 && c.found.Peers[i].Connected:
 			hears++
 		default:
@@ -158,15 +150,15 @@ func (c *change) lonely(ms *protocol.Membership) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s was not connected with %s when it became a voter: without %s it could elect no leader; check that they can reach each other (elect status)",
-		c.want.ID, list(deaf), c.n.cfg.ID)}
+		c.want.ID, list(deaf), c.cfg.ID)}
 }
 
 // leads returns ErrNoLeader unless this node has a proven term.
 func (c *change) leads() error {
 	err := driver.ErrNoLeader
-	if !c.n.run.Call(func() {
-		switch _, ok := c.n.run.Machine().(protocol.Reconfigurable); {
-		case c.n.run.Machine() == nil || !c.n.run.View().Active:
+	if !c.run.Call(func() {
+		switch _, ok := c.run.Machine().(protocol.Reconfigurable); {
+		case c.run.Machine() == nil || !c.run.View().Active:
 		case !ok:
 			err = fmt.Errorf("%w: this machine knows no change of membership", driver.ErrUnsupported)
 		default:
@@ -178,11 +170,11 @@ func (c *change) leads() error {
 	return err
 }
 
-// membership returns the newest one. Only a founded node gets here.
-func (c *change) membership() (ms *protocol.Membership, settled bool) {
-	ms = c.n.membership.Load()
-	c.n.run.Call(func() {
-		if r, ok := c.n.run.Machine().(protocol.Reconfigurable); ok {
+// newest returns the newest membership. Only a founded node gets here.
+func (c *change) newest() (ms *protocol.Membership, settled bool) {
+	ms = c.membership.Load()
+	c.run.Call(func() {
+		if r, ok := c.run.Machine().(protocol.Reconfigurable); ok {
 			ms, settled = r.Membership()
 		}
 	})
@@ -192,29 +184,29 @@ func (c *change) membership() (ms *protocol.Membership, settled bool) {
 // meet finds out which node is at the address of the new participant, and refuses a change that could not be
 // completed.
 func (c *change) meet(ctx context.Context) error {
-	n, q := c.n, &c.want
-	ms, _ := c.membership()
+	q := &c.want
+	ms, _ := c.newest()
 	if q.Op == opRemove {
 		return nil
 	}
 	place := slices.Contains(ms.Observers, q.ID) || ms.Index(q.ID) >= 0
 	bare := q.Op == opReplace && q.Addr == ""
 	if bare {
-		if q.Addr = n.peerOf(ms, q.ID).Addr; q.Addr == "" {
+		if q.Addr = c.peerOf(ms, q.ID).Addr; q.Addr == "" {
 			return refusedf("%s is not in membership %v, which has %s, so that its address is not known; want %s@HOST:PORT", q.ID, ms.ID(), who(ms), q.ID)
 		}
 	}
-	if i := ms.Index(q.ID); q.ID == n.cfg.ID && i >= 0 && !q.Observer && (bare || q.Addr == ms.Address(q.ID)) {
+	if i := ms.Index(q.ID); q.ID == c.cfg.ID && i >= 0 && !q.Observer && (bare || q.Addr == ms.Address(q.ID)) {
 		q.Addr = ms.Address(q.ID) // it is so: the leader itself is there
 		c.dir = ms.Voters[i].Dir
 		return nil
 	}
-	for _, p := range slices.Concat(n.voters(), n.observers()) {
+	for _, p := range slices.Concat(c.voters(), c.observers()) {
 		if p.ID != string(q.ID) && p.Addr == q.Addr {
 			return refusedf("%s is the address of %s; want that of %s", q.Addr, p.ID, q.ID)
 		}
 	}
-	if !n.cfg.secured() && !n.cfg.Insecure && !loopback(q.Addr) {
+	if !c.cfg.secured() && !c.cfg.Insecure && !loopback(q.Addr) {
 		return refusedf("%s is an address on a network, and this election has no certificates but those of one user on the loopback; want it there, or certs=DIR at all nodes", q.Addr)
 	}
 	switch {
@@ -228,7 +220,7 @@ func (c *change) meet(ctx context.Context) error {
 	found, dir, err := c.ask(ctx)
 	if err != nil {
 		return refusedf("%s, from where %s leads, does not answer: %w. Want it running first, with join=true in its URL, as in %s",
-			peerAt(q.ID, q.Addr), n.cfg.ID, err, c.start(ms))
+			peerAt(q.ID, q.Addr), c.cfg.ID, err, c.start(ms))
 	}
 	c.found, c.dir = *found, dir
 	i := ms.Index(q.ID)
@@ -243,9 +235,9 @@ func (c *change) meet(ctx context.Context) error {
 	case q.Op == opReplace && i < 0 && found.Observes:
 		// A voter whose replacement was interrupted is in its own list of voters.
 		return refusedf("%s is an observer by its own URL, and has no vote to be replaced; elect member add %s@%s makes a voter of it", q.ID, q.ID, q.Addr)
-	case q.ID == n.cfg.ID && !same:
+	case q.ID == c.cfg.ID && !same:
 		return refusedf("%s leads with the data directory %s, and the one at %s has %s; want elect transfer first, then elect member replace %s@%s",
-			q.ID, n.self.Dir, q.Addr, found.Dir, q.ID, q.Addr)
+			q.ID, c.self.Dir, q.Addr, found.Dir, q.ID, q.Addr)
 	case i >= 0 && !same && q.Op == opAdd:
 		return refusedf("%s is a voter with the data directory %s, and the one at %s has %s: its disk was wiped, or it is another machine; want elect member replace %s@%s",
 			q.ID, ms.Voters[i].Dir, q.Addr, found.Dir, q.ID, q.Addr)
@@ -256,7 +248,7 @@ func (c *change) meet(ctx context.Context) error {
 	// A reason to refuse the last step is a reason not to take the first.
 	without := c.without(ms)
 	for _, way := range []*protocol.Membership{without, c.voter(without)} {
-		if err := n.holds(way); err != nil {
+		if err := c.holds(way); err != nil {
 			return refusedf("%w", err)
 		}
 	}
@@ -273,18 +265,18 @@ func (c *change) start(ms *protocol.Membership) string {
 	var all []string
 	for _, v := range ms.Voters {
 		if v.ID != c.want.ID {
-			all = append(all, c.n.peerOf(ms, v.ID).String())
+			all = append(all, c.peerOf(ms, v.ID).String())
 		}
 	}
 	all = append(all[:min(len(all), protocol.MaxVoters-1)], peerAt(c.want.ID, c.want.Addr).String())
-	return fmt.Sprintf("elect run --election 'peer://%s?join=true' --id %s --name %s -- COMMAND", strings.Join(all, ","), c.want.ID, c.n.cfg.Name)
+	return fmt.Sprintf("elect run --election 'peer://%s?join=true' --id %s --name %s -- COMMAND", strings.Join(all, ","), c.want.ID, c.cfg.Name)
 }
 
 // ask asks the new participant for its status.
 func (c *change) ask(ctx context.Context) (s *NodeStatus, dir protocol.DirID, err error) {
 	ctx, stop := context.WithTimeoutCause(ctx, statusLimit, fmt.Errorf("no answer within %v", statusLimit))
 	defer stop()
-	conn, err := c.n.dial(ctx, peerAt(c.want.ID, c.want.Addr))
+	conn, err := c.relay.dial(ctx, peerAt(c.want.ID, c.want.Addr))
 	if err != nil {
 		return nil, dir, because(ctx, err)
 	}
@@ -312,7 +304,7 @@ func (c *change) next(ms *protocol.Membership) (next *protocol.Membership, did s
 		return nil, "", nil
 	case q.Op == opRemove && i >= 0 && len(ms.Voters) == 1:
 		return nil, "", refusedf("%s is the only voter", q.ID)
-	case q.Op == opRemove && q.ID == c.n.cfg.ID:
+	case q.Op == opRemove && q.ID == c.cfg.ID:
 		return nil, "", refusedf("%s leads, and a leader cannot remove itself; want elect transfer first, then the same again", q.ID)
 	case q.Op == opRemove:
 		return c.without(ms), fmt.Sprintf("%s is removed", q.ID), nil
@@ -356,28 +348,9 @@ func (c *change) voter(ms *protocol.Membership) *protocol.Membership {
 	return next
 }
 
-// holds returns an error if a membership cannot hold with this configuration.
-func (n *Node) holds(next *protocol.Membership) error {
-	if err := next.Validate(); err != nil {
-		return err
-	}
-	if err := fits(next); err != nil {
-		return err
-	}
-	qc, _, err := n.cfg.times()
-	if err != nil {
-		return err
-	}
-	qc.Membership, qc.Self = next, next.Voters[0]
-	if _, err := quorum.New(qc); err != nil {
-		return fmt.Errorf("with %d voters these times cannot hold: %s", len(next.Voters), strings.TrimPrefix(err.Error(), "quorum: "))
-	}
-	return nil
-}
-
 // make takes one step from base, and returns when it is durable at a majority.
 func (c *change) make(ctx context.Context, base, next *protocol.Membership) error {
-	if err := c.n.holds(next); err != nil {
+	if err := c.holds(next); err != nil {
 		return refusedf("%w", err)
 	}
 	if next.Index(c.want.ID) >= 0 && base.Index(c.want.ID) < 0 {
@@ -395,23 +368,22 @@ func (c *change) make(ctx context.Context, base, next *protocol.Membership) erro
 // base. A victory or a change of a moment ago needs a round trip first. If the machine objects for longer than a
 // voter may be silent, clear refuses. If base is not the newest membership it returns errMoved.
 func (c *change) clear(ctx context.Context, base, next *protocol.Membership) error {
-	n := c.n
-	late := time.NewTimer(2*n.plan.Promise + 5*n.plan.Heartbeat)
-	defer late.Stop()
+	late, stop := context.WithTimeout(ctx, 2*c.plan.Promise+5*c.plan.Heartbeat)
+	defer stop()
 	for {
 		err := driver.ErrNoLeader
 		var silent []string
-		if !n.run.Call(func() {
-			r, ok := n.run.Machine().(protocol.Reconfigurable)
-			if !ok || !n.run.View().Active {
+		if !c.run.Call(func() {
+			r, ok := c.run.Machine().(protocol.Reconfigurable)
+			if !ok || !c.run.View().Active {
 				return
 			}
 			if now, _ := r.Membership(); base != nil && now.Compare(base) != 0 {
 				err = errMoved
 			} else if err = r.Objection(next); err != nil {
-				silent = n.silent(r.Members(nil))
+				silent = c.silent(r.Members(nil))
 			} else if base != nil {
-				n.run.Command(protocol.Command{Verb: protocol.Reconfigure, Membership: next})
+				c.run.Command(protocol.Command{Verb: protocol.Reconfigure, Membership: next})
 			}
 		}) {
 			return errClosed
@@ -420,28 +392,28 @@ func (c *change) clear(ctx context.Context, base, next *protocol.Membership) err
 		case err == nil, errors.Is(err, errMoved):
 			return err
 		case errors.Is(err, driver.ErrNoLeader):
-			return fmt.Errorf("%w: %s does not lead any more, and nothing was changed by this step", driver.ErrNoLeader, n.cfg.ID)
+			return fmt.Errorf("%w: %s does not lead any more, and nothing was changed by this step", driver.ErrNoLeader, c.cfg.ID)
 		}
 		if len(silent) > 0 {
 			err = fmt.Errorf("%w (%s)", err, strings.Join(silent, ", "))
 		}
-		select {
-		case <-time.After(c.look()):
-		case <-late.C:
-			return refusedf("%w", err)
-		case <-ctx.Done():
+		switch {
+		case wait(late, c.look()):
+		case ctx.Err() != nil:
 			return refusedf("%w; the time for it is over", err)
+		default:
+			return refusedf("%w", err)
 		}
 	}
 }
 
 // silent says which voters have not answered their leader, and for how long.
-func (n *Node) silent(all []protocol.Member) (silent []string) {
+func (cs *changes) silent(all []protocol.Member) (silent []string) {
 	for _, v := range all {
-		switch age := n.run.Latest().Boot.Sub(v.Answered); {
+		switch age := cs.run.Latest().Boot.Sub(v.Answered); {
 		case v.Answered == protocol.Always:
 			silent = append(silent, fmt.Sprintf("%s has not answered yet", v.ID))
-		case age > n.plan.Promise/2:
+		case age > cs.plan.Promise/2:
 			silent = append(silent, fmt.Sprintf("%s has not answered for %v", v.ID, age.Truncate(unit(age))))
 		}
 	}
@@ -450,19 +422,18 @@ func (n *Node) silent(all []protocol.Member) (silent []string) {
 
 // look is the interval at which a step polls for what is not notified. A step takes a sync of the disk and a round
 // trip.
-func (c *change) look() time.Duration { return max(c.n.plan.Heartbeat/20, time.Millisecond) }
+func (c *change) look() time.Duration { return max(c.plan.Heartbeat/20, time.Millisecond) }
 
 // settle waits until next, which follows before, is settled. It returns errMoved if another membership takes its
 // place.
 func (c *change) settle(ctx context.Context, before, next *protocol.Membership) error {
-	n := c.n
 	for {
 		var ms *protocol.Membership
 		settled, leads := false, false
 		var missing []string
-		if !n.run.Call(func() {
-			r, ok := n.run.Machine().(protocol.Reconfigurable)
-			leads = ok && n.run.View().Active
+		if !c.run.Call(func() {
+			r, ok := c.run.Machine().(protocol.Reconfigurable)
+			leads = ok && c.run.View().Active
 			if ms, settled = r.Membership(); leads && !settled {
 				for _, v := range r.Members(nil) {
 					if v.Held.Compare(ms.ID()) < 0 {
@@ -471,7 +442,7 @@ func (c *change) settle(ctx context.Context, before, next *protocol.Membership) 
 				}
 			}
 		}) {
-			return fmt.Errorf("%w: %s was closed while the change was made; elect members shows what holds, and it may be repeated", ErrUnknown, n.cfg.ID)
+			return fmt.Errorf("%w: %s was closed while the change was made; elect members shows what holds, and it may be repeated", ErrUnknown, c.cfg.ID)
 		}
 		made := ms.Version > before.Version
 		switch {
@@ -484,13 +455,11 @@ func (c *change) settle(ctx context.Context, before, next *protocol.Membership) 
 			if made {
 				had = fmt.Sprintf("made membership %v, which was not settled yet", ms.ID())
 			}
-			return fmt.Errorf("%w: %s does not lead any more, and had %s; elect members shows what holds, and the change may be repeated", ErrUnknown, n.cfg.ID, had)
+			return fmt.Errorf("%w: %s does not lead any more, and had %s; elect members shows what holds, and the change may be repeated", ErrUnknown, c.cfg.ID, had)
 		}
-		select {
-		case <-time.After(c.look()):
-		case <-ctx.Done():
+		if !wait(ctx, c.look()) {
 			if len(missing) == 0 {
-				missing = []string{string(n.cfg.ID)}
+				missing = []string{string(c.cfg.ID)}
 			}
 			return fmt.Errorf("%w: a majority of membership %v has not written it down yet (missing: %s); it will go on by itself, and elect members shows when", ErrUnknown, ms.ID(), strings.Join(missing, ", "))
 		}
@@ -516,7 +485,7 @@ func (c *change) ready(ctx context.Context, ms *protocol.Membership) error {
 	for {
 		s, _, err := c.ask(ctx)
 		if err := c.leads(); errors.Is(err, driver.ErrNoLeader) {
-			return fmt.Errorf("%w: %s does not lead any more, and nothing was changed by this step", err, c.n.cfg.ID)
+			return fmt.Errorf("%w: %s does not lead any more, and nothing was changed by this step", err, c.cfg.ID)
 		}
 		switch {
 		case err == nil && s.Dir != c.found.Dir:
@@ -529,9 +498,7 @@ func (c *change) ready(ctx context.Context, ms *protocol.Membership) error {
 		case err == nil:
 			err = errors.New("it has not heard of it yet")
 		}
-		select {
-		case <-time.After(c.look()):
-		case <-ctx.Done():
+		if !wait(ctx, c.look()) {
 			return refusedf("%s does not have membership %v, although %w: %w", c.want.ID, ms.ID(), context.Cause(ctx), err)
 		}
 	}

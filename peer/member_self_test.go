@@ -33,7 +33,7 @@ func TestChangeOfLeader(t *testing.T) {
 		v.mu.Lock()
 		v.moved = map[protocol.NodeID]string{"n1": "127.0.0.1:7"}
 		v.mu.Unlock()
-		done, err := nodes[0].reconfigure(t.Context(), memberRequest{Op: opReplace, ID: "n1", Addr: "127.0.0.1:7"}, func(string) {})
+		done, err := nodes[0].changes.reconfigure(t.Context(), memberRequest{Op: opReplace, ID: "n1", Addr: "127.0.0.1:7"}, func(string) {})
 		if err != nil || len(done.Steps) != 1 || done.Membership.Voters[0].Addr != "127.0.0.1:7" || done.Membership.Voters[0].Dir != nodes[0].self.Dir.String() {
 			t.Errorf("%+v, %v; want it at its new address", done, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/runtime"
 )
 
 // MembershipStatus is the newest membership that a node knows. Its form in JSON is as stable as that of NodeStatus.
@@ -98,20 +99,20 @@ func membershipStatus(ms *protocol.Membership, settled bool, known []protocol.Me
 // turnLimit is how long a status waits for a turn. A turn takes so long only if the process hangs.
 const turnLimit = 200 * time.Millisecond
 
-// membershipNow describes this node's membership; nil before it is founded.
-func (n *Node) membershipNow() *MembershipStatus {
-	ms := n.membership.Load()
+// status describes this node's membership; nil before it is founded.
+func (m *membership) status(run *runtime.Runner) *MembershipStatus {
+	ms := m.Load()
 	if ms == nil {
 		return nil
 	}
-	if v := n.run.Seen(); v == nil || !v.Elected || n.dialect.lacks(memberships) != nil {
+	if v := run.Seen(); v == nil || !v.Elected || m.dialect.lacks(memberships) != nil {
 		return membershipStatus(ms, false, nil, 0)
 	}
 	told := make(chan *MembershipStatus, 1)
-	n.run.Do(func() {
-		if r, ok := n.run.Machine().(protocol.Reconfigurable); ok {
+	run.Do(func() {
+		if r, ok := run.Machine().(protocol.Reconfigurable); ok {
 			ms, settled := r.Membership()
-			told <- membershipStatus(ms, settled, r.Members(nil), n.run.Latest().Boot)
+			told <- membershipStatus(ms, settled, r.Members(nil), run.Latest().Boot)
 		}
 	})
 	late := time.NewTimer(turnLimit)

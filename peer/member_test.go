@@ -30,7 +30,7 @@ func TestMoveEverything(t *testing.T) {
 			if n.founded() {
 				t.Fatalf("%s takes part before it was added", id)
 			}
-			if s := n.look().State; s.Cause == nil || !strings.Contains(s.Cause.Error(), "elect member add "+string(id)+"@"+v.peer(id).Addr) {
+			if s := n.Status(); !strings.Contains(s.Cause, "elect member add "+string(id)+"@"+v.peer(id).Addr) {
 				t.Errorf("%s says %v; want the command that adds it", id, s.Cause)
 			}
 			done := v.add("n1", id)
@@ -84,7 +84,7 @@ func TestMoveEverything(t *testing.T) {
 		}
 		if st := all[5].Status(); st.Membership == nil || !st.Membership.Settled || len(st.Membership.Voters) != 5 || st.Membership.Voters[0].Lag < 0 ||
 			st.Membership.Voters[0].Lag > testPromise || st.Membership.Voters[0].Held != st.Membership.Version() || st.Membership.Voters[2].Lag != -1 ||
-			!slices.Equal(st.Voters, texts(ids(all[5].voters()))) || st.Plan.Voters != 5 {
+			!slices.Equal(st.Voters, texts(ids(all[5].membership.voters()))) || st.Plan.Voters != 5 {
 			t.Errorf("the leader says %+v", st.Membership)
 		}
 
@@ -111,7 +111,7 @@ func TestReplaceWiped(t *testing.T) {
 		dir := nodes[2].self.Dir
 		wipe := func() {
 			_ = v.node(t, "n3").Close()
-			if err := os.RemoveAll(nodes[2].path); err != nil {
+			if err := os.RemoveAll(nodes[2].at.String()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -162,7 +162,7 @@ func TestReplaceWiped(t *testing.T) {
 		release(t, o.m)
 		// The old disk comes back: another directory of one that was replaced.
 		_ = fresh.Close()
-		if err := os.RemoveAll(fresh.path); err != nil {
+		if err := os.RemoveAll(fresh.at.String()); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -271,7 +271,7 @@ func TestUnknownOutcome(t *testing.T) {
 		<-time.After(time.Second)
 		n1 := v.node(t, "n1")
 		v.isolate("armed", true)
-		_, err := n1.reconfigure(t.Context(), memberRequest{Op: opRemove, ID: "n3", Forwarded: true}, func(string) {})
+		_, err := n1.changes.reconfigure(t.Context(), memberRequest{Op: opRemove, ID: "n3", Forwarded: true}, func(string) {})
 		if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "elect members shows what holds") {
 			t.Fatalf("%v; want that the outcome is unknown", err)
 		}
@@ -300,7 +300,7 @@ func TestHalfway(t *testing.T) {
 		n4 := v.join("n4")
 		q := memberRequest{Op: opAdd, ID: "n4", Addr: v.peer("n4").Addr}
 		n1 := v.node(t, "n1")
-		_, err := n1.reconfigure(t.Context(), q, func(string) { v.isolate("n4", true) })
+		_, err := n1.changes.reconfigure(t.Context(), q, func(string) { v.isolate("n4", true) })
 		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "n4 is an observer (membership ") || !strings.Contains(err.Error(), "has the voters n1, n2, n3 and the observers n4: repeat the command") {
 			t.Fatalf("%v; want it refused half-way", err)
 		}
@@ -313,9 +313,9 @@ func TestHalfway(t *testing.T) {
 
 		// A process of another directory takes its place in the middle.
 		n5 := v.join("n5")
-		_, err = n1.reconfigure(t.Context(), memberRequest{Op: opAdd, ID: "n5", Addr: v.peer("n5").Addr}, func(string) {
+		_, err = n1.changes.reconfigure(t.Context(), memberRequest{Op: opAdd, ID: "n5", Addr: v.peer("n5").Addr}, func(string) {
 			_ = n5.Close()
-			if err := os.RemoveAll(n5.path); err != nil {
+			if err := os.RemoveAll(n5.at.String()); err != nil {
 				t.Error(err)
 			}
 			n5 = v.open("n5")
@@ -412,7 +412,7 @@ func TestJoinFoundsNothing(t *testing.T) {
 				t.Errorf("%s is founded, or has pinned %v", n.cfg.ID, n.dir.Pins())
 			}
 		}
-		if s := nodes[0].look().State; s.Cause == nil || !strings.Contains(s.Cause.Error(), "n2 waits to join an election (join=true), and n1 is in none yet") {
+		if s := nodes[0].Status(); !strings.Contains(s.Cause, "n2 waits to join an election (join=true), and n1 is in none yet") {
 			t.Errorf("n1 says %v", s.Cause)
 		}
 		// Started rightly, they found it, and join=true does no harm any more.
@@ -424,7 +424,7 @@ func TestJoinFoundsNothing(t *testing.T) {
 		<-time.After(time.Second)
 		for _, n := range []*Node{nodes[0], n2, n3} {
 			if !n.founded() {
-				t.Errorf("%s is not founded: %v", n.cfg.ID, n.look().State.Cause)
+				t.Errorf("%s is not founded: %v", n.cfg.ID, n.Status().Cause)
 			}
 		}
 		_ = n2.Close()
@@ -465,7 +465,7 @@ func TestStaleVoter(t *testing.T) {
 		}
 		// A wiped one of the same name is nobody, whatever its URL says.
 		_ = n3.Close()
-		if err := os.RemoveAll(n3.path); err != nil {
+		if err := os.RemoveAll(n3.at.String()); err != nil {
 			t.Fatal(err)
 		}
 		wiped := v.open("n3")

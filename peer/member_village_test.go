@@ -47,7 +47,7 @@ func (c call) Call(ctx context.Context, verb string, token uint64, body any, eac
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		answer(ctx, n, slog.New(slog.DiscardHandler), operator, &wire.Request{Call: 1, Verb: verb, Token: token, Body: text}, func(r *wire.Response) error {
+		answer(ctx, n.service(), slog.New(slog.DiscardHandler), operator, &wire.Request{Call: 1, Verb: verb, Token: token, Body: text}, func(r *wire.Response) error {
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, r)
@@ -139,7 +139,7 @@ func (v *village) has(who string, nodes ...*Node) {
 		shown := ""
 		for range 200 {
 			if ms := n.membership.Load(); ms != nil {
-				if shown = list(ids(n.voters())) + "|" + list(ms.Observers); shown == who {
+				if shown = list(ids(n.membership.voters())) + "|" + list(ms.Observers); shown == who {
 					break
 				}
 			}

@@ -1,12 +1,11 @@
 package peer
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
 
-	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/internal/disk"
@@ -18,97 +17,65 @@ import (
 // which is in its ballot and travels in every message. The list of the URL founds the election. Afterwards it only
 // says where to call first, so an outdated URL neither admits nor excludes any node.
 
+// membership is who takes part, and where, as far as this node knows. Any goroutine may read it; turns change it.
+type membership struct {
+	*facts
+	atomic.Pointer[protocol.Membership]                      // the newest; nil before the election is founded
+	counting                            atomic.Pointer[Plan] // the plan with its voters
+}
+
 // voters returns the voters and their addresses, as far as this node knows.
-func (n *Node) voters() []Peer {
-	ms := n.membership.Load()
+func (m *membership) voters() []Peer {
+	ms := m.Load()
 	if ms == nil {
-		return n.cfg.Voters
+		return m.cfg.Voters
 	}
-	all := make([]Peer, 0, len(ms.Voters))
-	for _, v := range ms.Voters {
-		all = append(all, n.peerOf(ms, v.ID))
+	return m.peersOf(ms, votersOf(ms))
+}
+
+func (m *membership) observers() []Peer {
+	ms := m.Load()
+	if ms == nil {
+		return m.cfg.Observers
+	}
+	return m.peersOf(ms, ms.Observers)
+}
+
+func (m *membership) peersOf(ms *protocol.Membership, ids []protocol.NodeID) []Peer {
+	all := make([]Peer, len(ids))
+	for i, id := range ids {
+		all[i] = m.peerOf(ms, id)
 	}
 	return all
 }
 
-func (n *Node) observers() []Peer {
-	ms := n.membership.Load()
-	if ms == nil {
-		return n.cfg.Observers
-	}
-	all := make([]Peer, 0, len(ms.Observers))
-	for _, id := range ms.Observers {
-		all = append(all, n.peerOf(ms, id))
-	}
-	return all
-}
-
-func (n *Node) peerOf(ms *protocol.Membership, id protocol.NodeID) Peer {
+func (m *membership) peerOf(ms *protocol.Membership, id protocol.NodeID) Peer {
 	p := Peer{ID: string(id)}
-	if addrs := n.addresses(ms, id); len(addrs) > 0 {
+	if addrs := m.addresses(ms, id); len(addrs) > 0 {
 		p.Addr = addrs[0]
 	}
 	return p
 }
 
-// dialLeader connects with the leader's node, to send it a request. If the membership and the configuration have
-// different addresses it tries each, first the one at which the links have found the leader.
-func (n *Node) dialLeader(ctx context.Context, id protocol.NodeID) (conn, error) {
-	places := n.places(id)
-	if len(places) == 0 {
-		return nil, fmt.Errorf("%w: the leader, %s, is not among the voters that are known here", driver.ErrUnreachable, id)
-	}
-	var failed error
-	for _, addr := range places {
-		c, err := n.dial(ctx, peerAt(id, addr))
-		if err == nil {
-			return c, nil
-		}
-		failed = errors.Join(failed, fmt.Errorf("%s leads, and cannot be reached from %s: %w", peerAt(id, addr), n.cfg.ID, err))
-	}
-	return nil, fmt.Errorf("%w: %w", driver.ErrUnreachable, failed)
-}
-
-// places returns the addresses of a voter, first the one at which the links are connected.
-func (n *Node) places(id protocol.NodeID) []string {
-	var all []string
-	if ms := n.membership.Load(); ms == nil {
-		if p := find(n.cfg.Voters, id); p != nil {
-			all = []string{p.Addr}
-		}
-	} else if ms.Index(id) >= 0 {
-		all = n.addresses(ms, id)
-	}
-	if len(all) < 2 || n.link == nil {
-		return all
-	}
-	for _, p := range n.link.Peers() {
-		if i := slices.Index(all, p.Addr); p.ID == id && p.Connected && i > 0 {
-			all[0], all[i] = all[i], all[0]
-		}
-	}
-	return all
-}
-
 // votes reports whether this node is a voter, with this very directory, as far as it knows.
-func (n *Node) votes() bool {
-	ms := n.membership.Load()
+func (m *membership) votes() bool {
+	ms := m.Load()
 	if ms == nil {
-		return n.cfg.voter()
+		return m.cfg.voter()
 	}
-	return ms.Has(n.self)
+	return ms.Has(m.self)
 }
 
 // listed reports whether this node is in ms. An observer is known by its id alone, because it never counts.
-func (n *Node) listed(ms *protocol.Membership) bool {
-	return ms.Has(n.self) || slices.Contains(ms.Observers, n.self.ID)
+func (m *membership) listed(ms *protocol.Membership) bool {
+	return ms.Has(m.self) || slices.Contains(ms.Observers, m.self.ID)
 }
 
 // addresses returns the addresses of a participant, in the order in which they are tried. Until the first change of
 // the membership each node uses those of its own URL, which may differ from node to node.
-func (n *Node) addresses(ms *protocol.Membership, id protocol.NodeID) []string {
+func (m *membership) addresses(ms *protocol.Membership, id protocol.NodeID) []string {
 	var own string
-	if p := find(slices.Concat(n.cfg.Voters, n.cfg.Observers), id); p != nil {
+	if p := find(slices.Concat(m.cfg.Voters, m.cfg.Observers), id); p != nil {
 		own = p.Addr
 	}
 	all := []string{ms.Address(id), own}
@@ -121,25 +88,29 @@ func (n *Node) addresses(ms *protocol.Membership, id protocol.NodeID) []string {
 
 // routes returns the nodes with which this one keeps connections, and where it dials them. Observers do not talk to
 // each other.
-func (n *Node) routes(ms *protocol.Membership) link.Peers {
-	routes := make(link.Peers)
+func (m *membership) routes(ms *protocol.Membership) link.Peers {
 	if ms == nil {
-		for _, p := range n.cfg.Voters {
-			routes[protocol.NodeID(p.ID)] = []string{p.Addr}
-		}
-		delete(routes, n.cfg.ID)
-		return routes
+		ms = m.cfg.founding() // which has no directories, so that no node is a voter in it
 	}
+	routes := make(link.Peers)
 	for _, v := range ms.Voters {
-		routes[v.ID] = n.addresses(ms, v.ID)
+		routes[v.ID] = m.addresses(ms, v.ID)
 	}
-	if ms.Has(n.self) {
+	if ms.Has(m.self) {
 		for _, id := range ms.Observers {
-			routes[id] = n.addresses(ms, id)
+			routes[id] = m.addresses(ms, id)
 		}
 	}
-	delete(routes, n.cfg.ID)
+	delete(routes, m.cfg.ID)
 	return routes
+}
+
+// here is this node with the address at which others find it, for people.
+func (c *setup) here() string {
+	if p := find(slices.Concat(c.Voters, c.Observers), c.ID); p != nil && p.Addr != "" {
+		return p.String()
+	}
+	return string(c.ID) + "@HOST:PORT"
 }
 
 // founding is the membership that this node's configuration founds, without the directories.
@@ -169,52 +140,9 @@ func fits(ms *protocol.Membership) error {
 	return nil
 }
 
-// follow applies the machine's new membership after a step.
-func (n *Node) follow() {
-	r, ok := n.run.Machine().(protocol.Reconfigurable)
-	if !ok {
-		return
-	}
-	ms, _ := r.Membership()
-	before := n.membership.Load()
-	if ms == before || ms == nil {
-		return
-	}
-	n.membership.Store(ms) // before the links are told: Admit uses it
-	if before != nil && before.Version == ms.Version && before.ConfigTerm == ms.ConfigTerm {
-		return // the same membership at another address in memory
-	}
-	n.replan(ms)
-	n.rewire(ms)
-	if before != nil && before.Version == ms.Version && slices.Equal(before.Voters, ms.Voters) {
-		return // only the term of a new leader is new
-	}
-	n.log.Info("the membership", "version", ms.ID(), "voters", list(ms.Voters), "observers", orNone(ms.Observers))
-	if n.link != nil {
-		n.link.Announce(&wire.Welcome{Membership: ms, Program: n.cfg.Program})
-	}
-	if own := n.refusals[n.cfg.ID]; own.Refusal != nil && own.Code == wire.CodeRemoved && n.listed(ms) {
-		delete(n.refusals, n.cfg.ID)
-	}
-	if !n.listed(ms) {
-		r := n.outside(ms, n.cfg.ID, n.cfg.Join)
-		r.Final = !n.cfg.Join
-		n.log.Warn("this node takes no part any more", "version", ms.ID(), "voters", list(ms.Voters))
-		n.run.Do(func() { n.refuse(n.cfg.ID, r) }) // not within the step, whose effects are still to come
-	}
-}
-
-// rewire has the links keep connections with the members of ms and no others.
-func (n *Node) rewire(ms *protocol.Membership) {
-	if n.link == nil {
-		return // run makes them
-	}
-	n.link.SetPeers(ms.ID(), n.routes(ms), func(id protocol.NodeID) *wire.Refusal { return n.outside(ms, id, false) })
-}
-
 // outside is the refusal for a node that is not in ms. Its Hello tells whether ms is newer than what the node knows,
 // and so final, and whether the node waits to join.
-func (n *Node) outside(ms *protocol.Membership, id protocol.NodeID, join bool) *wire.Refusal {
+func outside(ms *protocol.Membership, id protocol.NodeID, join bool) *wire.Refusal {
 	first := "start it with join=true and "
 	if join {
 		first = ""
@@ -224,17 +152,22 @@ func (n *Node) outside(ms *protocol.Membership, id protocol.NodeID, join bool) *
 		id, ms.ID(), who(ms), first, id)}
 }
 
+// votersOf returns the ids of the voters.
+func votersOf(ms *protocol.Membership) []protocol.NodeID {
+	all := make([]protocol.NodeID, len(ms.Voters))
+	for i, v := range ms.Voters {
+		all[i] = v.ID
+	}
+	return all
+}
+
 // who lists the participants of a membership, for people.
 func who(ms *protocol.Membership) string {
 	text := "the voters "
 	if len(ms.Voters) == 1 {
 		text = "the voter "
 	}
-	all := make([]protocol.NodeID, len(ms.Voters))
-	for i, v := range ms.Voters {
-		all[i] = v.ID
-	}
-	text += list(all)
+	text += list(votersOf(ms))
 	if len(ms.Observers) > 0 {
 		text += " and the observers " + list(ms.Observers)
 	}
@@ -242,24 +175,49 @@ func who(ms *protocol.Membership) string {
 }
 
 // replan updates the plan with the number of voters.
-func (n *Node) replan(ms *protocol.Membership) {
-	if n.dialect.lacks(memberships) != nil {
+func (m *membership) replan(ms *protocol.Membership) {
+	if m.dialect.lacks(memberships) != nil {
 		return // the participants are the same
 	}
-	p := n.plan
-	qc, _, err := n.cfg.times()
+	p := m.plan
+	qc, _, err := m.cfg.times()
 	if err != nil {
 		return // New has checked
 	}
 	qc.Membership, qc.Self = ms, ms.Voters[0]
 	p.count(&qc)
-	n.counting.Store(&p)
+	m.counting.Store(&p)
 }
 
-// Plan returns the plan of the configuration with the present voters.
-func (n *Node) Plan() Plan {
-	if p := n.counting.Load(); p != nil {
+// present is the plan of the configuration with the present voters.
+func (m *membership) present() Plan {
+	if p := m.counting.Load(); p != nil {
 		return *p
 	}
-	return n.plan
+	return m.plan
+}
+
+// standing is the role of a node: the membership decides, or before the founding the configuration.
+func (m *membership) standing(id protocol.NodeID) (votes, listed bool) {
+	votes = has(m.voters(), id)
+	return votes, votes || has(m.observers(), id)
+}
+
+// holds returns an error if a membership cannot hold with this configuration.
+func (m *membership) holds(next *protocol.Membership) error {
+	if err := next.Validate(); err != nil {
+		return err
+	}
+	if err := fits(next); err != nil {
+		return err
+	}
+	qc, _, err := m.cfg.times()
+	if err != nil {
+		return err
+	}
+	qc.Membership, qc.Self = next, next.Voters[0]
+	if _, err := quorum.New(qc); err != nil {
+		return fmt.Errorf("with %d voters these times cannot hold: %s", len(next.Voters), strings.TrimPrefix(err.Error(), "quorum: "))
+	}
+	return nil
 }

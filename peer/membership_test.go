@@ -22,7 +22,7 @@ func TestBootsWithItsDirectoryOnly(t *testing.T) {
 		told := func(change func(*protocol.Membership)) {
 			ms := &protocol.Membership{ConfigTerm: 3, Version: 2, Voters: []protocol.Voter{{ID: "n1", Dir: protocol.DirID{1}}, {ID: "n4", Dir: n.self.Dir}}}
 			change(ms)
-			n.run.Call(func() { n.welcomed("n1", &wire.Welcome{Membership: ms}) })
+			n.run.Call(func() { n.founding.welcomed("n1", &wire.Welcome{Membership: ms}) })
 		}
 		told(func(ms *protocol.Membership) { ms.Voters[1].Dir[0]++ })
 		told(func(ms *protocol.Membership) { ms.Voters = ms.Voters[:1] })
@@ -32,7 +32,7 @@ func TestBootsWithItsDirectoryOnly(t *testing.T) {
 		}
 		told(func(ms *protocol.Membership) { ms.ConfigTerm = 5 })
 		<-time.After(time.Second)
-		if ms := n.membership.Load(); !n.founded() || ms.ConfigTerm != 5 || !n.votes() {
+		if ms := n.membership.Load(); !n.founded() || ms.ConfigTerm != 5 || !n.membership.votes() {
 			t.Errorf("%+v; want that it takes part", ms)
 		}
 	})
@@ -112,8 +112,8 @@ func TestFits(t *testing.T) {
 // others then come first.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	n := &Node{cfg: setup{ID: "n1", Voters: ids3()}, dialect: quorumDialect{}, self: protocol.Voter{ID: "n1"}}
-	ms := n.cfg.founding()
+	m := &membership{facts: &facts{cfg: setup{ID: "n1", Voters: ids3()}, dialect: quorumDialect{}, self: protocol.Voter{ID: "n1"}}}
+	ms := m.cfg.founding()
 	ms.Addresses[1].Addr = "127.0.0.1:99"
 	ms.Voters = append(ms.Voters, protocol.Voter{ID: "n4"})
 	ms.Addresses = append(ms.Addresses, protocol.Address{ID: "n4", Addr: "127.0.0.1:44"})
@@ -126,7 +126,7 @@ func TestAddresses(t *testing.T) {
 		{2, map[protocol.NodeID][]string{"n2": {"127.0.0.1:99", "127.0.0.1:2"}, "n3": {"127.0.0.1:3"}, "n4": {"127.0.0.1:44"}, "o1": {}}},
 	} {
 		ms.Version = c.version
-		routes := n.routes(ms)
+		routes := m.routes(ms)
 		if len(routes) != len(c.want) {
 			t.Errorf("version %d: %v", c.version, routes)
 		}
@@ -136,8 +136,8 @@ func TestAddresses(t *testing.T) {
 			}
 		}
 	}
-	n.self.Dir[0]++ // an observer dials voters only
-	if _, ok := n.routes(ms)["o1"]; ok {
+	m.self.Dir[0]++ // an observer dials voters only
+	if _, ok := m.routes(ms)["o1"]; ok {
 		t.Error("an observer talks to another")
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/harness"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 )
 
@@ -75,6 +77,7 @@ func (s *shifts) last() protocol.NodeID {
 // while they work: the old ones are handed over from and removed, and no moment
 // without a leader is longer than a promise.
 func TestMoveForReal(t *testing.T) {
+	long.Test(t, "it waits for real time; TestMoveEverything is the same in fake time")
 	t.Parallel()
 	c := newCluster(t, names("n", 3), nil, false)
 	c.change = func(cfg *setup) { cfg.Heartbeat, cfg.Promise = 0, 5*time.Second } // a busy machine keeps it
@@ -118,7 +121,7 @@ func TestMoveForReal(t *testing.T) {
 		cfg := c.config(id)
 		cfg.Join, cfg.Voters = true, nil
 		for c.addrs[id] == "" {
-			c.addrs[id] = freeAddr(t)
+			c.addrs[id] = harness.FreeAddr(t)
 		}
 		for _, v := range append(slices.Clone(known), id) {
 			cfg.Voters = append(cfg.Voters, Peer{string(v), c.addrs[v]})

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,52 +26,51 @@ import (
 // [driver.Transferrer]; its mandates implement [driver.Confirmer],
 // [driver.MandateTransferrer] and [driver.Attestable].
 type Node struct {
+	facts
+	dir      *disk.Dir
+	run      *runtime.Runner
+	lines    *lines                          // nil: nothing is logged
+	linked   chan struct{}                   // closed when the links are set
+	joined   chan struct{}                   // closed when everything has ended
+	recorder atomic.Pointer[flight.Recorder] // nil: there is none
+	priority atomic.Int64                    // as in a Candidacy
+
+	// The parts of the election's own state. Each one knows only parts above it.
+	membership membership
+	contacts   contacts
+	refusals   refusals
+	founding   founding
+	leaders    leaders
+	clocks     clocks
+	locator    locator
+	pausing    pausing
+	handover   handover
+	relay      relay
+	changes    changes
+	watch      watch
+}
+
+// facts are what does not change while a node runs.
+type facts struct {
 	cfg     setup
-	plan    Plan // as configured; Plan has the present voters
+	plan    Plan // as configured; membership has that of the present voters
+	dialect dialect
+	self    protocol.Voter
+	at      place.At        // the data directory
+	tls     *certs.Identity // nil: without certificates
 	log     *slog.Logger
 	started time.Time
-	at      place.At // the data directory
-	path    string   // the path of at
-	dir     *disk.Dir
-	tls     *certs.Identity
-	dial    func(ctx context.Context, to Peer) (conn, error) // connects with another node, for a request
-	link    links
-	self    protocol.Voter
-	dialect dialect
+	began   protocol.Instant // started, by the clock of turns
+}
 
-	run    *runtime.Runner
-	notes  *noteWriter
-	lines  *lines        // nil: nothing is logged
-	linked chan struct{} // closed when link is set
-	joined chan struct{} // closed when everything has ended
-
-	// Read by any goroutine at any time.
-	membership atomic.Pointer[protocol.Membership] // nil before the election is founded
-	changing   atomic.Pointer[string]              // the change of membership that this node is making
-	counting   atomic.Pointer[Plan]                // the plan with the voters of membership
-	recorder   atomic.Pointer[flight.Recorder]     // nil: there is none
-	pausing    pausing
-	locator    locator
-	priority   atomic.Int64 // as in a Candidacy
-	apart      atomic.Bool  // this node takes no part any more, see apart.go
-	voids      sync.WaitGroup
-
-	// Owned by turns, see package runtime.
-	clocks   clocks
-	began    protocol.Instant // when it was made
-	kept     []byte           // the last data written; owned by the goroutine that saves
-	leaders  map[protocol.NodeID]leadership
-	own      leadership
-	welcomes map[protocol.NodeID]*protocol.Membership
-	refusals map[protocol.NodeID]refusal
-	// the promises of other nodes when they lead, if different from this node's
-	promises  map[protocol.NodeID]time.Duration
-	rivals    map[protocol.NodeID]protocol.ConfigID // callers with a changed membership, see apart.go
-	lone      *time.Timer                           // nil: not too early to found alone, or not checked yet
-	successor protocol.NodeID                       // the chosen successor; may be empty
-	lastCount uint64                                // of the token of the present or last leader
-	leaseEnd  protocol.Instant                      // the end of the tenure's lease when it was last proven; 0: never
-	watch     watch
+// idle is the time without a sign of life after which a node counts as not heard.
+func (f *facts) idle() time.Duration {
+	if f.dialect.lacks(leases) == nil {
+		return f.plan.Promise
+	}
+	// Nodes that do not lead send only signs of life. A handshake with certificates must fit in too, and an election
+	// timeout may be very short.
+	return max(f.plan.Promise, time.Second)
 }
 
 var _ interface {
@@ -143,7 +140,7 @@ func open(ctx context.Context, cfg setup) (_ *Node, err error) {
 	if err := mutation.Check(); err != nil { // in builds for tests only
 		return nil, driver.Permanent(err)
 	}
-	n := &Node{cfg: cfg, log: cfg.Logger, started: time.Now()}
+	n := &Node{facts: facts{cfg: cfg, log: cfg.Logger, started: time.Now()}}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}
@@ -168,7 +165,6 @@ func open(ctx context.Context, cfg setup) (_ *Node, err error) {
 		return nil, driver.Permanent(err)
 	}
 	path := n.at.String()
-	n.path = path
 	slow := time.AfterFunc(time.Second, func() {
 		n.log.Warn("waiting for the data directory: another process has it, perhaps the keeper of an earlier life", "path", path)
 	})
@@ -194,7 +190,7 @@ func open(ctx context.Context, cfg setup) (_ *Node, err error) {
 	}
 	connect := n.cfg.connect
 	if connect == nil {
-		h, err := n.shareHost(ctx, known)
+		h, err := n.findHost(ctx, known, true)
 		if err != nil {
 			return nil, err
 		}
@@ -229,40 +225,38 @@ func notListed(c *setup) error {
 	return fmt.Errorf("id %q takes no part here; want one of %s", string(c.ID), list(all))
 }
 
-// listen opens the port, if one is configured.
-func (n *Node) listen(ctx context.Context) (net.Listener, error) {
-	addr := n.cfg.listen()
-	if n.cfg.Listener != nil {
-		return n.cfg.Listener, nil
-	}
-	if addr == "" {
-		return nil, nil
-	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("%s cannot listen on %s: %w; want a free port on an address of this machine: the own one in the list, or listen=ADDR", n.cfg.ID, addr, err)
-	}
-	return l, nil
-}
-
-// prepare makes the state of the turns.
+// prepare makes the parts.
 func (n *Node) prepare() {
+	ms := &n.membership
+	ms.facts = &n.facts
 	n.self = protocol.Voter{ID: n.cfg.ID, Dir: n.dir.Identity().Dir}
 	n.joined, n.linked = make(chan struct{}), make(chan struct{})
-	n.leaders = make(map[protocol.NodeID]leadership)
-	n.welcomes = make(map[protocol.NodeID]*protocol.Membership)
-	n.rivals = make(map[protocol.NodeID]protocol.ConfigID)
-	n.refusals = make(map[protocol.NodeID]refusal)
-	n.promises = make(map[protocol.NodeID]time.Duration)
 	n.priority.Store(int64(n.cfg.Priority))
-	n.pausing.open(n)
 	n.run = n.newRunner()
 	n.began = n.run.Latest().Boot
-	if n.dial = n.cfg.dialer; n.dial == nil {
-		n.dial = dialer(&n.cfg, func() (*certs.Identity, error) { return n.tls, nil })
+	n.contacts = contacts{ms, noLinks{}}
+	n.refusals = refusals{ms, &n.contacts, n.run, make(map[protocol.NodeID]refusal)}
+	n.founding = founding{
+		membership: ms, contacts: &n.contacts, refusals: &n.refusals, run: n.run, dir: n.dir, boot: n.boot,
+		welcomes: make(map[protocol.NodeID]*protocol.Membership), promises: make(map[protocol.NodeID]time.Duration),
+		rivals: make(map[protocol.NodeID]protocol.ConfigID),
 	}
-	n.notes = &noteWriter{note: n.dir.Note, log: n.log}
+	n.leaders = leaders{
+		facts: ms.facts, run: n.run, dir: n.dir, notes: &noteWriter{note: n.dir.Note, log: n.log}, said: make(map[protocol.NodeID]leadership),
+	}
+	n.locator = locator{membership: ms, run: n.run}
+	n.pausing = pausing{membership: ms, leaders: &n.leaders, locator: &n.locator, run: n.run, dir: n.dir}
+	n.pausing.open()
+	n.handover = handover{membership: ms, locator: &n.locator, run: n.run}
+	n.relay = relay{&n.contacts, n.run, n.cfg.dialer}
+	if n.relay.dial == nil {
+		n.relay.dial = dialer(&n.cfg, func() (*certs.Identity, error) { return n.tls, nil })
+	}
+	n.changes = changes{membership: ms, relay: &n.relay, run: n.run}
+	n.watch = watch{
+		membership: ms, contacts: &n.contacts, refusals: &n.refusals, founding: &n.founding, leaders: &n.leaders,
+		pausing: &n.pausing, locator: &n.locator, run: n.run,
+	}
 }
 
 // resume boots the machine of a node that was founded before, and makes its new incarnation durable, so that its
@@ -295,64 +289,48 @@ func (n *Node) start(connect func(link.Config) (links, error)) error {
 		n.lines, n.log = startLines(n.log)
 		n.run.SetLog(n.log)
 	}
+	ms, held := n.membership.Load(), protocol.ConfigID{}
+	if ms != nil {
+		held = ms.ID()
+	}
 	var err error
-	if n.link, err = connect(link.Config{
-		HostConfig: link.HostConfig{Hello: wire.Hello{ID: n.cfg.ID}, Idle: n.idle(), Logger: n.log}, Enter: n.enter(), Peers: n.routes(n.membership.Load()),
-		Admit: n.admit,
+	if n.contacts.links, err = connect(link.Config{
+		HostConfig: link.HostConfig{Hello: wire.Hello{ID: n.cfg.ID}, Idle: n.idle(), Logger: n.log}, Peers: n.membership.routes(ms),
+		Enter: wire.Enter{
+			Election: n.cfg.Name, Dir: n.self.Dir, Incarnation: n.run.Incarnation(), Voters: ids(n.cfg.Voters), Era: n.cfg.Era,
+			Promise: n.plan.Promise, Join: n.cfg.Join, Held: held, Protocol: n.cfg.spoken(),
+		},
+		Admit: n.founding.admit,
 		Serve: func(ctx context.Context, from link.Caller, q *wire.Request, reply func(*wire.Response) error) {
 			select {
-			case <-n.linked: // links accept before n.link is set
-				n.serve(ctx, from, q, reply)
+			case <-n.linked: // links accept before contacts has them
+				answer(ctx, n.service(), n.log, from, q, reply)
 			case <-ctx.Done():
 			}
 		},
 		Welcomed: func(from protocol.NodeID, w *wire.Welcome) {
-			n.run.Do(func() { n.welcomed(from, w) })
+			n.run.Do(func() { n.founding.welcomed(from, w) })
 		},
 		Refused: func(by protocol.NodeID, r *wire.Refusal) {
-			n.run.Do(func() { n.refused(by, r) })
+			n.run.Do(func() { n.founding.refused(by, r) })
 		},
 		Receive: func(from protocol.NodeID, l *wire.Letter) { n.run.Receive(from, &l.Message, l.Since, l.Token) },
 		Closed:  n.run.PeerClosed,
 	}); err != nil {
-		if n.lines != nil {
-			n.lines.close()
-		}
+		n.lines.close()
 		return driver.Permanent(err)
 	}
-	n.notes.start()
+	n.leaders.notes.start()
 	n.run.Start()
-	n.locator.start(n)
+	n.locator.start()
 	close(n.linked)
-	n.run.Do(n.found) // a single voter waits for no other
+	n.run.Do(n.founding.found) // a single voter waits for no other
 	go func() {
 		defer close(n.joined)
 		n.run.Run()
 		n.end()
 	}()
 	return nil
-}
-
-// enter is this node's request to enter the election at another node.
-func (n *Node) enter() wire.Enter {
-	var held protocol.ConfigID
-	if ms := n.membership.Load(); ms != nil {
-		held = ms.ID()
-	}
-	return wire.Enter{
-		Election: n.cfg.Name, Dir: n.self.Dir, Incarnation: n.run.Incarnation(), Voters: ids(n.cfg.Voters), Era: n.cfg.Era,
-		Promise: n.plan.Promise, Join: n.cfg.Join, Held: held, Protocol: n.cfg.spoken(),
-	}
-}
-
-// idle is the time without a sign of life after which a node counts as not heard.
-func (n *Node) idle() time.Duration {
-	if n.dialect.lacks(leases) == nil {
-		return n.plan.Promise
-	}
-	// Nodes that do not lead send only signs of life. A handshake with certificates must fit in too, and an election
-	// timeout may be very short.
-	return max(n.plan.Promise, time.Second)
 }
 
 // boot starts the machine.
@@ -362,12 +340,13 @@ func (n *Node) boot(ms *protocol.Membership, durable []byte) error {
 		return driver.Permanent(err)
 	}
 	n.membership.Store(ms)
-	n.replan(ms)
+	n.membership.replan(ms)
 	if err := n.run.Boot(machine, durable, n.openRecorder(from)); err != nil {
 		n.closeRecorder()
 		return err
 	}
-	n.instruct()
+	n.locator.instruct()
+	n.pausing.instruct()
 	return nil
 }
 
@@ -395,7 +374,7 @@ func (n *Node) openRecorder(from any) runtime.Recorder {
 }
 
 // Limits implements [driver.Elector].
-func (n *Node) Limits() driver.Limits { return n.dialect.limits(n.Plan(), n.cfg.voter()) }
+func (n *Node) Limits() driver.Limits { return n.dialect.limits(n.membership.present(), n.cfg.voter()) }
 
 // Close implements [driver.Elector]. A mandate that was not released ends and lapses by itself, because its work may
 // still run. Close waits for writes that are under way (a save, a pin, the history, the flight recorder), for a
@@ -404,8 +383,6 @@ func (n *Node) Limits() driver.Limits { return n.dialect.limits(n.Plan(), n.cfg.
 func (n *Node) Close() error {
 	n.run.Stop()
 	<-n.joined
-	if n.lines != nil {
-		n.lines.close()
-	}
+	n.lines.close()
 	return nil
 }

@@ -114,7 +114,7 @@ func TestThree(t *testing.T) {
 			sees(t, n, "that nobody leads", func(s driver.State) bool { return s.Leader == nil && !s.Stale })
 		}
 		<-time.After(time.Second)
-		events, err := nodes[0].history()
+		events, err := nodes[0].leaders.history()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func TestClockJump(t *testing.T) {
 		if m.Check() == nil {
 			t.Error("it was proven again")
 		}
-		if c := nodes[0].look().Counters; c.ClockJumps != 1 {
+		if c := nodes[0].Status().Counters; c.ClockJumps != 1 {
 			t.Errorf("%d jumps were counted; want 1", c.ClockJumps)
 		}
 		release(t, m)
@@ -259,9 +259,9 @@ func TestResignOfTheNewest(t *testing.T) {
 		nodes := v.openAll()
 		<-time.After(time.Second)
 		won := campaign(t.Context(), nodes[0])
-		s, ok := nodes[2].led(t.Context())
-		if !ok || s.Leader == nil || s.Leader.ID != "n1" {
-			t.Errorf("asked while one is being elected it says %+v, %v", s, ok)
+		s, err := nodes[2].relay.led(t.Context())
+		if err != nil || s.Leader == nil || s.Leader.ID != "n1" {
+			t.Errorf("asked while one is being elected it says %+v, %v", s, err)
 		}
 		o := within(t, won, "a victory")
 		if o.err != nil {
@@ -441,7 +441,7 @@ func TestPause(t *testing.T) {
 		if err := m.Check(); err != nil {
 			t.Errorf("the leader was replaced because a follower paused: %v", err)
 		}
-		if c := n.look().Counters; c.Pauses != 1 || c.LongestPause < n.plan.Promise {
+		if c := n.Status().Counters; c.Pauses != 1 || c.LongestPause < n.plan.Promise {
 			t.Errorf("counted %d pauses, the longest of %v", c.Pauses, c.LongestPause)
 		}
 		release(t, m)
@@ -459,7 +459,7 @@ func TestResumedIsNotLate(t *testing.T) {
 		<-time.After(5 * time.Second)
 		for _, paused := range []bool{true, false} {
 			for _, n := range nodes {
-				if err := n.setPaused(t.Context(), paused, "this program"); err != nil {
+				if err := n.pausing.setPaused(t.Context(), paused, "this program"); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -469,7 +469,7 @@ func TestResumedIsNotLate(t *testing.T) {
 			<-time.After(8 * time.Second)
 		}
 		for _, n := range nodes {
-			if c := n.look().Counters; c.Pauses != 0 {
+			if c := n.Status().Counters; c.Pauses != 0 {
 				t.Errorf("%s: counted %d pauses, the longest of %v", n.cfg.ID, c.Pauses, c.LongestPause)
 			}
 		}
@@ -550,7 +550,7 @@ func TestTestament(t *testing.T) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		w := m.(driver.Attestable).Testament()
-		if !slices.Equal(w.Keep, nodes[0].dir.Locks()) || w.Keep[0].Name() != filepath.Join(nodes[0].path, "lock") {
+		if !slices.Equal(w.Keep, nodes[0].dir.Locks()) || w.Keep[0].Name() != filepath.Join(nodes[0].at.String(), "lock") {
 			t.Errorf("it keeps %v", w.Keep)
 		}
 		for _, says := range []string{`"id":"n1"`, `"n2":"127.0.0.1:2"`, `"n3"`, `"incarnation":`} {

@@ -7,82 +7,85 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/fence"
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/runtime"
 	"github.com/electd/elect/peer/internal/disk"
 )
 
-// pausing is whether an operator has paused this node. It is durable before it is reported.
+// pausing is whether an operator has paused this node. It is durable before it is reported. Any goroutine may use it.
 type pausing struct {
+	*membership
+	leaders *leaders
+	locator *locator
+	run     *runtime.Runner
+	dir     *disk.Dir
+
 	turn   chan struct{} // held while it is written
 	unsure bool          // the last write failed, so the disk's content is unknown; owned by the holder of turn
 	last   atomic.Pointer[disk.Pause]
 }
 
 // open reads the setting of an earlier life.
-func (p *pausing) open(n *Node) {
+func (p *pausing) open() {
 	p.turn = make(chan struct{}, 1)
-	was, err := n.dir.Pause()
+	was, err := p.dir.Pause()
 	p.last.Store(&was)
 	if err != nil {
 		p.unsure = true
-		n.log.Warn("whether this node is paused cannot be told", "error", err)
+		p.log.Warn("whether this node is paused cannot be told", "error", err)
 	} else if was.Paused {
-		n.log.Warn("this node is paused: it votes and does not stand", "by", was.By, "since", was.At)
+		p.log.Warn("this node is paused: it votes and does not stand", "by", was.By, "since", was.At)
 	}
 }
 
-func (n *Node) isPaused() bool {
-	p := n.pausing.last.Load()
-	return p != nil && p.Paused
+func (p *pausing) isPaused() bool {
+	now := p.last.Load()
+	return now != nil && now.Paused
 }
 
-// Pause pauses this node: it does not stand, and gives up a term that it has when its
-// work has stopped. It goes on voting. It stays paused across restarts, until Resume:
-// it is on the disk when Pause returns nil. After an error the node does what it did
-// before; what it will do after its next start is not known until Pause or Resume
-// succeeds. To pause a paused node changes nothing.
-func (n *Node) Pause(ctx context.Context) error { return n.setPaused(ctx, true, "this program") }
-
-// Resume ends what Pause began, in the same way.
-func (n *Node) Resume(ctx context.Context) error { return n.setPaused(ctx, false, "this program") }
-
-func (n *Node) setPaused(ctx context.Context, on bool, by string) error {
-	if !n.votes() {
-		return fmt.Errorf("%w: %s is an observer and never stands", driver.ErrUnsupported, n.cfg.ID)
+func (p *pausing) setPaused(ctx context.Context, on bool, by string) error {
+	if !p.votes() {
+		return fmt.Errorf("%w: %s is an observer and never stands", driver.ErrUnsupported, p.cfg.ID)
 	}
 	select {
-	case n.pausing.turn <- struct{}{}:
+	case p.turn <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { <-n.pausing.turn }()
-	p := disk.Pause{Paused: on, By: by, At: time.Now()}
-	if n.isPaused() == on && !n.pausing.unsure {
+	defer func() { <-p.turn }()
+	next := disk.Pause{Paused: on, By: by, At: time.Now()}
+	if p.isPaused() == on && !p.unsure {
 		return nil
 	}
-	if err := n.dir.SetPause(p); err != nil {
-		n.pausing.unsure = true
-		return fmt.Errorf("%s cannot write it down, goes on as before, and may have forgotten either at its next start: want it said again: %w", n.cfg.ID, err)
+	if err := p.dir.SetPause(next); err != nil {
+		p.unsure = true
+		return fmt.Errorf("%s cannot write it down, goes on as before, and may have forgotten either at its next start: want it said again: %w", p.cfg.ID, err)
 	}
-	n.pausing.unsure = false
-	if !n.run.Call(func() {
-		n.pausing.last.Store(&p)
-		n.note(pauseEvent(on), n.known(), by, p.At)
+	p.unsure = false
+	if !p.run.Call(func() {
+		p.last.Store(&next)
+		p.leaders.note(pauseEvent(on), p.leaders.token(), by, next.At)
 		if on {
-			n.locator.enough(errPaused{n.cfg.ID})
+			p.locator.enough(p.errPaused())
 		}
-		n.run.Command(protocol.Command{Verb: n.dialect.pausing(on)})
+		p.run.Command(protocol.Command{Verb: p.dialect.pausing(on)})
 	}) {
 		return errClosed
 	}
-	n.log.Warn("this node is "+pauseEvent(on), "by", by)
+	p.log.Warn("this node is "+pauseEvent(on), "by", by)
 	return nil
 }
 
+// instruct tells a machine that has just booted whether it is paused.
+func (p *pausing) instruct() {
+	if p.isPaused() {
+		p.run.Command(protocol.Command{Verb: p.dialect.pausing(true)})
+	}
+}
+
 // reason is why a term ended. A machine that knows no pauses takes a pause for bad health.
-func (n *Node) reason(r protocol.Reason) protocol.Reason {
-	if n.isPaused() && r == protocol.Unhealthy {
+func (p *pausing) reason(r protocol.Reason) protocol.Reason {
+	if p.isPaused() && r == protocol.Unhealthy {
 		return protocol.Paused
 	}
 	return r
@@ -95,9 +98,6 @@ func pauseEvent(on bool) string {
 	return eventResumed
 }
 
-// known is the token of the present or last leader that this node has seen; 0 if it has seen none.
-func (n *Node) known() fence.Token { return n.run.Token(n.lastCount) }
-
 // pause answers a client that pauses or resumes this very node.
 func (a *answerer) pause(ctx context.Context, on bool) error {
 	if err := a.read(&struct{}{}); err != nil {
@@ -109,14 +109,5 @@ func (a *answerer) pause(ctx context.Context, on bool) error {
 	return a.say(struct{}{}, false)
 }
 
-// standsNot is why this node does not stand, for people, when there is no leader.
-func (n *Node) standsNot() error {
-	if n.isPaused() {
-		return errPaused{n.cfg.ID}
-	}
-	return n.placeless()
-}
-
-type errPaused struct{ id protocol.NodeID }
-
-func (e errPaused) Error() string { return fmt.Sprintf("%s is paused", e.id) }
+// errPaused is why a paused node does not stand.
+func (f *facts) errPaused() error { return fmt.Errorf("%s is paused", f.cfg.ID) }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 )
 
@@ -105,10 +104,4 @@ type askerKey struct{}
 func askedBy(ctx context.Context) string {
 	by, _ := ctx.Value(askerKey{}).(string)
 	return by
-}
-
-// standing implements host.
-func (n *Node) standing(id protocol.NodeID) (votes, listed bool) {
-	votes = has(n.voters(), id)
-	return votes, votes || has(n.observers(), id)
 }

@@ -12,12 +12,15 @@ import (
 
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/quorum"
+	"github.com/electd/elect/internal/runtime"
 )
 
 // locator asks the application for its position (R13), and has it catch up. It uses goroutines of its own, so no turn
 // waits for it.
 type locator struct {
-	n    *Node
+	*membership
+	run *runtime.Runner
+
 	ctx  context.Context // ends with the node
 	end  context.CancelFunc
 	runs sync.WaitGroup
@@ -40,19 +43,19 @@ func (l *locator) position() string {
 }
 
 // start begins to ask. It runs before the first turn.
-func (l *locator) start(n *Node) {
-	l.n, l.kick = n, make(chan chan struct{})
+func (l *locator) start() {
+	l.kick = make(chan chan struct{})
 	l.ctx, l.end = context.WithCancel(context.Background())
-	if n.cfg.Position == "" || n.cfg.policy() == quorum.IgnorePosition {
+	if l.cfg.Position == "" || l.cfg.policy() == quorum.IgnorePosition {
 		return
 	}
-	if n.cfg.Locate == nil {
-		if n.votes() {
-			n.log.Warn("positions count in this election, and this voter has none: it is behind all that have one", "position", string(n.cfg.Position))
+	if l.cfg.Locate == nil {
+		if l.votes() {
+			l.log.Warn("positions count in this election, and this voter has none: it is behind all that have one", "position", string(l.cfg.Position))
 		}
 		return
 	}
-	l.runs.Go(l.run)
+	l.runs.Go(l.loop)
 }
 
 // close ends everything that runs, and waits for it.
@@ -61,8 +64,8 @@ func (l *locator) close() {
 	l.runs.Wait()
 }
 
-func (l *locator) run() {
-	again := time.NewTicker(cmp.Or(l.n.cfg.LocateEvery, l.n.plan.Heartbeat))
+func (l *locator) loop() {
+	again := time.NewTicker(cmp.Or(l.cfg.LocateEvery, l.plan.Heartbeat))
 	defer again.Stop()
 	for {
 		l.ask()
@@ -79,7 +82,7 @@ func (l *locator) run() {
 
 // ask asks once, and tells the machine if the position has changed.
 func (l *locator) ask() {
-	at, err := l.n.cfg.Locate(l.ctx)
+	at, err := l.cfg.Locate(l.ctx)
 	switch {
 	case l.ctx.Err() != nil:
 		return
@@ -93,48 +96,47 @@ func (l *locator) ask() {
 			return
 		}
 		if l.last.Load() != nil {
-			l.n.log.Warn("the position is not known; the last one counts", "position", l.position(), "error", err)
+			l.log.Warn("the position is not known; the last one counts", "position", l.position(), "error", err)
 		} else {
-			l.n.log.Warn("the position is not known yet: this node neither stands nor gives a vote to others "+l.until(), "error", err)
+			l.log.Warn("the position is not known yet: this node neither stands nor gives a vote to others "+l.until(), "error", err)
 		}
 		return
 	}
 	if l.wrong.Swap(nil) != nil {
-		l.n.log.Warn("the position is known again", "position", at) // at the level of the line about the trouble
+		l.log.Warn("the position is known again", "position", at) // at the level of the line about the trouble
 	}
 	if p := l.last.Load(); p != nil && *p == at {
 		return
 	}
-	l.n.run.Call(func() {
+	l.run.Call(func() {
 		l.last.Store(&at)
-		l.n.run.Command(protocol.Command{Verb: protocol.Locate, Position: at})
+		l.run.Command(protocol.Command{Verb: protocol.Locate, Position: at})
 	})
 }
 
 // until is how long a node waits for its first position, for people.
 func (l *locator) until() string {
-	if l.n.cfg.policy() == quorum.RequirePosition {
+	if l.cfg.policy() == quorum.RequirePosition {
 		return "until it is"
 	}
-	return fmt.Sprintf("until it is, or for %v", l.n.placing())
+	return fmt.Sprintf("until it is, or for %v", l.placing())
 }
 
 // placing is how long a voter of an election that prefers positions waits for its own position before it stands
 // without: a promise and the grace, which is two by default.
-func (n *Node) placing() time.Duration { return 3 * n.plan.Promise }
+func (l *locator) placing() time.Duration { return 3 * l.plan.Promise }
 
 // placeless returns an error if this node does not stand because it does not know its position.
-func (n *Node) placeless() error {
-	l := &n.locator
-	if !l.asks() || l.last.Load() != nil || !n.votes() ||
-		n.cfg.policy() == quorum.PreferPosition && n.run.Latest().Boot >= l.from.Add(n.placing()) {
+func (l *locator) placeless() error {
+	if !l.asks() || l.last.Load() != nil || !l.votes() ||
+		l.cfg.policy() == quorum.PreferPosition && l.run.Latest().Boot >= l.from.Add(l.placing()) {
 		return nil
 	}
 	why := errNotLocated
 	if p := l.wrong.Load(); p != nil {
 		why = *p
 	}
-	return fmt.Errorf("%s does not know its position yet: %w", n.cfg.ID, why)
+	return fmt.Errorf("%s does not know its position yet: %w", l.cfg.ID, why)
 }
 
 var errNotLocated = errors.New("it has asked, and has not been told")
@@ -144,32 +146,27 @@ func (l *locator) fresh(ctx context.Context) {
 	if !l.asks() {
 		return
 	}
-	late := time.NewTimer(l.n.plan.Promise)
-	defer late.Stop()
+	ctx, stop := context.WithTimeout(ctx, l.plan.Promise)
+	defer stop()
+	defer context.AfterFunc(l.ctx, stop)()
 	known := make(chan struct{})
 	select {
 	case l.kick <- known:
-	case <-late.C:
-		return
 	case <-ctx.Done():
-		return
-	case <-l.ctx.Done():
 		return
 	}
 	select {
 	case <-known:
-	case <-late.C:
 	case <-ctx.Done():
-	case <-l.ctx.Done():
 	}
 }
 
 // asks reports whether there is a function to ask, and a use for its answer.
 func (l *locator) asks() bool {
-	if l.n == nil {
+	if l.kick == nil {
 		return false // it boots
 	}
-	c := &l.n.cfg
+	c := &l.cfg
 	return c.Locate != nil && c.policy() != quorum.IgnorePosition
 }
 
@@ -183,33 +180,30 @@ func (l *locator) soon() {
 	}
 }
 
-// instruct tells a machine that has just booted what it does not keep.
-func (n *Node) instruct() {
-	n.locator.from = n.run.Latest().Boot
-	if n.isPaused() {
-		n.run.Command(protocol.Command{Verb: n.dialect.pausing(true)})
-	}
-	if at := n.locator.last.Load(); at != nil {
-		n.run.Command(protocol.Command{Verb: protocol.Locate, Position: *at})
+// instruct tells a machine that has just booted the position.
+func (l *locator) instruct() {
+	l.from = l.run.Latest().Boot
+	if at := l.last.Load(); at != nil {
+		l.run.Command(protocol.Command{Verb: protocol.Locate, Position: *at})
 	}
 }
 
 // catchUp carries out the order. A CatchUp that is under way goes on: of two equal positions the machine names now
 // one node, now the other.
-func (l *locator) catchUp(n *Node, from protocol.NodeID, position string) {
-	if n.cfg.CatchUp == nil || n.run.Ending() || l.moot != nil {
+func (l *locator) catchUp(from protocol.NodeID, position string) {
+	if l.cfg.CatchUp == nil || l.run.Ending() || l.moot != nil {
 		return
 	}
 	ctx, end := context.WithCancelCause(l.ctx)
 	l.moot = end
-	n.log.Info("behind: catching up", "from", from, "position", position, "own", l.position())
+	l.log.Info("behind: catching up", "from", from, "position", position, "own", l.position())
 	l.runs.Go(func() {
 		defer end(nil)
-		err := n.cfg.CatchUp(ctx, string(from), position)
+		err := l.cfg.CatchUp(ctx, string(from), position)
 		if ctx.Err() == nil && err != nil {
-			n.log.Warn("catching up failed", "from", from, "position", position, "error", err)
+			l.log.Warn("catching up failed", "from", from, "position", position, "error", err)
 		}
-		n.run.Do(func() { l.moot = nil })
+		l.run.Do(func() { l.moot = nil })
 		l.fresh(l.ctx)
 	})
 }
@@ -221,54 +215,13 @@ func (l *locator) enough(why error) {
 	}
 }
 
-// whereabouts applies the consequences of a new view for positions.
-func (n *Node) whereabouts(before *protocol.View) {
-	v := n.run.View()
+// published applies the consequences of a new view for positions.
+func (l *locator) published(before *protocol.View) {
+	v := l.run.View()
 	if v.Leader.ID == "" && before.Leader.ID != "" {
-		n.locator.soon()
+		l.soon()
 	}
-	if n.locator.moot != nil && v.Leader.ID != "" {
-		n.locator.enough(fmt.Errorf("%s leads", v.Leader.ID))
+	if l.moot != nil && v.Leader.ID != "" {
+		l.enough(fmt.Errorf("%s leads", v.Leader.ID))
 	}
-}
-
-// align waits until the successor's position is that of this node, whose work has returned, so that no voter refuses
-// it for its position. It waits two promises at most, or twice LocateEvery. Meanwhile the lease is renewed and no
-// other node leads.
-func (n *Node) align(ctx context.Context, m *mandate) {
-	if !n.locator.asks() {
-		return
-	}
-	ctx, stop := context.WithTimeout(ctx, 2*max(n.plan.Promise, n.cfg.LocateEvery))
-	defer stop()
-	n.locator.fresh(ctx)
-	again := time.NewTicker(max(n.plan.Heartbeat/4, time.Millisecond))
-	defer again.Stop()
-	for {
-		wait := false
-		if !n.run.Call(func() { wait = n.run.Held() == m.Mandate && n.ahead() }) || !wait {
-			return
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			n.log.Warn("every possible successor is behind: its election may take a while")
-			return
-		}
-	}
-}
-
-// ahead reports whether every possible successor is behind this node, and there is at least one.
-func (n *Node) ahead() bool {
-	heirs := 0
-	for _, v := range n.members() {
-		if n.unfit(&v) != "" || n.successor != "" && v.ID != n.successor {
-			continue
-		}
-		heirs++
-		if !v.Behind {
-			return false
-		}
-	}
-	return heirs > 0
 }

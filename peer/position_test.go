@@ -270,21 +270,21 @@ func TestPositionNotKnown(t *testing.T) {
 				}
 				<-time.After(10 * time.Second)
 				if policy == quorum.RequirePosition {
-					if len(waits) > 0 || nodes[0].look().State.Cause == nil || nodes[0].look().State.Cause.Error() != want {
-						t.Errorf("elected: %v; it shows %+v", len(waits) > 0, nodes[0].look().State)
+					if len(waits) > 0 || nodes[0].Status().Cause != want {
+						t.Errorf("elected: %v; it shows %+v", len(waits) > 0, nodes[0].Status())
 					}
 					l.mu.Lock()
 					clear(l.fails)
 					l.mu.Unlock()
 				} else if len(waits) == 0 {
-					t.Errorf("a preferred position keeps all from standing: %+v", nodes[0].look().State)
+					t.Errorf("a preferred position keeps all from standing: %+v", nodes[0].Status())
 				}
 				o := within(t, waits, "its victory")
 				if o.err != nil {
 					t.Fatal(o.err)
 				}
 				release(t, o.m)
-				if err := nodes[0].standsNot(); err != nil && policy == quorum.RequirePosition {
+				if err := nodes[0].watch.standsNot(); err != nil && policy == quorum.RequirePosition {
 					t.Errorf("it would not stand: %v", err)
 				}
 				_ = nodes[0].Close()

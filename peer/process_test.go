@@ -61,6 +61,7 @@ func TestConformanceProcesses(t *testing.T) {
 // TestProcesses: a leader's process is killed, and another is elected at once;
 // its wait is for what was promised.
 func TestProcesses(t *testing.T) {
+	long.Test(t, "it kills five processes")
 	c := newCluster(t, names("n", 3), nil, false)
 	open := func(id protocol.NodeID) electtest.Participant {
 		return electtest.Spawn(t, c.url(id), c.name, string(id))

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/harness"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 )
@@ -37,7 +39,8 @@ func TestPortTaken(t *testing.T) {
 // TestTwoWithOneID: a second process under an id that is in use is refused, with
 // the reason; the first and the leader are undisturbed.
 func TestTwoWithOneID(t *testing.T) {
-	c := newCluster(t, names("n", 3), nil, false)
+	t.Parallel()
+	c := newCluster(t, names("n", 3), nil, false).steady()
 	c.startAll()
 	m := win(t, c.node("n1"))
 	// On the same directory.
@@ -49,7 +52,7 @@ func TestTwoWithOneID(t *testing.T) {
 	}
 	// On a directory of its own.
 	cfg := c.config("n2")
-	cfg.Data, cfg.Listen = t.TempDir(), freeAddr(t)
+	cfg.Data, cfg.Listen = t.TempDir(), harness.FreeAddr(t)
 	n, err := open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +77,9 @@ func TestTwoWithOneID(t *testing.T) {
 // TestNineAndTwenty: the most voters, and many observers, all of whom see the
 // leader's metadata.
 func TestNineAndTwenty(t *testing.T) {
-	c := newCluster(t, names("n", protocol.MaxVoters), names("o", 20), false)
+	long.Test(t, "it connects 29 nodes")
+	t.Parallel()
+	c := newCluster(t, names("n", protocol.MaxVoters), names("o", 20), false).steady()
 	c.change = func(cfg *setup) { cfg.Logger, cfg.Insecure = nil, true } // so many handshakes take long under the race detector
 	c.startAll()
 	ctx, cancel := context.WithTimeout(t.Context(), patience())
@@ -97,7 +102,8 @@ func TestNineAndTwenty(t *testing.T) {
 
 // TestResignFromElsewhere: whoever is asked passes it on.
 func TestResignFromElsewhere(t *testing.T) {
-	c := newCluster(t, names("n", 3), names("o", 1), false)
+	t.Parallel()
+	c := newCluster(t, names("n", 3), names("o", 1), false).steady()
 	c.startAll()
 	for _, from := range []protocol.NodeID{"n2", "o1"} {
 		m := win(t, c.node("n1"))
@@ -121,6 +127,8 @@ func TestResignFromElsewhere(t *testing.T) {
 // was promised to the dead one. Said again, it does no harm to the next life of
 // that node.
 func TestWitness(t *testing.T) {
+	long.Test(t, "it waits for a promise of 5 s")
+	t.Parallel()
 	c := newCluster(t, names("n", 3), nil, false)
 	c.change = func(cfg *setup) { cfg.Heartbeat, cfg.Promise = 250*time.Millisecond, 5*time.Second }
 	c.startAll()
@@ -179,7 +187,8 @@ func TestWitness(t *testing.T) {
 // TestCertificates: peers with certificates elect, and one with a certificate of
 // another authority is refused.
 func TestCertificates(t *testing.T) {
-	c := newCluster(t, names("n", 3), nil, false)
+	t.Parallel()
+	c := newCluster(t, names("n", 3), nil, false).steady()
 	dir := t.TempDir()
 	var all []certs.Node
 	for _, id := range c.voters {

@@ -13,6 +13,7 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/runtime"
 	"github.com/electd/elect/peer/internal/wire"
 )
 
@@ -23,71 +24,63 @@ const (
 	refusalRepeat = 3 * time.Second  // after this time, another failure of the connection tells more
 )
 
+// refusals are what other nodes, and this one itself, have against its part in the election. Turns own them.
+type refusals struct {
+	*membership
+	contacts *contacts
+	run      *runtime.Runner
+	from     map[protocol.NodeID]refusal
+}
+
 // refusal is a participant's last refusal of this node's Hello, or this node's own.
 type refusal struct {
 	*wire.Refusal
 	at protocol.Instant
 }
 
-// refused records that a node refuses this one.
-func (n *Node) refused(by protocol.NodeID, r *wire.Refusal) {
-	n.forget()
-	if before := n.refusals[by]; before.Refusal == nil || before.Code != r.Code || before.Says != r.Says {
-		level := slog.LevelWarn
-		if n.cfg.Join && !r.Final {
-			level = slog.LevelInfo // it waits, and its own log says so
-		}
-		n.log.Log(context.Background(), level, "this node is refused", "by", by, "code", string(r.Code), "says", r.Says)
-	}
-	n.refuse(by, r)
-	if n.run.Machine() != nil && r.Code == wire.CodeDirectory {
-		n.parted()
-	}
-}
-
-func (n *Node) refuse(by protocol.NodeID, r *wire.Refusal) {
-	n.refusals[by] = refusal{r, n.run.Latest().Boot}
-	if n.run.Waits() {
-		if err := n.hopeless(); err != nil {
-			n.run.Reject(err)
+func (rs *refusals) refuse(by protocol.NodeID, r *wire.Refusal) {
+	rs.from[by] = refusal{r, rs.run.Latest().Boot}
+	if rs.run.Waits() {
+		if err := rs.hopeless(); err != nil {
+			rs.run.Reject(err)
 		}
 	}
 }
 
 // admitted forgets a refusal, and logs that at the level of the refusal.
-func (n *Node) admitted(by protocol.NodeID) {
-	if n.refusals[by].Refusal == nil {
+func (rs *refusals) admitted(by protocol.NodeID) {
+	if rs.from[by].Refusal == nil {
 		return
 	}
 	level := slog.LevelWarn
-	if n.cfg.Join && !n.refusals[by].Final {
+	if rs.cfg.Join && !rs.from[by].Final {
 		level = slog.LevelInfo
 	}
-	delete(n.refusals, by)
-	n.log.Log(context.Background(), level, "this node is refused no more", "by", by)
+	delete(rs.from, by)
+	rs.log.Log(context.Background(), level, "this node is refused no more", "by", by)
 }
 
 // forget drops the refusals that were not repeated. What this node has found out by itself stays.
-func (n *Node) forget() {
-	lasts := max(refusalLasts, 3*n.plan.Promise)
+func (rs *refusals) forget() {
+	lasts := max(refusalLasts, 3*rs.plan.Promise)
 	otherwise := false
-	for by, r := range n.refusals {
-		age := n.run.Latest().Boot.Sub(r.at)
+	for by, r := range rs.from {
+		age := rs.run.Latest().Boot.Sub(r.at)
 		switch {
-		case by == n.cfg.ID:
+		case by == rs.cfg.ID:
 		case age > lasts:
-			delete(n.refusals, by)
+			delete(rs.from, by)
 		case age > refusalRepeat:
 			otherwise = true
 		}
 	}
-	if !otherwise || n.link == nil {
+	if !otherwise {
 		return
 	}
-	for _, p := range n.link.Peers() {
-		r := n.refusals[p.ID]
-		if _, same := errors.AsType[*wire.Refusal](p.Err); r.Refusal != nil && !same && (p.Connected || p.Err != nil) && n.run.Latest().Boot.Sub(r.at) > refusalRepeat {
-			delete(n.refusals, p.ID)
+	for _, p := range rs.contacts.Peers() {
+		r := rs.from[p.ID]
+		if _, same := errors.AsType[*wire.Refusal](p.Err); r.Refusal != nil && !same && (p.Connected || p.Err != nil) && rs.run.Latest().Boot.Sub(r.at) > refusalRepeat {
+			delete(rs.from, p.ID)
 		}
 	}
 }
@@ -95,49 +88,47 @@ func (n *Node) forget() {
 // hopeless returns an error if this node cannot be elected as it is: by what it knows itself, or because so many
 // voters refuse it for good that the rest, itself included, is no majority. Fewer may be wrong themselves, and are no
 // reason to stop while a majority elects. Observers do not vote, so their refusals do not count.
-func (n *Node) hopeless() error {
-	n.forget()
-	if own := n.refusals[n.cfg.ID]; own.Refusal != nil && own.Final {
+func (rs *refusals) hopeless() error {
+	rs.forget()
+	if own := rs.from[rs.cfg.ID]; own.Refusal != nil && own.Final {
 		return driver.Permanent(errors.New(own.Says))
 	}
 	final := func(r refusal) bool { return r.Final }
-	voters := ids(n.voters())
+	voters := ids(rs.voters())
 	count, forgot, moved := 0, false, false
-	for _, id := range voters {
-		if r := n.refusals[id]; r.Refusal != nil && final(r) {
+	for by, r := range rs.from {
+		if r.Final && slices.Contains(voters, by) {
 			count++
 		}
-	}
-	for by, r := range n.refusals {
 		forgot = forgot || r.Final && r.Code == wire.CodeDirectory
 		moved = moved || r.Final && (r.Code == wire.CodeRemoved || !slices.Contains(voters, by))
 	}
 	// A voter that is missing in a newer membership was removed by a majority of the one that it knows. So those of them
 	// that know the newer one leave no majority to the rest. If the voters that it knows are gone for good too, only
 	// other nodes may be left to say so.
-	if len(voters)-count > len(voters)/2 && !(moved && n.alone()) {
+	if len(voters)-count > len(voters)/2 && !(moved && rs.alone()) {
 		return nil
 	}
-	text := n.refusers(final)
+	text := rs.refusers(final)
 	if forgot {
-		text += ". " + n.dialect.remedy()
+		text += ". " + rs.dialect.remedy()
 	}
 	return driver.Permanent(errors.New(text))
 }
 
 // alone reports whether, for as long as a refusal is remembered, only nodes were heard that refuse this node for
 // good.
-func (n *Node) alone() bool {
-	if n.link == nil || n.run.Latest().Boot.Sub(n.began) < refusalLasts {
+func (rs *refusals) alone() bool {
+	if rs.run.Latest().Boot.Sub(rs.began) < refusalLasts {
 		return false
 	}
-	voters := n.voters()
-	for _, p := range n.link.Peers() {
-		r := n.refusals[p.ID]
+	voters := rs.voters()
+	for _, p := range rs.contacts.Peers() {
+		r := rs.from[p.ID]
 		if r.Refusal != nil && r.Final || !has(voters, p.ID) {
 			continue
 		}
-		if p.Connected || p.LastHeard != 0 && clock.Boot(n.run.Latest().Boot).Sub(p.LastHeard) < max(refusalLasts, 3*n.plan.Promise) {
+		if p.Connected || p.LastHeard != 0 && clock.Boot(rs.run.Latest().Boot).Sub(p.LastHeard) < max(refusalLasts, 3*rs.plan.Promise) {
 			return false
 		}
 	}
@@ -145,19 +136,19 @@ func (n *Node) alone() bool {
 }
 
 // refusers lists the voters, and unlisted callers, that refuse this node, and each reason once; "" if none does.
-func (n *Node) refusers(which func(refusal) bool) string {
+func (rs *refusals) refusers(which func(refusal) bool) string {
 	var texts []string
 	also := map[int][]protocol.NodeID{}
 	first := map[wire.Code]int{}
-	all := ids(n.voters())
-	for _, id := range slices.SortedFunc(maps.Keys(n.refusals), protocol.NodeID.Compare) {
-		if !slices.Contains(all, id) && !has(n.observers(), id) {
+	all := ids(rs.voters())
+	for _, id := range slices.SortedFunc(maps.Keys(rs.from), protocol.NodeID.Compare) {
+		if !slices.Contains(all, id) && !has(rs.observers(), id) {
 			all = append(all, id) // a caller that is not known here
 		}
 	}
 	for _, id := range all {
-		r := n.refusals[id]
-		if r.Refusal == nil || !which(r) || id == n.cfg.ID {
+		r := rs.from[id]
+		if r.Refusal == nil || !which(r) || id == rs.cfg.ID {
 			continue
 		}
 		if at, told := first[r.Code]; told {
@@ -178,11 +169,22 @@ func (n *Node) refusers(which func(refusal) bool) string {
 }
 
 // removed reports whether this node takes no part any more, as it knows itself or was told.
-func (n *Node) removed() bool {
-	for _, r := range n.refusals {
+func (rs *refusals) removed() bool {
+	for _, r := range rs.from {
 		if r.Code == wire.CodeRemoved {
 			return true
 		}
 	}
 	return false
+}
+
+// advice says what to do if other voters know this node by another directory, but too few to end its campaign for
+// good while the rest is silent; for people.
+func (rs *refusals) advice() string {
+	for by, r := range rs.from {
+		if by != rs.cfg.ID && r.Final && r.Code == wire.CodeDirectory {
+			return ". " + rs.dialect.remedy()
+		}
+	}
+	return ""
 }

@@ -88,7 +88,7 @@ func TestWipedWithOneOther(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
 		nodes := v.openAll()
 		_, _ = nodes[1].Close(), nodes[2].Close()
-		if err := os.RemoveAll(nodes[1].path); err != nil {
+		if err := os.RemoveAll(nodes[1].at.String()); err != nil {
 			t.Fatal(err)
 		}
 		wiped := v.open("n2")
@@ -115,7 +115,9 @@ func TestRefusalForgotten(t *testing.T) {
 		nodes := v.openAll()
 		n := nodes[0]
 		for _, by := range []protocol.NodeID{"n2", "n3"} {
-			n.run.Call(func() { n.refused(by, &wire.Refusal{Code: wire.CodeDirectory, Says: "it was wiped", Final: true}) })
+			n.run.Call(func() {
+				n.founding.refused(by, &wire.Refusal{Code: wire.CodeDirectory, Says: "it was wiped", Final: true})
+			})
 		}
 		<-time.After(refusalRepeat - time.Second)
 		_, err := n.Campaign(t.Context(), driver.Candidacy{})
@@ -138,7 +140,9 @@ func TestForget(t *testing.T) {
 	town := &neighbours{}
 	var now protocol.Reading
 	run := runtime.New(runtime.Config{Now: func() protocol.Reading { return now }})
-	n := &Node{cfg: local(), run: run, dialect: quorumDialect{}, plan: Plan{Voters: 3, Quorum: 2, Promise: 4 * time.Second}, link: town, refusals: map[protocol.NodeID]refusal{}, log: slog.New(slog.NewTextHandler(&logged, nil))}
+	f := &facts{cfg: local(), dialect: quorumDialect{}, plan: Plan{Voters: 3, Quorum: 2, Promise: 4 * time.Second}, log: slog.New(slog.NewTextHandler(&logged, nil))}
+	ms := &membership{facts: f}
+	rs := &refusals{ms, &contacts{ms, town}, run, map[protocol.NodeID]refusal{}}
 	refused := &wire.Refusal{Code: wire.CodeDirectory, Says: "wiped", Final: true}
 	for _, c := range []struct {
 		what  string
@@ -155,21 +159,21 @@ func TestForget(t *testing.T) {
 		{"this node knows it of itself", link.PeerInfo{ID: "n1", Err: errGaveUp}, time.Hour, true},
 	} {
 		town.peers = []link.PeerInfo{c.peer}
-		clear(n.refusals)
+		clear(rs.from)
 		now.Boot = protocol.Instant(time.Hour)
 		run.Read()
-		n.refused(c.peer.ID, refused)
+		(&founding{membership: ms, refusals: rs, run: run}).refused(c.peer.ID, refused)
 		now.Boot = now.Boot.Add(c.age)
 		run.Read()
-		n.forget()
-		if _, stays := n.refusals[c.peer.ID]; stays != c.stays {
+		rs.forget()
+		if _, stays := rs.from[c.peer.ID]; stays != c.stays {
 			t.Errorf("%s: the refusal stays: %v; want %v", c.what, stays, c.stays)
 		}
 	}
 	logged.Reset()
-	n.refused("n3", refused)
-	n.admitted("n3")
-	n.admitted("n3")
+	(&founding{membership: ms, refusals: rs, run: run}).refused("n3", refused)
+	rs.admitted("n3")
+	rs.admitted("n3")
 	if text := logged.String(); strings.Count(text, "level=WARN msg=\"this node is refused\"") != 1 || strings.Count(text, "level=WARN msg=\"this node is refused no more\"") != 1 {
 		t.Errorf("the log is\n%s\nwant both ends of a trouble told once, and as loud", text)
 	}

@@ -43,7 +43,8 @@ func apart(t *testing.T, c *cluster) (dir string, hand func(to protocol.NodeID, 
 // file and one after the other, while one leads. It leads on, with the same token, and
 // in the end nothing of the old authority is in use.
 func TestRolloverLive(t *testing.T) {
-	c := newCluster(t, names("n", 3), nil, false)
+	t.Parallel()
+	c := newCluster(t, names("n", 3), nil, false).steady()
 	dir, hand := apart(t, c)
 	c.startAll()
 	m := win(t, c.node("n1"))
@@ -113,7 +114,8 @@ func TestRolloverLive(t *testing.T) {
 // TestStartAfterTheEnd: a node whose certificate has expired does not start, says what
 // to do, and starts when that is done; its peers say it, too, and lead on.
 func TestStartAfterTheEnd(t *testing.T) {
-	c := newCluster(t, names("n", 3), nil, false)
+	t.Parallel()
+	c := newCluster(t, names("n", 3), nil, false).steady()
 	dir, hand := apart(t, c)
 	c.startAll()
 	m := win(t, c.node("n1"))

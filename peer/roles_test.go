@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,10 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/harness"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/link"
@@ -53,9 +53,11 @@ func (c *cluster) as(t *testing.T, dir, name string) *Client {
 
 // TestRoles asks a real node for each verb with each kind of certificate over TLS.
 func TestRoles(t *testing.T) {
+	long.Test(t, "it waits for a promise of 5 s; TestPermitted is the same decision")
+	t.Parallel()
 	c := newCluster(t, names("n", 3), names("o", 1), false)
 	dir := certified(t, c, "n9")
-	text := new(logged)
+	text := new(harness.Buffer)
 	change := c.change
 	c.change = func(cfg *setup) {
 		change(cfg)
@@ -83,7 +85,7 @@ func TestRoles(t *testing.T) {
 		{"resume", certs.Operate, func(cl *Client) error { return cl.Resume(t.Context(), "n3") }},
 		// What is permitted is refused for another reason: nobody is disturbed.
 		{"resign", certs.Operate, func(cl *Client) error {
-			_, err := cl.request(t.Context(), Peer{"n1", c.addrs["n1"]}, patience(), verbResign, m.Token()+1, resignation{})
+			_, err := cl.ask(t.Context(), Peer{"n1", c.addrs["n1"]}, patience(), verbResign, m.Token()+1, appointment{}, ignore)
 			return err
 		}},
 		{"transfer", certs.Operate, func(cl *Client) error { return cl.Transfer(t.Context(), m.Token(), "n1") }},
@@ -114,7 +116,11 @@ func TestRoles(t *testing.T) {
 	} {
 		client := c.as(t, dir, who.file)
 		for _, v := range verbs {
-			err := v.ask(client)
+			var err error
+			eventually(t, func() bool { // a busy machine may not answer in time
+				err = v.ask(client)
+				return err == nil || !strings.Contains(err.Error(), "no answer within")
+			}, func() string { return err.Error() })
 			if permitted := !errors.Is(err, ErrNotPermitted); permitted != who.has.Includes(v.needs) {
 				t.Errorf("%s with %s: %v", v.name, who.file, err)
 			} else if want := fmt.Sprintf("not permitted: %s needs the role %s, and %s; want a certificate that elect certs --role %s makes", v.name, v.needs, who.shown, v.needs); !permitted && err.Error() != want {
@@ -125,44 +131,25 @@ func TestRoles(t *testing.T) {
 	if err := m.Check(); err != nil {
 		t.Errorf("the leader was disturbed: %v", err)
 	}
-	if ms := c.node("n1").membership.Load(); len(ms.Voters) != 3 || c.node("n3").isPaused() {
-		t.Errorf("%v, n3 paused: %v", ms, c.node("n3").isPaused())
+	if ms := c.node("n1").membership.Load(); len(ms.Voters) != 3 || c.node("n3").pausing.isPaused() {
+		t.Errorf("%v, n3 paused: %v", ms, c.node("n3").pausing.isPaused())
 	}
 	for _, says := range []string{
 		`msg="asked to resign" by="the-operate (operate) at 127.0.0.1`, `msg="asked to resign" by="operator (operate) at `, `msg="asked to change the membership" by="the-administer (administer) at `,
 		`msg="a request was refused" by="the-operate (operate) at 127.0.0.1:`, `verb="member remove"`,
 	} {
-		if !strings.Contains(text.String(), says) {
-			t.Errorf("no node has logged %s", says)
-		}
+		eventually(t, func() bool { return strings.Contains(text.String(), says) }, func() string { return "no node has logged " + says })
 	}
 	release(t, m)
-}
-
-// logged is what nodes have logged.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // TestHandedOn: who may not do a thing may not by way of another node, either; a voter
 // hands on what it has permitted, and says for whom.
 func TestHandedOn(t *testing.T) {
-	c := newCluster(t, names("n", 3), nil, false)
+	t.Parallel()
+	c := newCluster(t, names("n", 3), nil, false).steady()
 	dir := certified(t, c)
-	text := new(logged)
+	text := new(harness.Buffer)
 	change := c.change
 	c.change = func(cfg *setup) {
 		change(cfg)
@@ -175,10 +162,12 @@ func TestHandedOn(t *testing.T) {
 	}
 	c.change = nil
 	ask := func(file string, q memberRequest) error {
-		conn, err := c.as(t, dir, file).dial(t.Context(), Peer{"n2", c.addrs["n2"]})
-		if err != nil {
-			t.Fatal(err)
-		}
+		var conn conn
+		var err error
+		eventually(t, func() bool { // a busy machine may not answer in time
+			conn, err = c.as(t, dir, file).dial(t.Context(), Peer{"n2", c.addrs["n2"]})
+			return err == nil
+		}, func() string { return err.Error() })
 		defer conn.Close()
 		_, err = callChange(t.Context(), conn, q, nil)
 		return err
@@ -187,9 +176,9 @@ func TestHandedOn(t *testing.T) {
 	if err := ask("the-administer", remove); err != nil {
 		t.Error(err)
 	}
-	if want := `by="the-administer (administer) at 127.0.0.1:`; !strings.Contains(text.String(), want) || !strings.Contains(text.String(), ", by way of n2 at ") {
-		t.Errorf("the leader has not logged for whom:\n%s", text)
-	}
+	eventually(t, func() bool { // a node's log is written by a goroutine of its own
+		return strings.Contains(text.String(), `by="the-administer (administer) at 127.0.0.1:`) && strings.Contains(text.String(), ", by way of n2 at ")
+	}, func() string { return "the leader has not logged for whom:\n" + text.String() })
 	if err := ask("operator", remove); !errors.Is(err, ErrNotPermitted) {
 		t.Errorf("by way of n2: %v; want ErrNotPermitted", err)
 	}

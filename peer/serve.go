@@ -70,16 +70,18 @@ type sighting struct {
 	Paused bool           `json:"paused,omitempty"` // the node does not stand
 }
 
-// resignation is the body of a resign request.
-type resignation struct {
+// appointment is the body of a request to resign or to transfer.
+type appointment struct {
+	// To is the candidate to become leader; empty means the best one. A resignation has none.
+	To string `json:"to,omitempty"`
 	// Forwarded means that a node forwards a request that it has received; it is not forwarded again.
 	Forwarded bool `json:"forwarded,omitempty"`
 	// By is the client on whose behalf it is forwarded, for people.
 	By string `json:"by,omitempty"`
 }
 
-// refusals maps the errors that a caller acts on to codes and back.
-var refusals = []struct {
+// codes maps the errors that a caller acts on to codes and back.
+var codes = []struct {
 	code string
 	is   error
 }{
@@ -115,7 +117,7 @@ func understood(err error) error {
 	if !ok {
 		return err
 	}
-	for _, r := range refusals {
+	for _, r := range codes {
 		if r.code == call.Code {
 			return &answerError{says: call.Says, is: r.is}
 		}
@@ -131,11 +133,22 @@ func answered(err error) bool {
 	return false
 }
 
-// serve answers a client. Package link calls it in a goroutine for each call, and bounds their number.
-func (n *Node) serve(ctx context.Context, from link.Caller, q *wire.Request, reply func(*wire.Response) error) {
-	answer(ctx, n, n.log, from, q, reply)
+// service is the host of a node.
+type service struct {
+	*Node
+	*membership
+	*leaders
+	*pausing
+	*relay
+	*handover
+	*changes
 }
 
+func (n *Node) service() service {
+	return service{n, &n.membership, &n.leaders, &n.pausing, &n.relay, &n.handover, &n.changes}
+}
+
+// answer answers a client. Package link calls it in a goroutine for each call, and bounds their number.
 func answer(ctx context.Context, h host, log *slog.Logger, from link.Caller, q *wire.Request, reply func(*wire.Response) error) {
 	a := answerer{host: h, from: from, question: q, reply: reply, log: log}
 	var err error
@@ -151,7 +164,7 @@ func answer(ctx context.Context, h host, log *slog.Logger, from link.Caller, q *
 	if bad, ok := errors.AsType[*question](err); ok {
 		r.Code = bad.code
 	} else {
-		for _, known := range refusals {
+		for _, known := range codes {
 			if errors.Is(err, known.is) {
 				r.Code = known.code
 				break
@@ -195,10 +208,8 @@ func (a *answerer) answer(ctx context.Context) error {
 			return err
 		}
 		return a.watch(ctx)
-	case verbResign:
-		return a.resign(ctx)
-	case verbTransfer:
-		return a.transfer(ctx)
+	case verbResign, verbTransfer:
+		return a.giveUp(ctx)
 	case verbPause, verbResume:
 		return a.pause(ctx, verb == verbPause)
 	case verbMember:
@@ -294,8 +305,9 @@ func (a *answerer) watch(ctx context.Context) error {
 	}
 }
 
-func (a *answerer) resign(ctx context.Context) error {
-	var body resignation
+// giveUp has a leader resign or hand over.
+func (a *answerer) giveUp(ctx context.Context) error {
+	var body appointment
 	if err := a.read(&body); err != nil {
 		return err
 	}
@@ -303,14 +315,29 @@ func (a *answerer) resign(ctx context.Context) error {
 	if token != 0 && !token.Valid() {
 		return &question{codeBody, fmt.Sprintf("%d is no token; want 0 for any leader, or the token of the leader", a.question.Token)}
 	}
+	transfer, what := a.question.Verb == verbTransfer, "asked to resign"
+	if transfer {
+		what = "asked to hand over"
+	}
+	if transfer && body.To != "" {
+		if _, err := protocol.ParseNodeID(body.To); err != nil {
+			return &question{codeBody, fmt.Sprintf("the successor: %v; want the id of a voter, or none for the best", err)}
+		}
+	}
 	ctx, stop := context.WithTimeoutCause(ctx, resignLimit, fmt.Errorf("%w: the leader has not answered within %v", driver.ErrUnreachable, resignLimit))
 	defer stop()
-	act := a.host.Resign
-	if body.Forwarded {
-		act = a.host.resign
+	var err error
+	switch {
+	case transfer && body.Forwarded:
+		err = a.host.appoint(ctx, token, body.To)
+	case transfer:
+		err = a.host.Transfer(ctx, token, body.To)
+	case body.Forwarded:
+		err = a.host.resign(ctx, token)
+	default:
+		err = a.host.Resign(ctx, token)
 	}
-	err := act(ctx, token)
-	a.log.Info("asked to resign", "by", a.who(body.By), "token", token, "forwarded", body.Forwarded, "error", err)
+	a.log.Info(what, "by", a.who(body.By), "to", body.To, "token", token, "forwarded", body.Forwarded, "error", err)
 	if err != nil {
 		return err
 	}
@@ -341,14 +368,4 @@ func (a *answerer) history() error {
 		piece = append(piece, text...)
 	}
 	return a.send(append(piece, ']'), false)
-}
-
-// forward asks the leading node to on behalf of a client of this node.
-func (n *Node) forward(ctx context.Context, to protocol.NodeID, verb string, token fence.Token, body any) error {
-	conn, err := n.dialLeader(ctx, to)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	return understood(conn.Call(ctx, verb, uint64(token), body, ignore))
 }

@@ -227,7 +227,7 @@ func TestAnswer(t *testing.T) {
 // The errors that callers act on arrive as what they were.
 func TestRefusalsArrive(t *testing.T) {
 	t.Parallel()
-	for _, r := range refusals {
+	for _, r := range codes {
 		var got *wire.Response
 		answer(t.Context(), failing{newFakeNode("n1"), fmt.Errorf("%w: because", r.is)}, slog.New(slog.DiscardHandler), operator, &wire.Request{Verb: "resign"}, func(r *wire.Response) error {
 			got = r

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -107,33 +108,49 @@ func (s *NodeStatus) Ready() bool {
 
 // Status returns this node's report of itself at this moment.
 func (n *Node) Status() NodeStatus {
-	l := n.look()
+	ms, c, peers := n.membership.Load(), n.run.Counters(), n.contacts.Peers()
 	s := NodeStatus{
 		ID: string(n.cfg.ID), Cluster: n.cfg.Cluster, Election: n.cfg.Name, Program: n.cfg.Program, Protocol: n.dialect.protocol(),
-		Role: protocol.Down.String(), Founded: l.Membership != nil, Term: l.View.Term, Incarnation: l.Incarnation, Started: l.Started,
-		Leader: l.State.Leader, Stale: l.State.Stale, Active: l.View.Active, LeaseLeft: l.LeaseLeft, Owes: l.Owes,
-		Paused: n.isPaused(), Priority: cmp.Or(int(n.priority.Load()), driver.DefaultPriority),
+		Role: protocol.Down.String(), Founded: ms != nil, Incarnation: n.run.Incarnation(), Started: n.started,
+		Paused: n.pausing.isPaused(), Priority: cmp.Or(int(n.priority.Load()), driver.DefaultPriority),
 		PositionPolicy: string(n.cfg.policy()), Position: n.locator.position(),
-		Plan: n.Plan(), Voters: texts(ids(n.voters())), Observers: texts(ids(n.observers())),
-		Join: n.cfg.Join, Observes: n.cfg.observer(), Dir: n.self.Dir.String(), Membership: n.membershipNow(),
-		Peers: make([]PeerStatus, 0, len(l.Peers)), Counters: l.Counters, Certificate: certificateStatus(n.tls),
+		Plan: n.Plan(), Voters: texts(ids(n.membership.voters())), Observers: texts(ids(n.membership.observers())),
+		Join: n.cfg.Join, Observes: n.cfg.observer(), Dir: n.self.Dir.String(),
+		Peers: make([]PeerStatus, 0, len(peers)), Certificate: certificateStatus(n.tls),
+		Counters: Counters{
+			Elections: c.Elections, Saves: c.Saves, SaveSlowest: c.SaveSlowest, ClockJumps: c.ClockJumps, Pauses: c.Pauses, LongestPause: c.LongestPause,
+		},
+	}
+	if r := n.recorder.Load(); r != nil {
+		s.Counters.FlightGaps = r.Gaps()
 	}
 	if n.dialect.lacks(priorities) != nil {
 		s.Priority = 0
 	}
-	if l.View.Role != 0 {
-		s.Role = l.View.Role.String()
+	state, version, _, _ := n.run.States().Get()
+	if version == 0 {
+		state = driver.State{Stale: true, Cause: errors.New("this node has just started and has not heard from the others yet")}
 	}
-	if l.State.Cause != nil {
-		s.Cause = l.State.Cause.Error()
+	if s.Leader, s.Stale = state.Leader, state.Stale; state.Cause != nil {
+		s.Cause = state.Cause.Error()
 	}
-	if l.View.Elected {
-		s.Token = n.run.Token(l.View.Token)
+	now := n.run.Now()
+	if v := n.run.Seen(); v != nil {
+		s.Term, s.Active, s.Owes = v.Term, v.Active, max(v.OwesUntil.Sub(now.Boot), 0)
+		if v.Role != 0 {
+			s.Role = v.Role.String()
+		}
+		if v.Elected {
+			s.Token = n.run.Token(v.Token)
+		}
+		if v.Proven(now) {
+			s.LeaseLeft = v.LeaseEnd.Sub(now.Boot)
+		}
 	}
-	now := clock.Now()
-	for _, p := range l.Peers {
-		s.Peers = append(s.Peers, peerStatus(&p, now))
+	for _, p := range peers {
+		s.Peers = append(s.Peers, peerStatus(&p, clock.Now()))
 	}
+	s.Membership = n.membership.status(n.run)
 	return s
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/disk"
 )
@@ -239,7 +240,7 @@ func TestPaused(t *testing.T) {
 			t.Fatal(o.err)
 		}
 		<-time.After(time.Second)
-		events, err := nodes[0].history()
+		events, err := nodes[0].leaders.history()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,9 +296,9 @@ func TestPauseIsRefused(t *testing.T) {
 
 // From elsewhere, by way of a node that does not lead, with real connections.
 func TestAppointFromElsewhere(t *testing.T) {
+	long.Test(t, "it waits for promises of 3 s")
 	t.Parallel()
-	c := newCluster(t, names("n", 3), nil, false)
-	c.change = func(cfg *setup) { cfg.Heartbeat, cfg.Promise = 100*time.Millisecond, 3*time.Second }
+	c := newCluster(t, names("n", 3), nil, false).steady()
 	c.startAll()
 	m := win(t, c.node("n1"))
 	next := campaign(t.Context(), c.node("n3"))
@@ -352,8 +353,8 @@ func TestAppointFromElsewhere(t *testing.T) {
 	defer few.Close()
 	for _, verb := range []string{verbResume, verbPause} {
 		on := verb == verbPause
-		if err := few.setPaused(t.Context(), "n3", verb); err != nil || c.node("n3").isPaused() != on {
-			t.Errorf("n3, which the URL does not list, paused %v: %v, and it is %v", on, err, c.node("n3").isPaused())
+		if err := few.setPaused(t.Context(), "n3", verb); err != nil || c.node("n3").pausing.isPaused() != on {
+			t.Errorf("n3, which the URL does not list, paused %v: %v, and it is %v", on, err, c.node("n3").pausing.isPaused())
 		}
 	}
 	sees(t, client, "that all are paused", func(s driver.State) bool {
@@ -381,7 +382,7 @@ func TestAppointAfterLapse(t *testing.T) {
 		<-m.Context().Done()
 		<-time.After(2 * time.Second)
 		for _, to := range []string{"", "n2"} {
-			if err := nodes[0].appoint(t.Context(), 0, to); !errors.Is(err, driver.ErrNoLeader) {
+			if err := nodes[0].handover.appoint(t.Context(), 0, to); !errors.Is(err, driver.ErrNoLeader) {
 				t.Errorf("Transfer of %q at one whose term is over: %v; want ErrNoLeader", to, err)
 			}
 			if err := m.(driver.MandateTransferrer).Eligible(to); err == nil || errors.Is(err, driver.ErrIneligible) || !errors.Is(err, context.Cause(m.Context())) {
@@ -398,13 +399,13 @@ func TestAppointAfterLapse(t *testing.T) {
 func TestPauseWriteFails(t *testing.T) {
 	inVillage(t, 1, func(t *testing.T, v *village) {
 		n := v.openAll()[0]
-		path := filepath.Join(n.path, "paused")
+		path := filepath.Join(n.at.String(), "paused")
 		if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		err := n.Pause(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "want it said again") || n.isPaused() {
-			t.Fatalf("a pause that cannot be written: %v; paused: %v", err, n.isPaused())
+		if err == nil || !strings.Contains(err.Error(), "want it said again") || n.pausing.isPaused() {
+			t.Fatalf("a pause that cannot be written: %v; paused: %v", err, n.pausing.isPaused())
 		}
 		if err := os.RemoveAll(path); err != nil {
 			t.Fatal(err)

@@ -140,7 +140,7 @@ func (v *village) openAll() []*Node {
 	}
 	for _, n := range nodes {
 		if !n.founded() {
-			v.t.Fatalf("%s is not founded: %v", n.cfg.ID, n.look().State.Cause)
+			v.t.Fatalf("%s is not founded: %v", n.cfg.ID, n.Status().Cause)
 		}
 	}
 	return nodes

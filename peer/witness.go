@@ -37,9 +37,8 @@ type testament struct {
 const testamentVersion = 1
 
 // Testament implements [driver.Attestable].
-func (m *mandate) Testament() driver.Testament { return m.n.testament() }
-
-func (n *Node) testament() driver.Testament {
+func (m *mandate) Testament() driver.Testament {
+	n := m.n
 	t := testament{
 		Version: testamentVersion, Cluster: n.cfg.Cluster, Election: n.cfg.Name, ID: n.cfg.ID, Dir: n.self.Dir,
 		Incarnation: n.run.Incarnation(), Voters: make(map[protocol.NodeID]string),
@@ -48,9 +47,9 @@ func (n *Node) testament() driver.Testament {
 	if mutation.Is(mutation.NextLifesWill) {
 		t.Incarnation++
 	}
-	for _, p := range n.voters() {
+	for _, p := range n.membership.voters() {
 		if id := protocol.NodeID(p.ID); id != n.cfg.ID {
-			if places := n.places(id); len(places) > 0 {
+			if places := n.contacts.places(id); len(places) > 0 {
 				p.Addr = places[0]
 			}
 			t.Voters[id] = p.Addr

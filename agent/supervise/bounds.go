@@ -62,10 +62,18 @@ func awaitInside(b bounds) {
 	}
 }
 
-// awaitEmpty waits until nobody is alive inside, at most for d; negative is for ever.
+// killUntilEmpty waits until no process is alive inside. It kills again and again, because another process may enter
+// after the first time.
+func killUntilEmpty(b bounds) {
+	for !awaitEmpty(b, insidePatience) {
+		b.kill()
+	}
+}
+
+// awaitEmpty waits until no process is alive inside, at most for d.
 func awaitEmpty(b bounds, d time.Duration) bool {
 	for end := time.Now().Add(d); !b.empty(); {
-		if d >= 0 && time.Now().After(end) {
+		if time.Now().After(end) {
 			return false
 		}
 		fds := [...]unix.PollFd{{Fd: int32(b.changes()), Events: unix.POLLPRI}}

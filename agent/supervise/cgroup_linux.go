@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroup is the control group (v2) of a family. Each supervisor of the family has a shared
-// flock on its directory, so that a later life knows by an exclusive one that both are dead.
+// cgroup is the control group (v2) of a family. Each supervisor of the family has a shared flock on its directory. So a
+// later life that gets an exclusive one knows that both are dead; see lockKillers.
 type cgroup struct {
 	path   string
 	dir    int
@@ -130,14 +130,15 @@ func (c *Containment) bounds(ctx context.Context) (b bounds, path string, err er
 }
 
 // make makes a cgroup for a family. Another process may take it for that of a dead one
-// until it is locked, and then makes it vanish.
+// until it is locked, and then makes it vanish. Other users cannot enter the directory, so they cannot lock what is in
+// it.
 func (c *Containment) make(ctx context.Context) (g *cgroup, err error) {
 	for range 16 {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		path := filepath.Join(c.parent, c.prefix+strconv.FormatUint(uint64(rand.Uint32()), 16))
-		if err := os.Mkdir(path, 0o755); errors.Is(err, fs.ErrExist) {
+		if err := os.Mkdir(path, 0o700); errors.Is(err, fs.ErrExist) {
 			continue
 		} else if err != nil {
 			return nil, fmt.Errorf("no cgroup can be made: %w; want root, or a cgroup that is delegated to this user (systemd: Delegate=yes)", err)
@@ -305,6 +306,27 @@ func (c *Containment) bury(ctx context.Context, dir string, deep bool) (err erro
 	return err
 }
 
+// lockKillers returns a descriptor that holds a lock on cgroup.kill, or -1 if there is no such file, which open reports.
+// One process at a time holds it, so that the lock on the directory is held by supervisors alone, and the next process
+// waits until the family is dead.
+func lockKillers(ctx context.Context, path string) (int, error) {
+	fd, err := unix.Open(path+"/cgroup.kill", unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, nil
+	}
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			unix.Close(fd)
+			return -1, context.Cause(ctx)
+		}
+	}
+	return fd, nil
+}
+
 // end kills the family in a cgroup if nobody supervises it. One of another user is none
 // of ours: who may make a directory could have root kill, or wait for, what it likes.
 func (c *Containment) end(ctx context.Context, path string) error {
@@ -312,6 +334,11 @@ func (c *Containment) end(ctx context.Context, path string) error {
 	if unix.Lstat(path, &st) != nil || int(st.Uid) != os.Geteuid() {
 		return nil
 	}
+	one, err := lockKillers(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(one)
 	g := &cgroup{path: path, dir: -1, events: -1, killer: -1}
 	defer g.close()
 	if err := g.open(unix.LOCK_EX); errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {

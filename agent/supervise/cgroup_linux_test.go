@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -97,6 +98,54 @@ func TestCgroup(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestCgroupOfTwoLivesAtOnce: while one process kills what an earlier life has left, another one does not begin.
+func TestCgroupOfTwoLivesAtOnce(t *testing.T) {
+	_, name := contain(t)
+	_, own, err := supervise.OwnCgroup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := own + "/elect-" + name + "-abc"
+	if err := os.Mkdir(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	kill, err := os.OpenFile(left+"/cgroup.kill", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kill.Close()
+	if err := unix.Flock(int(kill.Fd()), unix.LOCK_EX); err != nil { // as the first one has it
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := supervise.Contain(ctx, supervise.Cgroup, name, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("beside one that kills: %v; want %v", err, context.DeadlineExceeded)
+	}
+	_ = kill.Close()
+	if _, err := supervise.Contain(t.Context(), supervise.Cgroup, name, nil); err != nil {
+		t.Error(err)
+	}
+	if list := cgroups(t, name); len(list) > 0 {
+		t.Errorf("%q is left", list)
+	}
+}
+
+// TestCgroupIsTheOwners: another user can lock nothing in it, and so cannot pass for a supervisor.
+func TestCgroupIsTheOwners(t *testing.T) {
+	c, _ := contain(t)
+	s := shell("sleep 100")
+	s.Containment = c
+	f, err := supervise.Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(f.Cgroup()); err != nil || st.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v; want mode 0700", st.Mode(), err)
+	}
+	end(t, f)
 }
 
 // TestCgroupCrowd: 1,000 processes with a session each die, and are known to be dead.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
@@ -61,18 +60,4 @@ func ExampleGuard() {
 	}
 	// From here on in the guarded process, whose terms are handed to its keeper.
 	_ = elect.Config{Guardian: guardian}
-}
-
-func ExampleBackoff() {
-	var b supervise.Backoff
-	failed := supervise.Exit{Reason: supervise.Exited, Code: 1}
-	for range 5 {
-		fmt.Println(b.After(failed, 20*time.Millisecond))
-	}
-	// Output:
-	// 0s
-	// 0s
-	// 1s
-	// 2s
-	// 4s
 }

@@ -378,7 +378,7 @@ func (f *Family) over() {
 		f.bounds.kill()
 		awaitInside(f.bounds)
 		proven := f.killOrphans()
-		awaitEmpty(f.bounds, -1)
+		killUntilEmpty(f.bounds)
 		if f.died = clock.Now(); proven {
 			f.ended = f.died
 		}

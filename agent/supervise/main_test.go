@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/spawn"
 )
 
@@ -130,11 +131,7 @@ const patience = 60 * time.Second
 // eventually waits until ok.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not after %v: %s", patience, what)
-		}
-	}
+	harness.Eventually(t, what, ok)
 }
 
 // parseArgs reads name=value.

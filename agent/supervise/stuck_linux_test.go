@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,12 +30,14 @@ func stuck(args []string) {
 	b, err := openBoard(parseArgs(args)["board"])
 	check(err)
 	b.Members[0].PID.Store(int64(os.Getpid()))
-	if addr := os.Getenv("SUPERVISE_ADDR"); addr != "" {
-		c, err := net.Dial("tcp", addr)
+	if addr := os.Getenv("SUPERVISE_ADDR"); addr != "" { // with a connection, and one thread
+		fd, err := socketTo(addr, unix.SOCK_STREAM)
 		check(err)
-		_, err = c.Write([]byte("before"))
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
 		check(err)
-		defer c.Close()
+		_, err = unix.Write(fd, []byte("before"))
+		check(err)
+		check(unix.Exec("/bin/cat", []string{"cat", filepath.Join(os.Getenv(stuckEnv), "file")}, nil))
 	}
 	var st unix.Stat_t
 	_ = unix.Stat(filepath.Join(os.Getenv(stuckEnv), "file"), &st)
@@ -102,20 +105,22 @@ func deafDisk(t *testing.T) (dir string, asked <-chan int, fail func()) {
 	return dir, pids, fail
 }
 
-// awaitStuck waits until the file system has taken the command's request, and returns the number of the thread that has
-// asked, which is the command's pid if it is the first one. Before that, the command can be killed.
-func awaitStuck(t *testing.T, b *board, asked <-chan int) int {
+// awaitStuck waits until the command sleeps in a way that no signal ends, and returns its pid. A signal wakes it once
+// after the file system has taken its request; until it has had a processor again it is running.
+func awaitStuck(t *testing.T, b *board, asked <-chan int) (pid int) {
 	t.Helper()
-	for late := time.After(patience); ; {
+	eventually(t, "the file system has the request of the command", func() bool {
 		select {
-		case pid := <-asked:
-			if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", b.Members[0].PID.Load(), pid)); err == nil {
-				return pid
-			}
-		case <-late:
-			t.Fatalf("not after %v: it is stuck", patience)
+		case pid = <-asked:
+		default:
 		}
+		return pid != 0 && pid == int(b.Members[0].PID.Load())
+	})
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
 	}
+	eventually(t, "it cannot be killed", func() bool { s, _ := proc.Read(pid); return s.State == 'D' })
+	return pid
 }
 
 // TestOutlived: a process that cannot be killed outlives the lease, and the keeper says
@@ -262,14 +267,14 @@ func TestGuardOutlived(t *testing.T) {
 	if n, err := conn.Read(buf); string(buf[:n]) != "before" {
 		t.Fatalf("%q, %v", buf[:n], err)
 	}
-	thread := awaitStuck(t, b, asked)
+	pid := awaitStuck(t, b, asked)
 	left.Store(0)
 	f.Renew()
 	f.LeaseEnds(clock.Now())
 	if n, err := conn.Read(buf); n > 0 || !errors.Is(err, unix.ECONNRESET) {
 		t.Errorf("the server has read %q, %v; want a reset", buf[:n], err)
 	}
-	if !alive(thread) {
+	if !alive(pid) {
 		t.Error("it has died, so that nothing is shown")
 	}
 	fail()

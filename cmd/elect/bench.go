@@ -27,11 +27,11 @@ import (
 func newBench(openers elect.Openers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench WHAT",
-		Short: "measure, on this machine",
-		Long:  "Measure, on this machine. The figures come with the conditions that they were\nmeasured under.",
+		Short: "measure takeovers and idle costs on this machine",
+		Long:  "Measure elections on this machine. The figures come with the conditions under which\nthey were measured.",
 		Args:  cli.VerbOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return exit.Usagef("what to measure? want elect bench failover or elect bench steady")
+			return exit.Usagef("no verb is given; want elect bench failover or elect bench steady")
 		},
 		SuggestionsMinimumDistance: 2,
 	}
@@ -39,67 +39,67 @@ func newBench(openers elect.Openers) *cobra.Command {
 	return cmd
 }
 
-const failoverHelp = `Measure takeovers: start candidates, kill what leads, and take the time from just
+const failoverHelp = `Measure takeovers: start candidates, kill the leader, and take the time from just
 before the kill to the first instruction of the next leader's command.
 
-The candidates are real elect run processes. On linux/amd64 their command is a
-program of some 300 bytes, made for this, that reads CLOCK_BOOTTIME and nothing
-before; elsewhere it is elect itself, and the start of Go's runtime is in the
-figures. A round begins when all other candidates stand by again.
+The candidates are real elect run processes. On linux/amd64 their command is a program
+of some 300 bytes that first reads CLOCK_BOOTTIME. Elsewhere it is elect itself, and
+the figures include the start of Go's runtime. A round begins when all other candidates
+stand by again. --kill names the kinds:
 
-  --kill child      SIGKILL to the command
-  --kill parent     SIGKILL to the elect run that leads
-  --kill graceful   the leader is asked to resign, as by elect resign
-  --kill all        one after the other
+  child      SIGKILL to the command
+  parent     SIGKILL to the elect run that leads
+  graceful   the leader is asked to resign, as by elect resign
+  all        one after the other
 
-Before the rounds it measures what the candidates that stand by take of the CPU,
-over --idle, with the kernel's own count in nanoseconds.
+Before the rounds bench measures, over --idle, the CPU time that the candidates that
+stand by use, by the kernel's own count in nanoseconds.
 
-Without --election it uses a directory of its own in your state directory, on the
-same disk as real elections, and removes it. With --election it leaves behind an
-election called bench-PID. All processes that it started are dead when it ends.
+Without --election it makes a directory in your state directory, on the same disk as
+real elections, and removes it. With --election it leaves an election called bench-PID.
+All processes that it has started are dead when it ends.
 
 With --peers N it measures elections among N peers instead, on loopback, with
-certificates, with the times of --profile. The kinds take turns, round by round:
+certificates and the times of --profile. The kinds take turns, round by round:
 
-  elected    SIGKILL to a program that embeds the library and works as soon as it
-             is elected, fenced by its token → another is elected
-  child      SIGKILL to the command of elect run → the next command's first
-             instruction
-  guarded    SIGKILL to a program under a guardian → another is active: elected,
+  elected    SIGKILL to a program that embeds the library and works as soon as it is
+             elected, fenced by its token → another one is elected
+  child      SIGKILL to the command of elect run → the next command's first instruction
+  guarded    SIGKILL to a program under a guardian → another one is active: elected,
              and its lease is proven exclusive
-  graceful   a program resigns: its work has returned → another is active
-  parent     SIGKILL to elect run; its keeper kills the command and is the witness
-             → the next command's first instruction
-  cut        all connections of the leading program are cut → another is active
+  graceful   a program resigns: its work has returned → another one is active
+  parent     SIGKILL to elect run; its keeper kills the command and is the witness →
+             the next command's first instruction
+  cut        all connections of the leading program are cut → another one is active
   resign     elect resign → the next command's first instruction
-  freeze     SIGSTOP to the leading program → another is active; then SIGCONT
+  freeze     SIGSTOP to the leading program → another one is active; then SIGCONT
   yielded    a program that works as soon as it is elected resigns: its work has
-             returned → another is elected
-  transfer   elect transfer --to: the old command is about to end → the first
-             instruction of the next one
+             returned → another one is elected
+  transfer   elect transfer --to: the old command is about to end → the next command's
+             first instruction
 
-and, only if it is asked for, because a round takes many promises,
+all does not include one more kind, because a round of it takes many promises:
 
-  rolling    all nodes of elect run are restarted by SIGTERM, one after the other,
-             the leader last, after a transfer: for how long no command was at
-             work; and for how long an observer saw nobody lead at other times
+  rolling    all elect run nodes are restarted by SIGTERM, one after the other, the
+             leader last, after a transfer: how long no command was at work, and how
+             long an observer saw no leader at other times
 
-A round begins when all nodes are connected and no voter is bound by an earlier
-life: one promise after a node was started again. The programs write down when
-they believed to lead, in freeze and cut without a pause between two looks. Two that
-led at one instant, a token that does not rise, a command that ran before the last
-one had ended, and in rolling a time without a leader beside the transfer, are an
-error: exit code 1.
+A round begins when all nodes are connected and no promise of an earlier incarnation
+binds a voter: one promise after a node was restarted. The programs record when they
+believed that they led, in freeze and cut without a pause between two checks.
+Exit code 1 reports
+  - two programs that led at one instant
+  - a token that does not rise
+  - a command that ran before the previous one had ended
+  - in rolling, a time without a leader apart from the transfer
 
--o json writes one object: election, name, candidates, command, memory_bytes,
-clock, go, system, cpus, load_before, load_after, idle {candidates, seconds,
-mean_percent, max_percent} and takeovers, a list of {kill, rounds, min_ms,
-median_ms, p90_ms, p99_ms, max_ms}. With --peers: peers, profile, promise_ms,
-worst_takeover_ms, security, directory, command, clock, go, system, cpus,
-load_before, load_after, tenures, lost, strayed, violations and takeovers, a list
-of {kill, what, rounds, min_ms, median_ms, p90_ms, p99_ms, max_ms, stale_ms,
-beyond_ms (of rolling only), took_ms}.`
+-o json writes one object: election, name, candidates, command, memory_bytes, clock,
+go, system, cpus, load_before, load_after, idle {candidates, seconds, mean_percent,
+max_percent} and takeovers, a list of {kill, rounds, min_ms, median_ms, p90_ms, p99_ms,
+max_ms}. With --peers: peers, profile, promise_ms, worst_takeover_ms, security,
+directory, command, clock, go, system, cpus, load_before, load_after, tenures, lost,
+strayed, violations and takeovers, a list of {kill, what, rounds, min_ms, median_ms,
+p90_ms, p99_ms, max_ms, stale_ms, beyond_ms (only of rolling), took_ms}.`
 
 func newFailover(openers elect.Openers) *cobra.Command {
 	var format cli.Output
@@ -149,13 +149,13 @@ func newFailover(openers elect.Openers) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&at, "election", "", "`URL` of the place to hold the election in (default: a directory of its own)")
+	f.StringVar(&at, "election", "", "`URL` of the place of the election (default: a new directory)")
 	f.IntVar(&cfg.Rounds, "rounds", 200, "`N` takeovers of each kind; 0 measures idle candidates only")
-	f.StringVar(&kill, "kill", kill, "`WHAT` to bring down, one or more with commas between them, or all")
-	f.Var(&memory, "child-memory", "`SIZE` of the memory that the command has touched, such as 512M or 1G")
+	f.StringVar(&kill, "kill", kill, "`KINDS` of takeovers, with commas between them, or all")
+	f.Var(&memory, "child-memory", "`SIZE` of the memory that the command touches, such as 512M or 1G")
 	f.IntVar(&cfg.Candidates, "candidates", 3, "`N` candidates")
-	f.Var(cli.Duration(&cfg.Idle), "idle", "`TIME` to watch idle candidates for; 0 leaves it out")
-	f.IntVar(&peers.Peers, "peers", 0, "`N` peers that elect among themselves, 3 to 9, instead of candidates at a file")
+	f.Var(cli.Duration(&cfg.Idle), "idle", "`TIME` to watch idle candidates; 0 does not watch them")
+	f.IntVar(&peers.Peers, "peers", 0, "`N` peers, 3 to 9, instead of candidates at a file")
 	f.Lookup("peers").DefValue = ""
 	f.StringVar(&peers.Profile, "profile", peers.Profile, "`NAME` of the peers' times: lan, fast, wan or calm")
 	format.Flag(f)
@@ -165,7 +165,7 @@ func newFailover(openers elect.Openers) *cobra.Command {
 // checkPeers refuses settings that make no sense among peers.
 func checkPeers(cmd *cobra.Command, cfg *failover.PeersConfig) error {
 	if cfg.Peers < 3 || cfg.Peers > protocol.MaxVoters {
-		return exit.Usagef("--peers is %d; want 3 to %d: with fewer nobody takes over", cfg.Peers, protocol.MaxVoters)
+		return exit.Usagef("--peers is %d; want 3 to %d: with fewer no peer can take over", cfg.Peers, protocol.MaxVoters)
 	}
 	for _, name := range []string{"election", "candidates", "child-memory", "idle"} {
 		if cmd.Flags().Changed(name) {
@@ -259,7 +259,7 @@ const stampVerb = "bench-stamp"
 func newStamp() *cobra.Command {
 	return &cobra.Command{
 		Use: stampVerb + " BYTES", Hidden: true, Args: cobra.ExactArgs(1),
-		Short: "write a record of the time and wait: the command of bench failover",
+		Short: "write a record of the time and wait (the command of bench failover)",
 		RunE: func(_ *cobra.Command, args []string) error {
 			memory, err := strconv.ParseUint(args[0], 10, 64)
 			if err != nil {

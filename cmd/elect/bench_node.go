@@ -27,7 +27,7 @@ func newNode(openers elect.Openers) *cobra.Command {
 	var cfg probe.Config
 	cmd := &cobra.Command{
 		Use: nodeVerb, Hidden: true, Args: cli.NoArgs,
-		Short: "stand in an election and write down what happens: the node of bench failover and bench steady",
+		Short: "stand in an election and record what happens (the node of bench failover and bench steady)",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg.Guard = &probe.Guard{}
 			log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -57,7 +57,7 @@ func newNode(openers elect.Openers) *cobra.Command {
 	p.flags(f)
 	f.StringVar(&id, "id", "", "`ID` of the node")
 	f.BoolVar(&cfg.Tokens, "tokens", false, "work as soon as elected")
-	f.BoolVar(&cfg.Observe, "observe", false, "do not stand, look only")
+	f.BoolVar(&cfg.Observe, "observe", false, "only observe")
 	f.BoolVar(&guard, "guard", false, "run under a guardian")
 	return cmd
 }

@@ -72,21 +72,19 @@ func benchPeers(cmd *cobra.Command, cfg failover.PeersConfig, format cli.Output)
 	})
 }
 
-const steadyHelp = `Measure what an election costs while nothing happens: start the nodes of one
-election on this machine, let one of them lead, and take, over --for, the CPU time
-and the memory of each, the messages between them, and how often they elected
-another leader for no reason.
+const steadyHelp = `Measure what an election costs while nothing happens. bench starts the nodes of one
+election on this machine, and one of them leads. Over --for it measures the CPU time and
+the memory of each node, the messages between them, and the elections without a reason.
 
 The nodes are processes that embed the library, with certificates and with data
-directories in your state directory. --busy runs one busy loop on each core
-beside them.
+directories in your state directory. --busy runs a busy loop on each core beside them.
 
 A false election is an error: exit code 1.
 
--o json writes one object: voters, observers, profile, busy, seconds,
-false_elections, cpu_percent (of one core, of all nodes together), nodes, a list
-of {id, role, cpu_percent, resident_bytes, share_bytes, sent_per_second,
-received_per_second, dropped, pauses, longest_pause_ms}, and the conditions.`
+-o json writes one object: voters, observers, profile, busy, seconds, false_elections,
+cpu_percent (of one core, of all nodes together), nodes, a list of {id, role,
+cpu_percent, resident_bytes, share_bytes, sent_per_second, received_per_second, dropped,
+pauses, longest_pause_ms}, and the conditions.`
 
 func newSteady() *cobra.Command {
 	var format cli.Output
@@ -125,8 +123,8 @@ func newSteady() *cobra.Command {
 	f := cmd.Flags()
 	f.IntVar(&cfg.Voters, "voters", cfg.Voters, "`N` voters")
 	f.IntVar(&cfg.Observers, "observers", 0, "`N` observers beside them")
-	f.StringVar(&cfg.Profile, "profile", cfg.Profile, "`NAME` of the times: lan, fast, wan or calm")
-	f.Var(cli.Duration(&cfg.For), "for", "`TIME` to watch for")
+	f.StringVar(&cfg.Profile, "profile", cfg.Profile, "`NAME` of the nodes' times: lan, fast, wan or calm")
+	f.Var(cli.Duration(&cfg.For), "for", "`TIME` to measure for")
 	f.BoolVar(&cfg.Busy, "busy", false, "run a busy loop on each core beside the nodes")
 	format.Flag(f)
 	return cmd

@@ -26,28 +26,28 @@ import (
 	"github.com/electd/elect/peer/certs"
 )
 
-const certsHelp = `Make certificates for peers, if you have no authority of your own: a small authority
-(ca.crt and ca.key) in --dir, a certificate and a key for each ID, and a certificate
-and a key for an operator with the role operate. HOSTs are the names or addresses
-under which the others reach ID. Only the id in a certificate counts: a process that
-shows the certificate of n1 is n1.
+const certsHelp = `Make certificates for peers, if you have no authority of your own. In --dir it makes a
+small authority (ca.crt and ca.key), a certificate and a key for each ID, and a
+certificate and a key for an operator with the role operate. HOSTs are the names or
+addresses under which the other nodes reach ID. Only the id in a certificate counts: a
+process that shows the certificate of n1 is n1.
 
-An authority that is in --dir already is used, so that nodes can be added later.
-Nothing is overwritten. Keys are for their owner alone (0600). Keep ca.key off the
-machines: it can sign a certificate for any id.
+If --dir already has an authority, it is used, so that nodes can be added later. Nothing
+is overwritten. Only their owner can read the keys (0600). Keep ca.key off the machines:
+it can sign a certificate for any id.
 
-With --role it makes certificates for operators only, which are people and programs:
-one for each NAME, which the logs of the nodes show, or one without a name. The roles:
+With --role it makes only certificates for operators, which are people and programs: one
+for each NAME, which the logs of the nodes show, or one without a name. The roles:
 
   observe     status, members, watch, history
-  operate     and resign, transfer, pause, resume
-  administer  and member add, remove, replace
+  operate     also resign, transfer, pause, resume
+  administer  also member add, remove, replace
 
-A verb takes the strongest one that it can read in the directory of certs=DIR. A
-node's own certificate counts as operate while the node takes part.
+A verb uses the strongest role that it can read in the directory of certs=DIR. A node's
+own certificate counts as operate while the node is a member.
 
-"elect certs show" prints what is in certificates, "elect certs renew" makes them anew
-before they expire, and "elect certs rollover" replaces the authority.`
+"elect certs show" prints certificates, "elect certs renew" renews them before or after
+they expire, and "elect certs rollover" replaces the authority.`
 
 // installed is the place of certificates in the printed lines: any place will do.
 const installed = "/etc/elect/certs"
@@ -93,10 +93,10 @@ func newCerts() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&dir, "dir", "certs", "`DIR` to write to, made if it is not there")
-	f.StringVar(&cluster, "cluster", "", "`ID` of the cluster: peers of another one are refused (default: elect, or that of the authority in DIR)")
-	f.StringVar(&role, "role", "", "`ROLE` of operators to make certificates for: observe, operate or administer")
-	f.Var(&valid, "valid", "`TIME` for which they are valid, such as 365d (default: 365d)")
+	f.StringVar(&dir, "dir", "certs", "`DIR` to write to; made if it does not exist")
+	f.StringVar(&cluster, "cluster", "", "`ID` of the cluster; peers refuse those of another one (default: elect, or that of the authority in DIR)")
+	f.StringVar(&role, "role", "", "make certificates for operators with this `ROLE`: observe, operate or administer")
+	f.Var(&valid, "valid", "`TIME` for which the certificates are valid, such as 12h or 90d (default: 365d)")
 	f.Lookup("valid").DefValue = ""
 	cmd.AddCommand(newCertsShow(), newCertsRenew(), newCertsRollover())
 	return cmd
@@ -144,7 +144,7 @@ func ofCerts(err error, dir string, args []string) error {
 			name, _, _ := strings.Cut(arg, "=")
 			names = append(names, name)
 		}
-		return exit.Usagef("%s has all that was asked for (%s), and nothing is overwritten; elect certs renew makes it anew", dir, strings.Join(names, ", "))
+		return exit.Usagef("%s already has all of %s, and nothing is overwritten; elect certs renew renews them", dir, strings.Join(names, ", "))
 	}
 	if _, ok := errors.AsType[syscall.Errno](err); ok {
 		return exit.With(exit.CannotCreate, err)
@@ -168,7 +168,7 @@ func tellCerts(w io.Writer, dir string, made []string, nodes []certs.Node) error
 	ports := map[string]int{} // the next port of each host
 	for i, n := range nodes {
 		if !slices.Contains(made, n.ID+".crt") {
-			fmt.Fprintf(&b, "%s has a certificate there already, which is left as it was.\n", n.ID)
+			fmt.Fprintf(&b, "%s already has a certificate there. It stays as it is.\n", n.ID)
 		}
 		host := fmt.Sprintf("HOST%d", i+1)
 		if len(n.Hosts) > 0 {
@@ -182,11 +182,11 @@ func tellCerts(w io.Writer, dir string, made []string, nodes []certs.Node) error
 		ports[host]++
 	}
 	if slices.Contains(made, "ca.key") {
-		fmt.Fprintf(&b, "Keep ca.key here, or safer: it makes further certificates, and no node needs it.\n")
+		fmt.Fprintf(&b, "Keep ca.key here, or safer: it makes further certificates. No node needs it.\n")
 	}
 	url := peerScheme + "://" + strings.Join(voters, ",") + "?certs=" + installed
 	if slices.Contains(made, "ca.key") {
-		fmt.Fprintf(&b, "operator.crt and operator.key, with ca.crt, are for asking: elect status, members, resign, history.\n")
+		fmt.Fprintf(&b, "operator.crt and operator.key, with ca.crt, are for operators: elect status, members, resign, history.\n")
 		fmt.Fprintf(&b, "elect member needs another role: elect certs --role administer.\n\n")
 		fmt.Fprintf(&b, "Then run on each machine, with its own --id:\n\n  elect run --election '%s' \\\n            --data %s --id %s --name NAME -- COMMAND\n", url, stored, nodes[0].ID)
 	}
@@ -198,13 +198,19 @@ func newCertsShow() *cobra.Command {
 	var format form
 	cmd := &cobra.Command{
 		Use:   "show [flags] DIR|FILE",
-		Short: "say what certificates say: id, cluster, hosts, expiry",
-		Long: `Say what the certificate in a file says, or those in the files *.crt of a directory.
+		Short: "show certificates: id, cluster, hosts, expiry",
+		Long: `Show the certificate in a file, or those in the files *.crt of a directory.
 
--o json writes an array of objects on one line: file, id (~ROLE and ~ROLE/NAME
-are operators', and so is ~operator, with the role operate), role (of an operator),
-cluster, hosts, expires (RFC 3339), expired, authority. -o yaml
-writes the same on several lines.`,
+-o json writes an array of objects on one line:
+  file
+  id         ~ROLE or ~ROLE/NAME for an operator; ~operator has the role operate
+  role       of an operator
+  cluster
+  hosts
+  expires    RFC 3339
+  expired    whether it has expired
+  authority  whether it is the authority
+-o yaml writes the same on several lines.`,
 		Example: "  elect certs show /etc/elect/certs",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cli.FromEnvironment(cmd); err != nil {

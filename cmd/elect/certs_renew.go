@@ -63,21 +63,21 @@ func hasKey(dir string) error {
 	return nil
 }
 
-const certsRenewHelp = `Make certificates in --dir anew, with new keys: that of each NAME, or all of them. NAME
-is the id of a node, or the name of an operator, as in the names of its files. Ids,
-roles and hosts stay as they are. It needs ca.key in --dir, and accepts certificates
-that have expired.
+const certsRenewHelp = `Renew certificates in --dir, with new keys: that of each NAME, or all of them. NAME is
+the id of a node or the name of an operator, as in the names of its files. Ids, roles
+and hosts stay as they are. renew needs ca.key in --dir, and accepts certificates that
+have expired.
 
-Copy the new files over the old ones. No node has to be restarted: it reads them at
-its next connection, and makes its connections anew with them within a minute. A node
-whose certificate has expired does not start until it has a new one.`
+Copy the new files over the old ones. No node needs a restart: it reads the files at its
+next connection, and replaces its connections within a minute. A node whose certificate
+has expired does not start until it has a new one.`
 
 func newCertsRenew() *cobra.Command {
 	var dir string
 	valid := days(0)
 	cmd := &cobra.Command{
 		Use:     "renew [flags] [NAME]…",
-		Short:   "make certificates anew, before they expire or after",
+		Short:   "renew certificates, before or after they expire",
 		Long:    certsRenewHelp,
 		Example: "  elect certs renew\n  elect certs renew --dir /root/elect-ca --valid 90d n1",
 		Args:    cobra.ArbitraryArgs,
@@ -101,7 +101,7 @@ func newCertsRenew() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&dir, "dir", "certs", "`DIR` that elect certs wrote")
-	f.Var(&valid, "valid", "`TIME` for which they are valid, such as 365d (default: 365d)")
+	f.Var(&valid, "valid", "`TIME` for which the certificates are valid, such as 12h or 90d (default: 365d)")
 	f.Lookup("valid").DefValue = ""
 	return cmd
 }
@@ -109,29 +109,29 @@ func newCertsRenew() *cobra.Command {
 func tellRenewed(w io.Writer, dir string, done []certs.Renewed) error {
 	var b strings.Builder
 	for _, r := range done {
-		fmt.Fprintf(&b, "%s is renewed until %s: copy %s.crt and %s.key to where the old ones are.\n", r.Name, r.Expires.UTC().Format(time.DateOnly), r.Name, r.Name)
+		fmt.Fprintf(&b, "%s is renewed until %s: copy %s.crt and %s.key over the old ones.\n", r.Name, r.Expires.UTC().Format(time.DateOnly), r.Name, r.Name)
 	}
 	if len(done) > 0 {
-		fmt.Fprintf(&b, "No node has to be restarted.\n")
+		fmt.Fprintf(&b, "No node needs a restart.\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-const certsRolloverHelp = `Replace the authority in --dir while the cluster runs, before it ends or when others
-may know its key:
+const certsRolloverHelp = `Replace the authority in --dir while the cluster runs. Do this before it expires, or if
+others may know its key:
 
   1. elect certs rollover            a new ca.key, and a ca.crt with both authorities
      copy ca.crt to all nodes and operators
-  2. elect certs renew               all certificates, of the new authority
+  2. elect certs renew               all certificates anew, by the new authority
      copy each pair to its node or operator, and wait a minute
   3. elect certs rollover --finish   a ca.crt without the old authority
      copy ca.crt to all nodes and operators
 
-No node has to be restarted. "elect members -o json" shows the authority of each
-node's certificate (status.certificate.authority). Take the next step only when the
-copy has reached all nodes: nodes that are two steps apart refuse each other. --finish
-is refused while --dir has a certificate of the old authority.`
+No node needs a restart. "elect members -o json" shows the authority of each node's
+certificate (status.certificate.authority). Begin the next step only when the copy has
+reached all nodes: nodes that are two steps apart refuse each other. --finish is refused
+while --dir has a certificate of the old authority.`
 
 func newCertsRollover() *cobra.Command {
 	var dir string
@@ -164,6 +164,6 @@ func newCertsRollover() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&dir, "dir", "certs", "`DIR` that elect certs wrote")
-	f.BoolVar(&finish, "finish", false, "take the old authority out of ca.crt")
+	f.BoolVar(&finish, "finish", false, "remove the old authority from ca.crt")
 	return cmd
 }

@@ -21,21 +21,20 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 )
 
-const demoHelp = `Show what elect does: three nodes on this machine elect among themselves who runs a
-job that must never run twice at a time, and you break them.
+const demoHelp = `Show what elect does: three nodes on this machine elect a leader, which runs a job that
+must never run twice at a time, and you break them.
 
-Each node is an elect run of its own, with a certificate, on loopback; the job
-writes to a log. At a terminal you see who leads, its token, and its lease as it
-runs down and is renewed; the keys kill, pause and cut off nodes (? lists them).
-Without a terminal, or with --plain, a script does all that in about 20 seconds,
-and tells it line by line. At the end the log is read, and says how often two
-jobs ran at once.
+Each node is an elect run of its own, with a certificate, on loopback. The job writes to
+a log. At a terminal you see the leader, its token, and how its lease runs down and is
+renewed. Keys kill, pause and cut off nodes; ? lists the keys. Without a terminal, or
+with --plain, a script does this in about 20 seconds and reports it line by line. At the
+end demo reads the log and prints how often two jobs ran at once.
 
-It needs no network, works in a temporary directory, and leaves nothing behind,
-but with --keep, which also prints how to go on by hand.
+demo needs no network and works in a temporary directory. It leaves nothing behind
+unless --keep is given, which also prints how to go on by hand.
 
-elect demo zombie tells another story, in a second: of a leader that writes when its
-time is over, and of the token that stops it.
+elect demo zombie takes a second and shows something else: a leader that writes after
+its lease has ended, and the token that stops it.
 
 Exit codes: 0 all went as it should; 1 it did not; 130 after Ctrl-C.`
 
@@ -44,7 +43,7 @@ func newDemo() *cobra.Command {
 	plain := false
 	cmd := &cobra.Command{
 		Use:   "demo [flags]",
-		Short: "show it: three nodes, a job that must run once, and keys to break them",
+		Short: "show three nodes, a job that must not run twice at a time, and keys to break them",
 		Long:  demoHelp,
 		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -69,8 +68,8 @@ func newDemo() *cobra.Command {
 	}
 	cmd.AddCommand(newZombie())
 	f := cmd.Flags()
-	f.BoolVar(&plain, "plain", false, "the script and no picture, also at a terminal")
-	f.BoolVar(&cfg.Keep, "keep", false, "leave the directory, and print how to go on by hand")
+	f.BoolVar(&plain, "plain", false, "run the script without a picture, at a terminal, too")
+	f.BoolVar(&cfg.Keep, "keep", false, "keep the directory, and print how to go on by hand")
 	f.StringVar(&cfg.Profile, "profile", cfg.Profile, "the nodes' `PROFILE`: lan, fast, wan or calm")
 	f.Var(cli.Duration(&cfg.Pause), "pause", "`TIME` between two steps of the script")
 	return cmd
@@ -145,7 +144,7 @@ const (
 func newJob() *cobra.Command {
 	return &cobra.Command{
 		Use: jobVerb + " LOG", Hidden: true, Args: cobra.ExactArgs(1),
-		Short: "append to a log until killed: the job of demo",
+		Short: "append to a log until killed (the job of demo)",
 		RunE:  func(_ *cobra.Command, args []string) error { return exit.With(1, demo.Job(args[0])) },
 	}
 }
@@ -153,7 +152,7 @@ func newJob() *cobra.Command {
 func newSweep() *cobra.Command {
 	return &cobra.Command{
 		Use: sweepVerb + " DIR", Hidden: true, Args: cobra.ExactArgs(1),
-		Short: "clean up when demo was killed",
+		Short: "clean up after demo was killed",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := demo.Sweep(args[0]); err != nil {
 				return exit.With(1, err)

@@ -22,39 +22,40 @@ import (
 	"github.com/electd/elect/peer/certs"
 )
 
-const doctorHelp = `Measure what an election among peers rests on, and say which times fit:
+const doctorHelp = `Measure what an election among peers depends on, and report which times fit:
 
-  pauses  by how much timers of 1 ms are late in this process, on CPUs that are as
-          busy as they are
-  disk    how long 512 bytes take to be written and synced (fdatasync) in the data
-          directory, in a file that is removed again; what is free
-  peers   how long a TCP connection to each of the others takes, 20 times; a machine
-          on which nobody listens yet answers too. Nothing is said on them, so that no
-          certificate is needed; a node that runs there takes no notice of them
-  clock   its name and its steps, and whether it and CLOCK_MONOTONIC stay together
-  files   how many this process may open
-  contain at which level elect run --contain auto holds COMMAND here, and what cgroup
-          and the network guard need
-  certificates  of each that --election names, the authority's too, how long it is valid
+  pauses        how late timers of 1 ms are in this process, under the present load
+  disk          how long it takes to write and sync (fdatasync) 512 bytes in the data
+                directory, in a file that is removed again; how much space is free
+  peers         how long a TCP connection to each other peer takes, 20 times. A machine
+                where no process listens yet answers, too. No data is sent: no
+                certificate is needed, and a running node ignores the connection
+  clock         its name, its resolution, and whether it and CLOCK_MONOTONIC stay together
+  files         how many files this process may open
+  contain       the level that elect run --contain auto uses here, and what cgroup
+                and the network guard need
+  certificates  how long each that --election names is valid, the authority's, too
 
-Then it compares, for each profile and for the times of --election where these are
-its own: two round trips and two syncs at the 99th percentile with the slot of an
-election; the longest pause with what a leader's lease bears; the round trip with
-the heartbeat. "tight" is less than twice of what is needed. It recommends the
-quickest that fits well, and never fast where round trips are not known.
+For each profile, and for the times of --election if they are not those of a profile,
+it compares
+  - two round trips and two syncs at the 99th percentile with the slot of an election
+  - the longest pause with the pause that a leader's lease allows
+  - the round trip with the heartbeat
+"tight" means less than twice what is needed. doctor recommends the quickest profile
+that fits well, or else the slowest tight one. It does not recommend fast if round trips
+are not known.
 
-Rare pauses are found by measuring for long: --for 10m, beside the usual load.
-Without --election it checks this machine alone. It needs no rights beyond writing
-to the data directory, and leaves nothing behind.
+Rare pauses need a long measurement: --for 10m, under the usual load. Without --election
+doctor checks this machine alone. It needs no right but to write to the data directory,
+and leaves nothing behind.
 
-Exit codes: 0 some profile fits; 1 none does.
+Exit codes: 0 a profile fits; 1 none fits; 130 interrupted.
 
 -o json writes one object: system, cpus, load, took_ms, pauses, disk, peers, clock,
 certificates (a list of file, for, expires, days_left, soon), files, contain (level,
-missing, guard); voters, problems, notes, profiles (a list of name, heartbeat_ms, promise_ms,
-lease_ms, slot_ms, worst_takeover_ms, fits, findings) and recommended. Each
-measurement is samples, p50_ms, p99_ms, max_ms. -o yaml writes the same on several
-lines.`
+missing, guard), voters, problems, notes, profiles (a list of name, heartbeat_ms, promise_ms,
+lease_ms, slot_ms, worst_takeover_ms, fits, findings) and recommended. Each measurement
+has samples, p50_ms, p99_ms and max_ms. -o yaml writes the same on several lines.`
 
 // mostDoctor bounds a measurement, because it keeps each tick.
 const mostDoctor = time.Hour
@@ -65,7 +66,7 @@ func newDoctor() *cobra.Command {
 	span := 10 * time.Second
 	cmd := &cobra.Command{
 		Use:     "doctor [flags]",
-		Short:   "measure this machine, and say which profile fits",
+		Short:   "measure this machine, and report which profile fits",
 		Long:    doctorHelp,
 		Example: "  elect doctor\n  elect doctor --election 'peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400' --data /var/lib/elect --for 5m",
 		Args:    cli.NoArgs,
@@ -137,7 +138,7 @@ func patient(election string, cfg *doctor.Config) (voters int, configured *quoru
 	if election != "" {
 		p := place{election: election, name: "doctor"}
 		if !p.isPeer() {
-			return 0, nil, exit.Usagef("--election %s: only elections among peers rest on times; want peer://n1@10.0.0.1:7400,…, or none", p.shown())
+			return 0, nil, exit.Usagef("--election %s: only elections among peers depend on times; want peer://n1@10.0.0.1:7400,…, or none", p.shown())
 		}
 		listed, peers, err := p.measurable()
 		if err != nil {

@@ -16,34 +16,37 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 )
 
-const fenceClaimHelp = `Raise the mark of a resource to the token of a new leader: what it does before it reads
-anything. When this ends with 0, no write of an earlier leader can come any more.
+const fenceClaimHelp = `Raise the mark of a resource to the token of a new leader. A new leader does this before
+it reads anything. After claim has ended with 0, the resource refuses every write of an
+earlier leader.
 
-The token is that of --token, or of ELECT_TOKEN, which a command that elect run started
-has in its environment:
+The token is that of --token or ELECT_TOKEN. A command that elect run started has
+ELECT_TOKEN in its environment:
 
   elect run --name orders -- sh -c 'elect fence claim --at postgres://app@db/orders orders && exec ./worker'
 
-In a database, transactions of earlier leaders that are open are waited for (--wait),
-and ended with --terminate, but for what holds a mark that proxies share.
+In a database, claim waits for open transactions of earlier leaders (--wait). With
+--terminate it ends them, except those that hold a mark that proxies share.
 
-A guard in front of an HTTP server takes claims with a credential: the secret that elect
-fence install has made (--claim-secret), a certificate of the client (--cert, --key), or
-its Unix socket (--at unix:PATH). Over http:// the secret can be read on the way.
+A guard in front of an HTTP server accepts claims with a credential: the secret that
+elect fence install has made (--claim-secret), a certificate of the client (--cert,
+--key), or its Unix socket (--at unix:PATH). Over http:// others can read the secret.
 
 ` + fencePlaceHelp + `
 
-Exit codes: 0 claimed; 64 no token, one that cannot be, a wrong name, URL or credential; 69 the
-place cannot be reached, nothing is installed there, earlier leaders are still at work,
-or the outcome is not known: claiming again is right; 75 a greater token was claimed:
-another one leads.`
+Exit codes:
+  0   claimed
+  64  the token is missing or not valid, or a name, URL or credential is wrong
+  69  the place cannot be reached, nothing is installed there, earlier leaders are still
+      at work, or the outcome is not known. Claim again
+  75  a greater token was claimed: another candidate leads`
 
 func newFenceClaim() *cobra.Command {
 	p := fencePlace{cfg: marks.Config{Wait: 10 * time.Second}}
 	shown, secret, cert, key, ca := "", "", "", "", ""
 	cmd := &cobra.Command{
 		Use:     "claim [flags] [RESOURCE]",
-		Short:   "raise the mark, as a new leader does before it reads",
+		Short:   "raise the mark, before a new leader reads",
 		Long:    fenceClaimHelp,
 		Example: "  elect fence claim --at postgres://app@db/orders orders\n  elect fence claim --at http://proxy:8080 --claim-secret /etc/elect/claim.secret --token 42 orders",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,7 +58,7 @@ func newFenceClaim() *cobra.Command {
 				return err
 			}
 			if shown == "" {
-				return exit.Usagef("which token? want --token N, or ELECT_TOKEN, as in a command that elect run started")
+				return exit.Usagef("no token is given; want --token N, or ELECT_TOKEN, which a command that elect run started has")
 			}
 			token, err := fence.ParseToken(shown)
 			if err != nil {
@@ -82,13 +85,13 @@ func newFenceClaim() *cobra.Command {
 		},
 	}
 	p.flags(cmd.Flags())
-	cmd.Flags().StringVar(&shown, "token", "", "`N`, the token of the term")
-	cmd.Flags().Var(cli.Duration(&p.cfg.Wait), "wait", "`TIME` that transactions of earlier leaders are waited for")
-	cmd.Flags().StringVar(&secret, "claim-secret", "", "`FILE` with the secret of the guard, for http:// and https://")
-	cmd.Flags().StringVar(&cert, "cert", "", "`FILE` with the certificate of this client, for https:// (PEM)")
-	cmd.Flags().StringVar(&key, "key", "", "`FILE` with its key (PEM)")
-	cmd.Flags().StringVar(&ca, "ca", "", "`FILE` with the authorities for https:// (default: the system's)")
-	cmd.Flags().BoolVar(&p.cfg.Terminate, "terminate", false, "end their connections, after half of that time")
+	cmd.Flags().StringVar(&shown, "token", "", "token `N` of the term")
+	cmd.Flags().Var(cli.Duration(&p.cfg.Wait), "wait", "`TIME` to wait for transactions of earlier leaders")
+	cmd.Flags().StringVar(&secret, "claim-secret", "", "`FILE` with the secret of the guard (http://, https://)")
+	cmd.Flags().StringVar(&cert, "cert", "", "`FILE` with the certificate of this client (https://, PEM)")
+	cmd.Flags().StringVar(&key, "key", "", "`FILE` with the key of --cert (PEM)")
+	cmd.Flags().StringVar(&ca, "ca", "", "`FILE` with the authorities to trust (https://; default: the system's)")
+	cmd.Flags().BoolVar(&p.cfg.Terminate, "terminate", false, "end the connections of these transactions after half of --wait")
 	return cmd
 }
 

@@ -12,13 +12,13 @@ import (
 	"github.com/electd/elect/internal/cli"
 )
 
-const fenceInstallHelp = `Have a resource guarded: make the place for its mark. What is there already stays as it
-is, so it may be done again. Writes are refused from then on unless they show a token,
-by all that check.
+const fenceInstallHelp = `Guard a resource: make the place for its mark. install leaves what already exists
+unchanged, so it may be repeated. From then on, all that checks the mark refuses writes
+without a token.
 
 With tables (PostgreSQL), the database itself checks every statement that writes to
-them, for programs that cannot be changed. Such a program connects with the token, which
-libpq takes from PGOPTIONS, and other drivers from the parameter options:
+them. This is for programs that cannot be changed. Such a program gives the token when
+it connects: libpq reads it from PGOPTIONS, other drivers from the parameter options:
 
   elect run --name orders -- sh -c 'elect fence claim orders &&
     PGOPTIONS="-c elect.token=$ELECT_TOKEN" exec ./worker'
@@ -27,19 +27,19 @@ A program that outlives terms sets the token in each transaction instead:
 
   SELECT set_config('elect.token', '42', true)
 
-A directory of marks gets a secret, too, in its file claim.secret: elect fence proxy takes
-claims from clients that have it (elect fence claim --claim-secret FILE).
+A directory of marks also gets a secret, in its file claim.secret. elect fence proxy
+accepts claims from clients that have it (elect fence claim --claim-secret FILE).
 
 ` + fencePlaceHelp + `
 
-Exit codes: 0 done; 64 a wrong name or URL; 69 the place cannot be reached, or has
+Exit codes: 0 done; 64 a name or URL is wrong; 69 the place cannot be reached, or has
 refused; 73 a directory cannot be written.`
 
 func newFenceInstall() *cobra.Command {
 	var p fencePlace
 	cmd := &cobra.Command{
 		Use:     "install [flags] [RESOURCE [TABLE…]]",
-		Short:   "have a resource guarded: a database, tables, Redis, a directory, a file",
+		Short:   "guard a resource: a database, tables, Redis, a directory, a file",
 		Long:    fenceInstallHelp,
 		Example: "  elect fence install --at postgres://app@db/orders orders\n  elect fence install --at postgres://app@db/orders orders invoices payments\n  elect fence install --at file:/etc/app/routes",
 		RunE: func(cmd *cobra.Command, args []string) error {

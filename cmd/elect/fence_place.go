@@ -21,22 +21,22 @@ import (
 )
 
 // fencePlaceHelp describes the values of --at.
-const fencePlaceHelp = `The place is a URL, which --at or ELECT_AT gives:
+const fencePlaceHelp = `--at or ELECT_AT gives the place, a URL:
 
-  postgres://USER@HOST/DATABASE   a table of marks; with tables: triggers on them, too
-  mysql://USER@HOST/DATABASE      the same, for MySQL and MariaDB, without triggers
+  postgres://USER@HOST/DATABASE   a table of marks; with tables, also triggers on them
+  mysql://USER@HOST/DATABASE      the same for MySQL and MariaDB, without triggers
   redis://HOST:6379/0             keys with {RESOURCE} in their name
-  http://HOST:PORT                a guard in front of an HTTP server, such as elect fence proxy:
-                                  status and claim
+  http://HOST:PORT                a guard in front of an HTTP server, such as elect fence
+                                  proxy; for status and claim
   unix:PATH                       the same, by its socket for claims
-  file:DIR and a RESOURCE         a directory of marks, for such a guard; not claim, which is
-                                  the guard's
-  file:FILE without one           one file that leaders replace as a whole
+  file:DIR with a RESOURCE        a directory of marks for such a guard; not for claim,
+                                  which goes to the guard
+  file:FILE without a RESOURCE    one file that leaders replace as a whole
 
-A password belongs into ELECT_AT and not on the command line; for PostgreSQL
-PGPASSWORD and ~/.pgpass do, too. It is never shown. The parameter fence_table=NAME
-names another table of marks than elect_fence. Root refuses files where other users can
-write, unless --shared-place says that they are trusted (file:DIR?shared-place=true).`
+Give a password in ELECT_AT and not on the command line. For PostgreSQL, PGPASSWORD and
+~/.pgpass work, too. It is never shown. The parameter fence_table=NAME selects another
+table of marks than elect_fence. Root refuses a place that other users can write to,
+unless --shared-place says that they are trusted (file:DIR?shared-place=true).`
 
 // fencePatience is how long a place may take to answer, in addition to the wait of a claim.
 const fencePatience = 20 * time.Second
@@ -48,7 +48,7 @@ type fencePlace struct {
 }
 
 func (p *fencePlace) flags(f *pflag.FlagSet) {
-	f.StringVar(&p.at, "at", "", "`URL` of the place where the mark is kept")
+	f.StringVar(&p.at, "at", "", "`URL` of the place of the mark")
 	f.BoolVar(&p.cfg.SharedPlace, sharedPlace, false, sharedPlaceUsage)
 }
 
@@ -62,7 +62,7 @@ func (p *fencePlace) do(cmd *cobra.Command, name string, do func(ctx context.Con
 		}
 	}
 	if p.at == "" {
-		return exit.Usagef("where is the mark kept? want --at URL, such as --at postgres://app@db/orders, or ELECT_AT")
+		return exit.Usagef("no place of the mark is given; want --at URL, such as --at postgres://app@db/orders, or ELECT_AT")
 	}
 	place, err := marks.Open(p.at, p.cfg)
 	if err != nil {

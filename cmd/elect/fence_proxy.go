@@ -28,39 +28,48 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 )
 
-const fenceProxyHelp = `Stand in front of an HTTP server that knows nothing of fencing, and let through what
-the leader sends. Each request shows the resource and the token of its term:
+const fenceProxyHelp = `Guard an HTTP server that knows nothing of fencing: forward the requests of the leader,
+and refuse those of earlier leaders. Each request shows the resource and the token of
+its term:
 
   Fencing-Token: orders;42
 
-The greatest token is written down (--mark) before its first request is forwarded.
-Smaller ones get 412 and the greatest, and nothing of them is forwarded; a request
-without a token 428, a malformed one 400, one for another resource 421. A greater
-token waits until the requests of smaller ones have ended: for --drain, then they are
-cut, upgraded connections too. A new leader claims before it reads anything, with elect
-fence claim, or POST ` + fencehttp.ClaimPath + ` and the same header.
+The proxy saves the greatest token (--mark) before it forwards its first request. It
+forwards nothing of a request that it refuses:
+  412  the token is smaller; the answer has the greatest one
+  428  there is no token
+  400  the token is malformed, of a greater era than --era and the mark, or its count is
+       more than --max-step above the mark
+  421  the resource is another one
+  403  the token is above the mark, and the client has no credential
+A greater token waits until the requests of smaller ones have ended. After --drain the
+proxy cuts them, upgraded connections, too. A new leader claims before it reads
+anything, with elect fence claim, or with POST ` + fencehttp.ClaimPath + ` and the same
+header.
 
-Only clients with a credential raise the mark, for a mark that is raised too far keeps
-all leaders out: 403 else. The credential is one of
-  a secret in the header ` + fencehttp.ClaimHeader + ` (--claim-secret; with --mark file:DIR
-  that of DIR/claim.secret, which elect fence install has made, unless another credential
-  is given); the upstream does not see it, and --cert keeps it secret on the way,
-  a certificate of the client (--claim-ca, with --cert),
-  a Unix socket of this user (--claim-socket; elect fence claim --at unix:PATH).
---anyone-may-claim takes claims from all that can connect. A token of a greater era than
---era and the mark, or with a count of more than --max-step above it, is 400 for everybody.
+Only a client with a credential can raise the mark, because a mark that is too great
+keeps all leaders out. The credential is one of
+  - a secret in the header ` + fencehttp.ClaimHeader + ` (--claim-secret). With --mark file:DIR
+    the default is DIR/claim.secret, which elect fence install has made, unless another
+    credential is given. The upstream does not see the secret. --cert protects it on the
+    network.
+  - a certificate of the client (--claim-ca, with --cert)
+  - a Unix socket of this user (--claim-socket; elect fence claim --at unix:PATH)
+--anyone-may-claim accepts claims from all clients that can connect.
 
-Cutting closes the connection to the upstream, which may be at work on the request
-all the same. So let --drain be longer than the longest request. After a restart a
-greater token waits as long (--settle), for what was forwarded before; a request whose
-client has gone goes on as long, and one whose upstream was lost counts as long as at
-work. Everything has to go through the proxy: let the upstream listen for nobody else.
+To cut a request closes the connection to the upstream, which may still work on it. So
+set --drain to more than the longest request takes. The proxy also waits that long
+  - after a restart, before a greater token (--settle): requests forwarded earlier may
+    still be at work
+  - for a request whose client is gone
+  - for a request whose upstream connection was lost
+All writes must go through the proxy: make the upstream accept only its connections.
 
-HTTP/1.1 and HTTP/2, with --cert and without, streams, trailers and WebSockets pass.
-SIGTERM ends it: what is in flight may end within --grace.`
+The proxy forwards HTTP/1.1 and HTTP/2, with and without --cert, streams, trailers and
+WebSockets. SIGTERM ends it: requests in flight may end within --grace.`
 
 // markHelp describes the values of --mark.
-const markHelp = `where the greatest token is kept: file:DIR, a directory on a local disk; postgres://… or mysql://…, a table that several proxies share (elect fence install; a password belongs into ELECT_MARK); or memory, which forgets it at every restart and lets a stale leader in then`
+const markHelp = `of the mark: file:DIR, a directory on a local disk; postgres://… or mysql://…, a table that several proxies share (elect fence install; a password belongs in ELECT_MARK); or memory, which forgets it at every restart and then lets a stale leader in`
 
 // sharedSlack is how much longer than --drain a mark that proxies share waits, and its least wait. Requests that come
 // during the wait queue behind it. Those that come after it has ended have not been told to end, so that a mark with
@@ -70,7 +79,7 @@ const sharedSlack = 10 * time.Second
 // openMark opens the mark that --mark names, for these resources.
 func openMark(at string, shared bool, drain time.Duration, resources []fence.Resource) (*marks.Kept, error) {
 	if at == "" {
-		return nil, exit.Usagef("where is the mark kept? want --mark file:DIR; --mark memory forgets it at every restart")
+		return nil, exit.Usagef("no place of the mark is given; want --mark file:DIR; --mark memory forgets it at every restart")
 	}
 	mark, err := marks.Mark(at, marks.Config{Wait: max(0, drain) + sharedSlack, SharedPlace: shared}, resources...)
 	if errors.Is(err, marks.ErrURL) {
@@ -133,24 +142,24 @@ func newFenceProxy() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&p.listen, "listen", "", "`ADDR` to serve on, HOST:PORT")
-	f.StringVar(&p.upstream, "upstream", "", "`URL` of what is guarded: http://, https:// or h2c:// (HTTP/2 without TLS)")
-	f.StringSliceVar(&p.resources, "resource", nil, "`NAME` of what is guarded; may be given several times")
+	f.StringVar(&p.upstream, "upstream", "", "`URL` of the guarded server: http://, https:// or h2c:// (HTTP/2 without TLS)")
+	f.StringSliceVar(&p.resources, "resource", nil, "`NAME` of a guarded resource; may be given several times")
 	f.StringVar(&p.mark, "mark", "", "`PLACE` "+markHelp)
 	f.BoolVar(&p.shared, sharedPlace, false, sharedPlaceUsage)
-	f.Var(drainTime{&p.drain}, "drain", "`TIME` that requests of smaller tokens may go on when a greater one has come; 0 cuts them at once, never cuts none")
-	f.Var(cli.Duration(&p.settle), "settle", "`TIME` after the start during which no greater token is let in; 0: none (default: that of --drain)")
+	f.Var(drainTime{&p.drain}, "drain", "`TIME` for which requests of smaller tokens may go on after a greater one came; 0 cuts them at once, never cuts none")
+	f.Var(cli.Duration(&p.settle), "settle", "`TIME` after the start during which a greater token waits; 0: none (default: that of --drain)")
 	f.Lookup("settle").DefValue = ""
-	f.Var(cli.Duration(&p.patience), "patience", "`TIME` that a greater token waits for smaller ones at most, before 503; 0: no limit")
+	f.Var(cli.Duration(&p.patience), "patience", "longest `TIME` that a greater token waits for smaller ones before 503; 0: no limit")
 	f.StringSliceVar(&p.open, "open", nil, "`METHOD`s that need no token, such as GET,HEAD (upgrades always do)")
 	f.StringVar(&p.metrics, "metrics", "", "`ADDR` to serve /metrics and /healthz on")
-	f.StringVar(&p.cert, "cert", "", "`FILE` with the certificate to serve with, and those above it (PEM)")
-	f.StringVar(&p.key, "key", "", "`FILE` with its key (PEM)")
-	f.StringVar(&p.upstreamCA, "upstream-ca", "", "`FILE` with the authorities for an upstream of https:// (default: the system's)")
+	f.StringVar(&p.cert, "cert", "", "`FILE` with the certificate of the proxy and those above it (PEM)")
+	f.StringVar(&p.key, "key", "", "`FILE` with the key of --cert (PEM)")
+	f.StringVar(&p.upstreamCA, "upstream-ca", "", "`FILE` with the authorities to trust for an https:// upstream (default: the system's)")
 	p.claims.flags(f)
-	f.Uint64Var(&p.era, "era", 0, "the greatest `ERA` of a token, that of the election's URL; a greater one of the mark stays good")
-	f.Uint64Var(&p.maxStep, "max-step", 1<<40, "by `N` at most the count of a token may be above that of the mark")
-	f.Var(cli.Duration(&p.grace), "grace", "`TIME` for what is in flight at the end, before it is cut; 0 cuts it at once")
-	f.BoolVarP(&p.verbose, "verbose", "v", false, "log everything")
+	f.Uint64Var(&p.era, "era", 0, "greatest `ERA` of a token, that of the election's URL; a greater era that the mark already has stays valid")
+	f.Uint64Var(&p.maxStep, "max-step", 1<<40, "greatest `N` by which the count of a token may exceed that of the mark")
+	f.Var(cli.Duration(&p.grace), "grace", "`TIME` for requests in flight to end after SIGTERM, before they are cut; 0 cuts them at once")
+	f.BoolVarP(&p.verbose, "verbose", "v", false, "log internal events, too")
 	return cmd
 }
 
@@ -158,16 +167,16 @@ func newFenceProxy() *cobra.Command {
 func (p *fenceProxy) config() (cfg proxy.Config, err error) {
 	cfg = proxy.Config{Drain: p.drain, Patience: p.patience, Grace: p.grace, Era: p.era, MaxStep: p.maxStep}
 	if p.listen == "" {
-		return cfg, exit.Usagef("where to serve? want --listen HOST:PORT, such as --listen :8080")
+		return cfg, exit.Usagef("no address to serve on is given; want --listen HOST:PORT, such as --listen :8080")
 	}
 	if p.upstream == "" {
-		return cfg, exit.Usagef("what is guarded? want --upstream URL, such as --upstream http://127.0.0.1:9000")
+		return cfg, exit.Usagef("no upstream is given; want --upstream URL, such as --upstream http://127.0.0.1:9000")
 	}
 	if cfg.Upstream, err = fencehttp.ParseUpstream(p.upstream); err != nil {
 		return cfg, exit.Usagef("--upstream: %w", err)
 	}
 	if len(p.resources) == 0 {
-		return cfg, exit.Usagef("which resource is it? want --resource NAME, such as --resource orders")
+		return cfg, exit.Usagef("no resource is given; want --resource NAME, such as --resource orders")
 	}
 	for _, name := range p.resources {
 		r, err := fence.ParseResource(name)
@@ -255,10 +264,10 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 	cfg.Mark = mark.Mark
 	_, shared := cfg.Mark.(fence.Sharer)
 	if shared && p.settle > 0 {
-		return exit.Usagef("--settle is for a mark that one proxy has; of one that is shared no proxy knows when another has been killed. Leave it out")
+		return exit.Usagef("--settle has no effect with a mark that proxies share, because none knows when another was killed; leave it out")
 	}
 	if p.settle < 0 && p.drain < 0 && !shared {
-		return exit.Usagef("--drain never does not tell how long an upstream may be at work when this proxy is killed; want --settle TIME, too")
+		return exit.Usagef("with --drain never it is not known how long an upstream is at work after this proxy was killed; want --settle TIME, too")
 	}
 	if p.settle < 0 {
 		p.settle = p.drain
@@ -300,7 +309,7 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 	}
 	cfg.Ending = func(inFlight int) {
 		if inFlight > 0 {
-			said.Say("ending: %d requests are in flight, and have %v; told once more it ends at once", inFlight, p.grace)
+			said.Say("ending: %d requests are in flight, and have %v to end; a second signal ends it at once", inFlight, p.grace)
 		}
 	}
 	cut, err := proxy.Serve(ctx, l, metrics, cfg)
@@ -308,7 +317,7 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 		return failed.Backend(err)
 	}
 	if cut > 0 {
-		said.Say("ended; %d requests were cut, and what came of them is not known", cut)
+		said.Say("ended; %d requests were cut, and their outcome is not known", cut)
 	} else {
 		said.Say("ended")
 	}

@@ -26,9 +26,9 @@ type claimFlags struct {
 }
 
 func (c *claimFlags) flags(f *pflag.FlagSet) {
-	f.StringVar(&c.secret, "claim-secret", "", "`FILE` with a secret: clients that show it may raise the mark (default: DIR/claim.secret of --mark file:DIR)")
-	f.StringVar(&c.socket, "claim-socket", "", "`PATH` of a Unix socket that this user alone can open: clients that come by it may raise the mark")
-	f.StringVar(&c.ca, "claim-ca", "", "`FILE` with authorities: clients with a certificate of theirs may raise the mark; needs --cert")
+	f.StringVar(&c.secret, "claim-secret", "", "`FILE` with a secret; clients that show it may raise the mark (default: DIR/claim.secret of --mark file:DIR)")
+	f.StringVar(&c.socket, "claim-socket", "", "`PATH` of a Unix socket that only this user can open; its clients may raise the mark")
+	f.StringVar(&c.ca, "claim-ca", "", "`FILE` with authorities; clients with a certificate of them may raise the mark; needs --cert")
 	f.BoolVar(&c.anyone, "anyone-may-claim", false, "let all clients raise the mark; one of them can keep all leaders out")
 }
 
@@ -37,7 +37,7 @@ func (c *claimFlags) config(cfg *proxy.Config, mark string) (string, error) {
 	given := c.secret != "" || c.socket != "" || c.ca != ""
 	if c.anyone {
 		if given {
-			return "", exit.Usagef("--anyone-may-claim makes other credentials idle; want it, or --claim-secret, --claim-ca, --claim-socket")
+			return "", exit.Usagef("--anyone-may-claim needs no other credential; want it alone, or some of --claim-secret, --claim-ca, --claim-socket")
 		}
 		cfg.MayClaim = fencehttp.Anyone
 		return "warning: all clients may raise the mark: one request with a great token keeps all leaders out", nil
@@ -45,7 +45,7 @@ func (c *claimFlags) config(cfg *proxy.Config, mark string) (string, error) {
 	path := c.secret
 	if !given {
 		if path = marks.SecretOf(mark); path == "" {
-			return "", exit.Usagef("who may raise the mark? want --claim-secret FILE, --claim-ca FILE or --claim-socket PATH; --anyone-may-claim lets one client keep all leaders out")
+			return "", exit.Usagef("no credential for claims is given; want --claim-secret FILE, --claim-ca FILE or --claim-socket PATH; --anyone-may-claim lets one client keep all leaders out")
 		}
 	}
 	var may []func(*http.Request) bool
@@ -54,7 +54,7 @@ func (c *claimFlags) config(cfg *proxy.Config, mark string) (string, error) {
 		secret, err := fencehttp.ReadSecret(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && !given:
-			return "", exit.Usagef("who may raise the mark? there is no %s; want elect fence install, which makes it, also when it is run again, or --claim-secret FILE, --claim-ca FILE or --claim-socket PATH; --anyone-may-claim lets one client keep all leaders out", path)
+			return "", exit.Usagef("no credential for claims is given, and there is no %s; want elect fence install, which makes it, also when it is repeated, or --claim-secret FILE, --claim-ca FILE or --claim-socket PATH; --anyone-may-claim lets one client keep all leaders out", path)
 		case err != nil:
 			return "", exit.Usagef("--claim-secret: %w", err)
 		}

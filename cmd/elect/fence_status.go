@@ -18,11 +18,11 @@ import (
 )
 
 const fenceStatusHelp = `Show the mark of a resource: the greatest token that it has seen. Without a resource,
-those of all in a database, or that of a file.
+show those of all resources in a database, or that of a file.
 
 ` + fencePlaceHelp + `
 
-Exit codes: 0 shown; 64 a wrong name or URL; 69 the place cannot be reached, or nothing
+Exit codes: 0 shown; 64 a name or URL is wrong; 69 the place cannot be reached, or nothing
 is installed there.
 
 -o json writes one object on one line:
@@ -30,9 +30,9 @@ is installed there.
   resources  an array of objects:
     resource  its name; empty for a file
     highest   the mark, as a string of decimal digits; "0" if it was never claimed
-    claimed   when it was raised last, by the database's clock; left out when not known
-    tables    those that triggers guard; left out when there are none
-    warnings  by what the mark can be lost, or go back; left out when there are none
+    claimed   when it was last raised, by the database's clock; omitted if not known
+    tables    the tables that triggers guard; omitted if there are none
+    warnings  settings by which the mark may be lost or go back; omitted if there are none
 -o yaml writes the same on several lines.`
 
 // fenceStatus is the output of the verb. Fields are added, and never renamed or removed.

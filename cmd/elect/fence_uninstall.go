@@ -13,23 +13,25 @@ import (
 	"github.com/electd/elect/internal/cli"
 )
 
-const fenceUninstallHelp = `Undo elect fence install. With tables, their triggers go and the resource stays; with a
-resource alone, all of it goes; without one, the table of marks of a database, which
-is refused while a resource is in it, or what guards a file.
+const fenceUninstallHelp = `Undo elect fence install. It removes
+  with tables          their triggers; the resource stays
+  with a resource      the resource with its mark and triggers
+  without a resource   the table of marks of a database, unless a resource is still in it,
+                       or what guards a file
 
-The mark is forgotten. Installed again, the resource takes any token, that of a leader
-that was replaced long ago, too. So see first that none is left.
+The mark is forgotten. If the resource is installed again, it accepts any token, even
+that of a leader that was replaced long ago. So first make sure that none still runs.
 
 ` + fencePlaceHelp + `
 
-Exit codes: 0 done; 64 a wrong name or URL; 69 the place cannot be reached, has
+Exit codes: 0 done; 64 a name or URL is wrong; 69 the place cannot be reached, has
 refused, or nothing was installed.`
 
 func newFenceUninstall() *cobra.Command {
 	var p fencePlace
 	cmd := &cobra.Command{
 		Use:     "uninstall [flags] [RESOURCE [TABLE…]]",
-		Short:   "guard a resource no more, and forget its mark",
+		Short:   "stop guarding a resource, and forget its mark",
 		Long:    fenceUninstallHelp,
 		Example: "  elect fence uninstall --at postgres://app@db/orders orders payments\n  elect fence uninstall --at postgres://app@db/orders orders",
 		RunE: func(cmd *cobra.Command, args []string) error {

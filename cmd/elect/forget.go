@@ -15,25 +15,29 @@ import (
 )
 
 const forgetHelp = `Remove the files of a file: election that is over, so that elect status does not list
-it any more. It takes the lock first: if somebody leads, or has the lock for another
-reason, nothing is removed.
+it any more. forget takes the lock first. If a leader, or another process, has the
+lock, nothing is removed.
 
-The counter of tokens stays, a file of a few bytes. If the election is held again its
+The counter of tokens stays, a file of a few bytes. If the election is held again, its
 tokens go on rising, and a resource that has seen the last one accepts the next. With
---tokens the counter and the directory are removed, too. Tokens begin at 1 then. A
-resource with a mark refuses the new leaders until its mark is uninstalled and installed
-anew. A resource whose mark was lost accepts a leader of the old election as a new one.
+--tokens the counter and the directory are removed, too. Then tokens begin at 1 again:
+  - a resource with a mark refuses the new leaders until its mark is uninstalled and
+    installed again
+  - a resource whose mark was lost cannot tell a leader of the old election from a new
+    one, and accepts it
 
-It follows no links, and refuses a directory that contains a file that candidates do
-not make. What COMMAND and elect fence have made stays. The data directory of a peer is
-not removed: other nodes may rely on its promises.
+forget follows no links, and refuses a directory with a file that candidates do not
+make. Files that COMMAND and elect fence have made stay. The data directory of a peer
+is not removed, because other nodes may rely on its promises.
 
 -o json writes one object on one line: election, name, tokens (whether the counter
-was removed) and last_token, a string, left out when it is not known.
+was removed) and last_token, a string, omitted if it is not known.
 
-Exit codes: 0 it is forgotten; 69 there is no such election, somebody leads, the
-directory contains something else, or it is not held in a directory; 73 the files
-cannot be removed.`
+Exit codes:
+  0   it is forgotten
+  69  there is no such election, it has a leader, the directory contains something
+      else, or it is not held in a directory
+  73  the files cannot be removed`
 
 func newForget(openers elect.Openers) *cobra.Command {
 	var p place
@@ -76,7 +80,7 @@ func newForget(openers elect.Openers) *cobra.Command {
 		},
 	}
 	p.flags(cmd.Flags())
-	cmd.Flags().BoolVar(&tokens, "tokens", false, "remove the counter, too: tokens begin at 1 if the election is held again")
+	cmd.Flags().BoolVar(&tokens, "tokens", false, "remove the counter, too: a later election of this name begins with token 1")
 	format.flag(cmd.Flags())
 	return cmd
 }

@@ -19,22 +19,23 @@ import (
 )
 
 const historyHelp = `Show the changes of leadership in an election among peers, the newest last. Every
-node keeps those that it has seen, and they survive restarts; what all of them tell
-is put together, ordered by token, which is the order of the leaders. AT is by the
-wall clock of the node that tells; clocks may differ. Of a leader that was frozen it
-is when its lease ended, although it noticed that later. A leader that was killed
-says nothing of its end: the next line has who came, and when. Among peers with
-certificates it needs one, of any role.
+node keeps the changes that it has seen, over restarts, too. history merges the answers
+of all nodes, and orders the changes by token, which is the order of the leaders.
+Among peers with certificates it needs one, of any role.
 
-Exit codes: 0 there is an answer; 69 nobody can be asked. Nodes that did not answer
+AT is by the wall clock of the node that reports the change; clocks may differ. If a
+leader was frozen, AT is when its lease ended, although it noticed that later. A leader
+that was killed reports no end: see the next line.
+
+Exit codes: 0 a node has answered; 69 no node can be asked. Nodes that did not answer
 are named on stderr.
 
 -o json writes an array of objects on one line:
-  at      when, by the wall clock of the node that tells, RFC 3339
+  at      when, by the wall clock of the node that reports it, RFC 3339
   event   elected, active (its lease is proven), lost, follows; paused or resumed
-  leader  whom it is about; of paused and resumed the node itself
+  leader  the leader; for paused and resumed the node itself
   token   its token, as a string
-  reason  why, where there is something to say
+  reason  why, if there is something to say
 -o yaml writes the same on several lines.`
 
 func newHistory(openers elect.Openers) *cobra.Command {
@@ -106,7 +107,7 @@ func told(events []peer.Event, i int) string {
 				continue
 			}
 			if ended := slices.ContainsFunc(events[:i], func(o peer.Event) bool { return o.Token == last.Token && o.Event == lost }); !ended && e.Reason == "" {
-				return fmt.Sprintf("%s said nothing of its end", last.Leader)
+				return fmt.Sprintf("%s reported no end", last.Leader)
 			}
 			return ""
 		}

@@ -26,7 +26,7 @@ func TestHistoryTable(t *testing.T) {
 		"elected n1 1 -", "active n1 1 -", "lost n1 1 resigned",
 		"elected n2 2 -", "active n2 2 -", "lost n2 2 lapsed; noticed late, or clocks differ: n3 was active before",
 		"elected n3 3 -", "active n3 3 -",
-		"elected n1 5 n3 said nothing of its end", "lost n1 5 superseded",
+		"elected n1 5 n3 reported no end", "lost n1 5 superseded",
 		"follows n2 6 -",
 	}
 	var table strings.Builder

@@ -12,13 +12,13 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 )
 
-const installHelp = `Make the table in which a database holds elections, unless it is there. It needs a role
+const installHelp = `Make the table in which a database holds elections, unless it exists. This needs a role
 that may create tables. elect run needs one that may SELECT, INSERT and UPDATE there.
 
---show prints the statement and asks no database. The table is elect_leases, or what the
-parameter table of the URL says.
+--show prints the statement and does not connect. The table is elect_leases, or that of
+the URL's parameter table.
 
-Exit codes: 0 the table is there; 64 the URL is wrong; 69 the database refuses, or does
+Exit codes: 0 the table exists; 64 the URL is wrong; 69 the database refuses or does
 not answer.`
 
 func newInstall() *cobra.Command {
@@ -50,7 +50,7 @@ func newInstall() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&at, "election", "", "the `URL` of the database, as elect run has it")
-	cmd.Flags().BoolVar(&show, "show", false, "print the statement, and do nothing")
+	cmd.Flags().StringVar(&at, "election", "", "`URL` of the database, the same as for elect run")
+	cmd.Flags().BoolVar(&show, "show", false, "print the statement and do nothing")
 	return cmd
 }

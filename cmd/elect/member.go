@@ -16,64 +16,67 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-const memberHelp = `Change who takes part in an election among peers, while it goes on: one node at a
-time, each time with the consent of a majority. The leader does it; any node that
-answers passes it on.
+const memberHelp = `Change the members of an election among peers while it goes on. One node changes at a
+time, each time with the consent of a majority. The leader makes the change. Any node
+that answers passes the request on to it.
 
   elect member add ID@HOST:PORT       make it a voter, or with --observer an observer
-  elect member remove ID              take it out
+  elect member remove ID              remove it
   elect member replace ID[@HOST:PORT] give its vote to another disk, or move it
 
 Where the nodes have certificates it needs one with the role administer: elect certs
 --role administer makes it. A change that is not safe now is refused with the reason,
-and nothing changes. If a change of several steps ends half-way, the command says what
-holds, and the same command goes on from there. A change that is already made is no
-error, except the removal of an id that is no member.
+and changes nothing. If a change of several steps stops half-way, the command prints
+the membership that holds. The same command then goes on from there. A change that is
+already made succeeds. Only the removal of an id that is no member is an error.
 
 `
 
-const memberCodes = `It says what it does while it does it, on stderr. -o json writes one object on one
-line: election, name, changed (false: it was so already), steps, membership as elect
-members has it, and warnings.
+const memberCodes = `The command prints each step to stderr. -o json writes one object on one line:
+election, name, changed (false: nothing had to change), steps, membership as in elect
+members, and warnings.
 
-Exit codes: 0 it is so; 3 nobody leads; 69 it was refused, or the leader did not
-answer; 75 the outcome is not known, because the leader was lost on the way: elect
-members shows what holds, and the command may be repeated; 77 the certificate has not
-the role administer.`
+Exit codes:
+  0   the change is made
+  3   there is no leader
+  69  it was refused, or the leader did not answer
+  75  the outcome is not known, because the leader was lost on the way. elect members
+      shows what holds. The command may be repeated
+  77  the certificate does not have the role administer`
 
-const memberAddHelp = `Make a node a voter, or with --observer an observer. It must run before, with
-join=true in its URL, in which it is listed itself:
+const memberAddHelp = `Make a node a voter, or with --observer an observer. The node must already run. Its
+URL has join=true and lists the node itself:
 
   elect run --election 'peer://n1@…,n2@…,n3@…,n4@10.0.0.4:7400?join=true' --id n4 -- ./job
 
-It waits then, and says so. It becomes an observer first, so that it is connected and
-has the membership on its disk, and then a voter. An observer is made a voter by adding
-it. To add a voter, a majority of the voters that there will be must answer without it.
+It prints that it waits to be added. It first becomes an observer, so that it is
+connected and has the membership on disk, and then a voter. To make an observer a voter,
+add it. A voter is added only if a majority of the new voters answers without it.
 
 `
 
-const memberRemoveHelp = `Take a voter or an observer out. Its process need not run. If it does, it is told, does
-not disturb the others, and elect run ends with 69. The leader cannot be removed: let
-it hand over first, with elect transfer. A majority of the voters that are left must
-answer. An id that is no member, or no member any more, is refused with 69 and a list
-of the members. So is the same command when it is repeated after it was done.
+const memberRemoveHelp = `Remove a voter or an observer. Its process need not run. If it runs, it is told, does
+not disturb the others, and its elect run ends with 69. The leader cannot be removed:
+use elect transfer first. A majority of the remaining voters must answer. If the id is
+not, or no longer, a member, the command is refused with 69 and a list of the members.
+So repeating the command after it has succeeded ends with 69.
 
 `
 
 const memberReplaceHelp = `Give the vote of ID to another data directory: that of the process that runs at
-HOST:PORT, or where ID was before, with join=true in its URL. Use it when the disk of
-ID was lost. The old directory is removed, and then the new one is added, as by
-elect member add. If that process has the directory of ID, ID moves to HOST:PORT.
-After an interruption, repeat the command: it goes on from there, also if the old
-directory is removed already or the new one is an observer. A node that is an observer
-by its own URL is refused, because it had no vote.
+HOST:PORT, or at the old address of ID. Its URL has join=true. Use it if the disk of
+ID was lost. The old directory is removed, and then the new one is added, as by elect
+member add. If that process has the old directory of ID, ID moves to HOST:PORT.
+After an interruption, repeat the command. It goes on from there, even if the old
+directory is already removed or the new one is already an observer. A node that its own
+URL makes an observer is refused, because it had no vote.
 
 `
 
 func newMember(openers elect.Openers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "member",
-		Short: "change who takes part: add, remove, replace",
+		Short: "change the members: add, remove, replace",
 		Long:  memberHelp + memberCodes,
 		Example: "  elect member add n4@10.0.0.4:7400 --name scheduler\n" +
 			"  elect member remove n1 --name scheduler",
@@ -85,7 +88,7 @@ func newMember(openers elect.Openers) *cobra.Command {
 	}
 	cmd.AddCommand(
 		newMemberChange(openers, "add ID@HOST:PORT", "make a node a voter, or an observer", memberAddHelp, "  elect member add n4@10.0.0.4:7400 --name scheduler", true),
-		newMemberChange(openers, "remove ID", "take a node out", memberRemoveHelp, "  elect member remove n1 --name scheduler", false),
+		newMemberChange(openers, "remove ID", "remove a node", memberRemoveHelp, "  elect member remove n1 --name scheduler", false),
 		newMemberChange(openers, "replace ID[@HOST:PORT]", "give a vote to another disk, or move it", memberReplaceHelp, "  elect member replace n3 --name scheduler", false),
 	)
 	return cmd
@@ -190,7 +193,7 @@ func (c changed) write(w io.Writer) error {
 	m := &c.Membership
 	what := "changed"
 	if !c.Changed {
-		what = "it was so already"
+		what = "unchanged"
 	}
 	_, err := fmt.Fprintf(w, "%s: membership %s of %s\n", what, m.Version(), describe(m))
 	return err

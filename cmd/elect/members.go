@@ -18,58 +18,68 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-const membersHelp = `Show the voters and observers of an election among peers: each is asked how it
-is, and what its connections to the others are like. Round trips and last contacts
-are the leader's, or those of the first that answers where nobody leads. A node that
-is stopped or hangs may be connected still, and does not answer: the age of its last
-contact tells. The lag of a voter is how long ago the leader has sent what it has
-answered last.
+const membersHelp = `Show the voters and observers of an election among peers: role, round trip, last
+contact. Each node is asked for its state and for its connections to the others.
+Round trips and last contacts are those of the leader, or, if there is no leader,
+those of the first node that answers. A node that is stopped or hangs may still be
+connected and does not answer: the age of its last contact shows it. The lag of a
+voter is the age of the leader's last message that the voter has answered.
 
-Who takes part is the newest membership that they tell of, also where the URL lists
-others: those it does not list are asked, too. A node that waits to be added is shown
-as joining, one that takes no part any more as a stranger. A membership is settled
-when a majority has it on their disks; only then it can be changed, with elect member.
+The members are those of the newest membership that a node reports, even if the URL
+lists others. Members that the URL does not list are asked, too. A node that waits to
+be added is shown as joining, one that is no member any more as stranger. A membership
+is settled when a majority has it on disk. Only then elect member can change it.
 
-Where the nodes have certificates it needs one, of any role.
+Where the nodes have certificates it needs one, of any role. Warnings of a node about
+its certificate, such as that it expires soon, are in the column TROUBLE, and in
+status.certificate: expires, authority_expires, authority (the beginning of the
+authority's key identifier) and warnings.
 
-What a node has to say about its certificate, such as that it ends soon, is in the
-column TROUBLE, and in status.certificate: expires, authority_expires, authority (the
-beginning of that one's key identifier) and warnings.
-
-Exit codes: 0 a majority of the voters answers, and somebody leads; 3 a majority
-answers, and nobody leads; 69 no majority answers.
+Exit codes:
+  0   a majority of the voters answers, and there is a leader
+  3   a majority answers, and there is no leader
+  69  no majority answers
 
 -o json writes one object on one line:
-  election  the URL
-  name      the election's name
-  quorum    how many voters are a majority
-  answers   how many voters have answered
-  leader    the id of the leader, or null
-  seen_by   whose connections are shown, or null
-  protocol  of those who answer; left out when nobody does
-  membership  the newest, or null: term and count, which order memberships, settled
-            (said by the leader), voters and observers. A voter has id, dir (its data
-            directory), addr and, as the leader knows it, lag_ns, idle (it would not
-            stand), priority, position, behind (the leader), held (the newest
-            membership on its disk), rate (how fast its clock runs by the leader's:
-            low_ppm and high_ppm bound it, measured over_ns) and apart (by more than is
-            assumed of clocks: the lease does not count on it); what is false, empty or
-            0 is left out, but lag_ns
-  members   a list, voters first:
-              id, kind (voter, observer, joining or stranger), address
-              status           what it says of itself; null when it did not answer
-              error            why it did not; left out when it did
-              connected        whether seen_by has a connection to it
-              rtt_ns           of that connection; 0 when not known
-              last_contact_ns  how long ago it was heard; -1 when never or not known
-              lag_ns           of a voter, as the leader knows it; -1 when not known
-              priority         how gladly it leads: -1 never, 0 not known
-              position         where it is in what the leader's work writes
-              ready            it answers, owes nothing for the time before it started, knows
-                               the leader and is connected with a majority: the next
-                               node of a rolling restart may follow
-              paused           it votes and does not stand
-              program          its version; as position and paused, left out when empty
+  election    the URL
+  name        the name of the election
+  quorum      how many voters are a majority
+  answers     how many voters have answered
+  leader      the id of the leader, or null
+  seen_by     the node whose connections are shown, or null
+  protocol    the protocol of the nodes that answer; omitted if none does
+  membership  the newest one, or null:
+                term, count  order memberships
+                settled      by the leader
+                voters       a list:
+                  id, dir (its data directory), addr
+                  and by the leader, omitted if false, empty or 0 (but not lag_ns):
+                  lag_ns
+                  idle       it would not stand
+                  priority, position
+                  behind     its position is behind the leader's
+                  held       the newest membership on its disk
+                  rate       the speed of its clock by the leader's: low_ppm and high_ppm
+                             bound it, measured over over_ns
+                  apart      rate is beyond what is assumed of clocks: the lease does
+                             not count on this voter
+                observers    a list: id, addr
+  members     a list, voters first:
+                id, kind (voter, observer, joining or stranger), address
+                status           its own report; null if it did not answer
+                error            why it did not answer; omitted if it did
+                connected        whether seen_by has a connection to it
+                rtt_ns           of that connection; 0 if not known
+                last_contact_ns  the age of its last message; -1: none, or not known
+                lag_ns           of a voter, by the leader; -1 if not known
+                priority         -1 never, 0 not known
+                position         in the log that the leader's work writes
+                ready            it answers, owes nothing for the time before its start,
+                                 knows the leader and is connected with a majority: the
+                                 next node of a rolling restart may follow
+                paused           it votes and does not stand
+                program          its version
+              paused, position and program are omitted if empty
 -o yaml writes the same on several lines.`
 
 func newMembers(openers elect.Openers) *cobra.Command {
@@ -77,7 +87,7 @@ func newMembers(openers elect.Openers) *cobra.Command {
 	var format form
 	cmd := &cobra.Command{
 		Use:     "members [flags] [NAME]",
-		Short:   "show who takes part: role, round trip, last contact",
+		Short:   "show the members: role, round trip, last contact",
 		Long:    membersHelp,
 		Example: "  elect members --election 'peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs' scheduler",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -294,7 +304,7 @@ func (m *members) write(w io.Writer) error {
 	}
 	if m.noLease {
 		if len(m.leaders) > 1 {
-			fmt.Fprintf(w, "%s each lead as far as they know: %s proves no lease\n", strings.Join(m.leaders, ", "), m.Protocol)
+			fmt.Fprintf(w, "%s each believe that they lead: %s proves no lease\n", strings.Join(m.leaders, ", "), m.Protocol)
 		}
 		_, err := fmt.Fprintf(w, "protocol %s, without a lease: %s; a majority is %d\n", m.Protocol, describe(m.Membership), m.Quorum)
 		return err

@@ -33,7 +33,7 @@ func (f *form) Set(text string) error {
 
 func (f *form) flag(set *pflag.FlagSet) {
 	*f = "table"
-	set.VarP(f, "output", "o", "`FORMAT` of the answer: table, for people, or json or yaml, which are stable")
+	set.VarP(f, "output", "o", "`FORMAT` of the answer: table for people, json or yaml (stable)")
 }
 
 // write writes a whole answer.

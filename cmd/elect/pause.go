@@ -18,36 +18,40 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-const pauseHelp = `Have nodes of an election among peers not stand until they are resumed: the nodes
-of --node, which may be given several times, or with --all all voters that answer. A
-paused node goes on voting, and stays paused when it is started again. One that leads
-gives up: its work is stopped, within its own --grace, and the next candidate
-leads. Where all voters are paused nobody leads, and elect status says so.
+const pauseHelp = `Pause nodes of an election among peers: a paused node does not stand until it is
+resumed. --node names a voter and may be given several times. --all means all voters
+that answer. A paused node still votes, and stays paused after a restart. A leader that
+is paused gives up leadership: its work is stopped, within its own --grace, and the
+next candidate leads. If all voters are paused there is no leader, and elect status
+says so.
 
-Where the nodes have certificates it needs one with the role operate. It returns
-when the nodes have written it down. With --all, and when every voter is paused
-then, it waits until nobody leads, for 10 s at most, and says what it has seen.
-elect members and elect history show which nodes are paused, since when and by whom.
-
-`
-
-const resumeHelp = `Undo elect pause: the nodes of --node, which may be given several times, or with
---all all voters that answer, may stand again. A node that is not paused stays as it is.
-Where the nodes have certificates it needs one with the role operate.
+Where the nodes have certificates it needs one with the role operate. pause returns
+when the nodes have saved it. With --all, or if every voter is paused then, it also
+waits until there is no leader, for 10 s at most, and prints what it has seen. elect
+members and elect history show which nodes are paused, since when and by whom.
 
 `
 
-const pauseCodes = `-o json writes one object on one line: election, name, and nodes, a list of objects
-with id, paused, and, if it did not do so, error; paused is null then. Where
-pause has waited until nobody leads there is leader, too: null, or the id of the one that was seen to lead last.
+const resumeHelp = `Resume paused nodes: they may stand again. --node names a voter and may be given
+several times. --all means all voters that answer. A node that is not paused stays as
+it is. Where the nodes have certificates it needs one with the role operate.
 
-Exit codes: 0 all nodes of --node have done so, or with --all those that
-answered; those that did not are named on stderr. 69 one of --node has not, or
-nobody has; 77 because the certificate does not have the role operate.`
+`
+
+const pauseCodes = `-o json writes one object on one line: election, name and nodes, a list of objects with
+id, paused (null if the node did not do it) and error (only then). If pause has waited
+until there is no leader, the object also has leader: null, or the id of the last
+leader seen.
+
+Exit codes:
+  0   all nodes of --node have done it, or with --all those that answered; stderr names
+      the others
+  69  a node of --node has not done it, or no node has
+  77  the certificate does not have the role operate`
 
 func newPause(openers elect.Openers) *cobra.Command {
-	return pausing(openers, true, "pause", "have nodes not stand, until they are resumed", pauseHelp+pauseCodes,
-		"  elect pause scheduler --node n2      # before its machine is serviced\n  elect resume scheduler --node n2\n  elect pause scheduler --all          # nobody is to lead")
+	return pausing(openers, true, "pause", "keep nodes from standing until they are resumed", pauseHelp+pauseCodes,
+		"  elect pause scheduler --node n2      # before its machine is serviced\n  elect resume scheduler --node n2\n  elect pause scheduler --all          # no leader at all")
 }
 
 func newResume(openers elect.Openers) *cobra.Command {
@@ -73,7 +77,7 @@ func pausing(openers elect.Openers, on bool, verb, short, long, example string) 
 			case all && len(nodes) > 0:
 				return exit.Usagef("%s: --all and --node contradict each other; want one of them", verb)
 			case !all && len(nodes) == 0:
-				return exit.Usagef("%s: which nodes is not said; want --node ID, or --all for every voter", verb)
+				return exit.Usagef("%s: no node is given; want --node ID, or --all for every voter", verb)
 			}
 			c, _, err := p.ask(openers, verb)
 			if err != nil {
@@ -221,12 +225,12 @@ func (r *paused) write(w io.Writer) error {
 func (r *paused) awaitNobody(cmd *cobra.Command, c *peer.Client) {
 	ctx, cancel := within(cmd, orderTimeout)
 	defer cancel()
-	r.Leader, r.then = json.RawMessage("null"), fmt.Sprintf("who leads %s now was not seen within %v", r.Name, orderTimeout)
+	r.Leader, r.then = json.RawMessage("null"), fmt.Sprintf("the leader of %s was not seen within %v", r.Name, orderTimeout)
 	for s, err := range c.Watch(ctx) {
 		switch {
 		case err != nil || s.Stale:
 		case s.Leader != nil:
-			r.Leader, r.then = s.Leader.ID, fmt.Sprintf("%s leads %s still, after %v: its work is asked to end, or it is not paused", s.Leader.ID, r.Name, orderTimeout)
+			r.Leader, r.then = s.Leader.ID, fmt.Sprintf("%s still leads %s after %v: its work has not ended yet, or it is not paused", s.Leader.ID, r.Name, orderTimeout)
 		default:
 			r.Leader, r.then = json.RawMessage("null"), fmt.Sprintf("nobody leads %s now", r.Name)
 			return

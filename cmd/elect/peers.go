@@ -163,7 +163,7 @@ func (p *place) candidate(id string, given bool) (peer.Plan, error) {
 	case slices.ContainsFunc(cfg.Observers, is):
 		return peer.Plan{}, exit.Usagef("--id %s: an observer never leads, so that COMMAND would never run; want %s", id, want)
 	case !slices.ContainsFunc(listed, is):
-		return peer.Plan{}, exit.Usagef("--id %s is none of this election; want %s", id, want)
+		return peer.Plan{}, exit.Usagef("--id %s is not in this election; want %s", id, want)
 	}
 	plan, err := cfg.Plan(listed)
 	if err != nil {
@@ -185,19 +185,19 @@ type peerFlags struct {
 
 func (f *peerFlags) flags(set *pflag.FlagSet) {
 	f.set = set
-	set.StringVar(&f.profile, "profile", "", "`PROFILE` of a peer election: "+strings.Join(profiles(), ", ")+" (default: the first)")
-	set.Var(cli.Duration(&f.promise), "promise", "`TIME` for which voters promise themselves to a leader (default: the profile's)")
+	set.StringVar(&f.profile, "profile", "", "`PROFILE` of times among peers: "+strings.Join(profiles(), ", ")+" (default: the first)")
+	set.Var(cli.Duration(&f.promise), "promise", "`TIME` for which a voter's promise holds (default: the profile's)")
 	set.Lookup("promise").DefValue = ""
-	set.Var(cli.Duration(&f.heartbeat), "heartbeat", "`TIME` between heartbeats of a leader (default: the profile's)")
+	set.Var(cli.Duration(&f.heartbeat), "heartbeat", "`TIME` between two heartbeats of a leader (default: the profile's)")
 	set.Lookup("heartbeat").DefValue = ""
-	set.StringVar(&f.data, "data", "", "`DIR` that holds a peer's data directories (default: elect-peer in your state directory)")
+	set.StringVar(&f.data, "data", "", "`DIR` that holds the data directories of peers (default: elect-peer in your state directory)")
 	set.StringVar(&f.listen, "listen", "", "`ADDRESS` to listen on for peers (default: this peer's own in the URL)")
-	set.StringVar(&f.certs, "certs", "", "`DIR` with ca.crt, ID.crt and ID.key, as elect certs makes them (default: none; on the loopback, the user's own)")
-	set.StringVar(&f.priority, "priority", strconv.Itoa(driver.DefaultPriority), "`NUMBER` from 1 to 1000 that says how gladly this peer leads; never: it votes only")
-	set.StringVar(&f.position, "position", "", "`POLICY` by which a peer's position counts: ignore, prefer or require (default: ignore)")
-	set.BoolVar(&f.join, "join", false, "wait to be added to a peer election that is there, by elect member")
+	set.StringVar(&f.certs, "certs", "", "`DIR` with ca.crt, ID.crt and ID.key, made by elect certs (default: none; on the loopback those of this user)")
+	set.StringVar(&f.priority, "priority", strconv.Itoa(driver.DefaultPriority), "`NUMBER` from 1 to 1000: the greatest leads; never: this peer only votes")
+	set.StringVar(&f.position, "position", "", "`POLICY` for positions: ignore, prefer or require (default: ignore)")
+	set.BoolVar(&f.join, "join", false, "wait until elect member adds this peer to an existing election")
 	set.BoolVar(&f.shared, sharedPlace, false, sharedPlaceUsage)
-	set.BoolVar(&f.insecure, "insecure", false, "let peers talk in plain text: everybody who reaches their ports can elect and depose")
+	set.BoolVar(&f.insecure, "insecure", false, "let peers talk in plain text: anyone who reaches their ports can elect and depose")
 }
 
 // profiles are the names of the profiles.

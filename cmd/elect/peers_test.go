@@ -83,8 +83,8 @@ func TestShownPeers(t *testing.T) {
 	}
 }
 
-// TestPatient: the first of the steps in docs/peers.md measures before there are
-// certificates, which nothing else does on a network.
+// TestPatient: elect doctor measures before there are certificates, which no other verb
+// does on a network.
 func TestPatient(t *testing.T) {
 	var cfg doctor.Config
 	voters, configured, err := patient(three, &cfg)

@@ -26,7 +26,7 @@ type place struct {
 }
 
 func (p *place) flags(set *pflag.FlagSet) {
-	set.StringVar(&p.election, "election", "", "`URL` of the place where the election is held (default: file: in your state directory)")
+	set.StringVar(&p.election, "election", "", "`URL` of the place of the election (default: file: in your state directory)")
 	set.StringVar(&p.name, "name", "", "`NAME` of the election")
 }
 

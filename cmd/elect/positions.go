@@ -40,7 +40,7 @@ func (f *positionFlags) flags(set *pflag.FlagSet) {
 	f.set, f.every = set, everyPosition
 	set.StringVar(&f.command, "position-command", "", "`COMMAND` for sh -c that prints this peer's position in one line")
 	set.Var(cli.Duration(&f.every), "position-every", "`TIME` between two runs of --position-command")
-	set.StringVar(&f.catchUp, "catch-up-command", "", "`COMMAND` for sh -c that catches up from the peer ELECT_CATCH_UP_FROM, to ELECT_CATCH_UP_POSITION")
+	set.StringVar(&f.catchUp, "catch-up-command", "", "`COMMAND` for sh -c that catches up from the peer ELECT_CATCH_UP_FROM to ELECT_CATCH_UP_POSITION")
 }
 
 // check refuses flags without effect. The policy is that of the URL, with its flags.

@@ -14,20 +14,23 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 )
 
-const resignHelp = `Ask the leader of an election to give it up, and wait until it has accepted to.
-Its work is then stopped, within its own --grace, and the next candidate leads.
-The old leader stands again after somebody else was elected, or after a second.
+const resignHelp = `Ask the leader of an election to resign, and wait until it has agreed. Its work is
+then stopped, within its own --grace, and the next candidate leads. The old leader
+stands again when another candidate was elected, or after a second.
 
-It says who has accepted. -o json writes one object on one line: election, name,
-id and token, of which the latter is a string.
-
-A leader that is stopped cannot answer. After 5 s it says so and ends with 69; the
-leader may still resign when it goes on.
+A leader that is frozen cannot answer. Then resign ends with 69 after 10 s at most, and
+the leader may still resign when it runs again.
 
 Among peers with certificates it needs one with the role operate.
 
-Exit codes: 0 it has accepted; 3 nobody leads; 69 it did not answer, or --token is
-not that of the leader; 77 the certificate does not have the role.`
+It prints the leader that has agreed. -o json writes one object on one line: election,
+name, id and token, a string.
+
+Exit codes:
+  0   the leader has agreed
+  3   there is no leader
+  69  the leader did not answer, or --token is not its token
+  77  the certificate does not have the role operate`
 
 func newResign(openers elect.Openers) *cobra.Command {
 	var p place
@@ -98,7 +101,7 @@ func (p *place) atLeader(cmd *cobra.Command, e *elect.Election, only elect.Token
 		switch {
 		case err != nil:
 		case only != 0 && leader.Token != only:
-			err = fmt.Errorf("token %v leads, and not %v; nobody was asked to %s", leader.Token, only, what)
+			err = fmt.Errorf("token %v leads, and not %v; no leader was asked to %s", leader.Token, only, what)
 		default:
 			err = ask(ctx, leader.Token)
 			if errors.Is(err, driver.ErrSuperseded) && only == 0 && ctx.Err() == nil {
@@ -106,7 +109,7 @@ func (p *place) atLeader(cmd *cobra.Command, e *elect.Election, only elect.Token
 			}
 		}
 		if errors.Is(err, elect.ErrNoLeader) {
-			return leader, exit.With(exit.NoLeader, fmt.Errorf("nobody leads %s, so that nobody can %s", p.name, what))
+			return leader, exit.With(exit.NoLeader, fmt.Errorf("nobody leads %s, so no candidate can %s", p.name, what))
 		}
 		return leader, failed.Backend(err)
 	}

@@ -11,17 +11,20 @@ import (
 const rootHelp = `elect keeps exactly one of your replicas at work.
 
   elect run -- ./scheduler    in two terminals: one runs it, the other stands by
-  elect status scheduler      who leads, since when, with which token
+  elect status scheduler      show the leader, since when it leads, its token
   elect resign scheduler      ask the leader to hand over
 
-A URL says where an election is held (--election), a name says which one it is
-(--name). Without a URL it is held in your own state directory on this machine,
-$XDG_STATE_HOME/elect or ~/.local/state/elect, for root as for everybody. A few
-machines hold one among themselves with peer://n1@HOST:PORT,n2@HOST:PORT,…, and a
-database holds one with postgres://… or mysql://… (elect install makes its table).
+--election URL says where an election is held, and --name says which one it is:
 
-Data goes to stdout, everything else to stderr. Flags come before environment
-variables (ELECT_ELECTION, ELECT_NAME, …), and these before defaults.`
+  file:DIR                       in a directory of this machine
+  peer://n1@HOST:PORT,n2@…       among a few machines
+  postgres://… or mysql://…      in a database (elect install makes its table)
+
+The default is your own state directory on this machine, for root, too:
+$XDG_STATE_HOME/elect or ~/.local/state/elect.
+
+Data goes to stdout, everything else to stderr. Flags override environment variables
+(ELECT_ELECTION, ELECT_NAME, …), and these override defaults.`
 
 // newRoot builds the command line.
 func newRoot(openers elect.Openers) *cobra.Command {

@@ -17,49 +17,53 @@ import (
 )
 
 const runHelp = `Run COMMAND while, and only while, this candidate leads. Start the same line as
-often as you like: one of them runs COMMAND, the others stand by and use next to
-no CPU. When COMMAND ends or is killed, or the elect above it is, every process
-that COMMAND left is killed, and the next candidate's COMMAND starts within
-milliseconds, with a greater token. docs/keeper.md says what no keeper can kill
-in time; where a lease ends first, exit code 84 says so.
+often as you like: one candidate runs COMMAND, the others stand by and use next to
+no CPU. When COMMAND ends or is killed, or its elect run is killed, every process
+that COMMAND left is killed. Then the next candidate's COMMAND starts within
+milliseconds, with a greater token. docs/keeper.md lists what a keeper cannot kill
+in time. If the lease ends before such a process, the exit code is 84.
 
-COMMAND finds in its environment
-  ELECT_ELECTION      the election's URL, without credentials
-  ELECT_NAME          the election's name
-  ELECT_ID            this candidate's id
+COMMAND has in its environment
+  ELECT_ELECTION      the URL of the election, without credentials
+  ELECT_NAME          the name of the election
+  ELECT_ID            the id of this candidate
   ELECT_TOKEN         the token, a decimal number that rises from leader to leader
-  ELECT_TOKEN_FIXED   the same with 19 digits, for places that compare strings
+  ELECT_TOKEN_FIXED   the token with 19 digits, for places that compare strings
 
-When COMMAND ends by itself, leadership is given up at once. With --restart
-on-failure this elect ends after exit code 0, and stands again after any other
-code and after a signal; with --restart always it stands again in any case; with
---once it ends in any case, with COMMAND's exit code. After three failures in a
-row within a second of their start, by exit code or by signal, it stands aside
-for 1 s, then 2 s, up to 30 s. SIGKILL is not counted: others send it. After
-SIGPIPE it ends with 141, unless --restart is always: who read COMMAND's output
-has gone, and would not come back.
+When COMMAND ends by itself, elect run releases leadership at once. Then
+  --restart on-failure  it ends after exit code 0, and stands again after any other
+                        code and after a signal. This is the default.
+  --restart always      it stands again.
+  --once                it ends with COMMAND's exit code.
+After three failures in a row within a second of their start, elect run stands aside
+for 1 s, then 2 s, up to 30 s. A failure is an exit code other than 0 or a signal, but
+not SIGKILL, which comes from outside. After SIGPIPE elect run ends with 141 unless
+--restart is always: the reader of COMMAND's output is gone.
 
-SIGTERM and SIGINT end it: at once with 0 while it stands by; else they are
-passed on to COMMAND, which is killed after --grace, and its exit code is passed
-on. A second one kills at once. SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH
-are passed on. At a terminal COMMAND is in the foreground, and Ctrl-C, Ctrl-\ and
-Ctrl-Z are its own; if it ends by Ctrl-C, so does elect.
+SIGTERM and SIGINT end elect run. While it stands by, it ends at once, with exit
+code 0. While COMMAND runs, COMMAND gets the signal, is killed after --grace, and its
+exit code is that of elect run. A second such signal kills it at once. SIGHUP,
+SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are passed on. At a terminal COMMAND is in the
+foreground and gets Ctrl-C, Ctrl-\ and Ctrl-Z itself. If Ctrl-C ends COMMAND, elect
+run ends too.
 
-Among peers, --id says which of the voters of the URL this one is. --profile,
+Among peers, --id names the voter of the URL that this candidate is. --profile,
 --promise, --heartbeat, --data, --listen, --certs, --insecure, --join, --priority and
---position are parameters of the URL, too, and the flag wins. What the times promise is said at the start. The
-first start of an election needs all its voters once, and from then on a majority.
-An elect run that ends takes its vote along: with --once, and with a COMMAND that
-ends with 0, fewer voters stay than are needed, sooner or later. There want
---restart always. With --exclusive=false no keeper ends COMMAND at the end of the
-lease: what it does then is held back by its token alone. protocol=NAME in the URL
-elects by a protocol without leases (docs/peers.md), and needs --exclusive=false.
+--position are also parameters of the URL; the flag overrides the parameter. elect run
+prints at its start what the times promise. The first start of an election needs all
+voters once. After that a majority is enough. An elect run that ends does not vote any
+more. With --once, or if COMMAND ends with 0, too few voters are left sooner or later:
+use --restart always. With --exclusive=false no keeper ends COMMAND at the end of the
+lease: from then on only its token keeps its writes out. protocol=NAME in the URL
+selects a protocol without leases (docs/peers.md). It needs --exclusive=false.
 
---contain cgroup puts COMMAND into a cgroup (v2) of its own, in that of elect run: the
-kernel kills all in it at once, and the next elect run of that name kills what is in
-it if both supervisors were killed. It needs root or a delegated cgroup, and Linux
-5.14; exit code 72 says what is missing. With sweep the keeper looks for the
-processes and kills them one by one. auto, the default, is cgroup where it works.
+--contain says how COMMAND and all that it starts are held together:
+  cgroup  in a cgroup (v2) of their own, below that of elect run. The kernel kills
+          them at once. If elect run and its keeper were both killed, the next elect
+          run of that name kills what they left. This needs root or a delegated
+          cgroup, and Linux 5.14. Exit code 72: stderr says what is missing.
+  sweep   the keeper finds the processes and kills them one by one.
+  auto    cgroup where it works, else sweep. This is the default.
 
 --guard network has the kernel drop what COMMAND and all that it starts send over IP
 after the lease, even if elect and its keeper are frozen or dead. Without a lease
@@ -68,36 +72,39 @@ dead. It needs the level cgroup, Linux 5.15, CAP_BPF and CAP_NET_ADMIN; exit cod
 says what is missing. With network,optional a line says so, and COMMAND runs without.
 Unix sockets, files and packet sockets are not covered: docs/containment.md.
 
-Root refuses a place, and a --data, that other users can write to, with 73, unless
---shared-place says that they are trusted. No link below the place is followed.
+Root refuses a place and a --data directory that other users can write to (exit code
+73), unless --shared-place says that these users are trusted. Links below the place
+are not followed.
 
---priority says how gladly a peer leads: of those that stand by the greatest comes
-first, and a leader hands over by itself to a greater one that has been fit for
-five promises, after ten of its own. never is for one that votes and never leads.
+--priority orders peers: of those that stand by, the one with the greatest priority
+is elected first. A leader hands over by itself to a peer with a greater priority
+when that peer has been fit for five promises and the leader has led for ten. With
+--priority never a peer only votes.
 
---position prefer or require has a peer's position count, in a log that COMMAND
-writes and the others copy. --position-command prints it in one line; it is run
-every --position-every, before this peer stands and when its leader has gone, and
-killed after 5 s; while it fails the last position counts. Numbers in positions
-are compared as decimal numbers, so that of a PostgreSQL server is not its LSN
-but the bytes up to it:
+--position says what a peer's position in a log counts for, if COMMAND writes the log
+and the other peers copy it:
+  ignore   nothing. This is the default.
+  prefer   a peer that is behind waits two promises for those that are ahead.
+  require  no voter elects a peer that is behind the voter.
+--position-command prints the position in one line. It runs every --position-every,
+before this peer stands, and when the leader is gone. It is killed after 5 s. While
+it fails, the last position counts. Numbers in positions are compared as decimal
+numbers. So the position of a PostgreSQL server is not its LSN, but the bytes up to it:
   psql -AtXc "SELECT pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery()
     THEN GREATEST(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())
     ELSE pg_current_wal_lsn() END, '0/0')"
-With prefer, one that is behind waits for a while for those that are ahead; with
-require it is not elected by anybody who is ahead of it. --catch-up-command is run
-for one that only its position keeps from leading, and killed when somebody leads.
-These commands find ELECT_ELECTION, ELECT_NAME and ELECT_ID in their environment.
+--catch-up-command runs while only its position keeps this peer from leading. It is
+killed when there is a leader. Both commands have ELECT_ELECTION, ELECT_NAME and
+ELECT_ID in their environment.
 
-What elect says on stderr is for people. --log-time puts the time before each line.
-With --log-format json each line is an object with time, level and msg; what happens
-has event, election, id, place and, where there is one, token, too. COMMAND's own
-stderr is the same file.
+elect run writes messages for people to stderr, which COMMAND inherits. --log-time
+puts the time before each line. With --log-format json each line is an object with
+time, level and msg. An event also has event, election, id, place and any token.
 
-Each flag has a variable: ELECT_NAME for --name, and so on. Inside an elect run,
-where ELECT_TOKEN is set, the inherited ELECT_ELECTION, ELECT_NAME and ELECT_ID,
-and those of --exclusive and of the flags for peers, are about the election
-outside, and are ignored.
+Each flag has an environment variable: ELECT_NAME for --name, and so on. If
+ELECT_TOKEN is set, this elect run is inside another one. Then it ignores the
+inherited ELECT_ELECTION, ELECT_NAME and ELECT_ID and the variables of --exclusive
+and of the flags for peers: they describe the outer election.
 
 Exit codes: COMMAND's own, 128+n if signal n killed it, and those of
 "elect help exit-codes".`
@@ -114,7 +121,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	var positions positionFlags
 	exclusive := true
 	cfg := runner.Config{Openers: openers, Wait: runner.NoLimit, Grace: supervise.DefaultGrace}
-	restart := supervise.OnFailure.String()
+	restart := runner.OnFailure.String()
 	contain, guard := supervise.Auto.String(), ""
 	logFormat := logFormat("text")
 	cmd := &cobra.Command{
@@ -127,7 +134,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 				return err
 			}
 			var err error
-			if cfg.Restart, err = supervise.ParseRestart(restart); err != nil {
+			if cfg.Restart, err = runner.ParseRestart(restart); err != nil {
 				return exit.With(exit.Usage, err)
 			}
 			if cfg.Contain, err = supervise.ParseLevel(contain); err != nil {
@@ -193,29 +200,28 @@ func newRun(openers elect.Openers) *cobra.Command {
 	f.SetInterspersed(false) // the arguments after COMMAND belong to COMMAND
 	p.flags(f)
 	f.Lookup("name").Usage = "`NAME` of the election (default: COMMAND's base name)"
-	f.StringVar(&cfg.ID, "id", "", "`ID` of this candidate, different from the others' (default: host:pid; peers: want one of the voters)")
-	f.StringVar(&restart, "restart", restart, "stand again after COMMAND ended: on-failure or always")
-	f.Lookup("restart").Usage = "`POLICY`, on-failure or always: when to stand again after COMMAND ended"
+	f.StringVar(&cfg.ID, "id", "", "`ID` of this candidate, which no other has (default: host:pid; among peers required: one of the voters)")
+	f.StringVar(&restart, "restart", restart, "`POLICY`, on-failure or always: when to stand again after COMMAND has ended")
 	f.BoolVar(&cfg.Once, "once", false, "run COMMAND once and exit with its code; 75 if leadership is lost")
-	f.Var(cli.Duration(&cfg.Wait), "wait", "give up standing by after this `TIME`, with exit code 124; 0 tries once (default: never)")
+	f.Var(cli.Duration(&cfg.Wait), "wait", "give up standing by after this `TIME`, with exit code 124; 0 tries once (default: no limit)")
 	f.Lookup("wait").DefValue = ""
 	f.Var(cli.Duration(&cfg.Grace), "grace", "`TIME` between SIGTERM and SIGKILL")
-	f.StringVar(&contain, "contain", contain, "`LEVEL` at which COMMAND and all that it starts are held together: auto, sweep or cgroup")
+	f.StringVar(&contain, "contain", contain, "`LEVEL` of holding COMMAND and all that it starts together: auto, sweep or cgroup")
 	_ = cmd.RegisterFlagCompletionFunc("contain", cobra.FixedCompletions([]string{"auto", "sweep", "cgroup"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	f.StringVar(&guard, "guard", "", "`WHAT` of COMMAND the kernel stops at the end of the lease, whoever is frozen or dead: network, or network,optional")
-	_ = cmd.RegisterFlagCompletionFunc("guard", cobra.FixedCompletions([]string{"network", "network,optional"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	f.BoolVar(&exclusive, "exclusive", true, "start COMMAND only when leadership is proven exclusive; =false when all it does is fenced by its token")
+	f.StringVar(&guard, "guard", "", "`WHAT` of COMMAND the kernel stops at the end of the lease, even if elect is frozen or dead: network, or network,optional")
+	_ = cmd.RegisterFlagCompletionFunc("guard", cobra.FixedCompletions([]string{"network", "network,optional"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	f.BoolVar(&exclusive, "exclusive", true, "start COMMAND only when leadership is proven exclusive; =false if its token fences all that it does")
 	peers.flags(f)
 	positions.flags(f)
 	// the flag exists
 	_ = cmd.RegisterFlagCompletionFunc("position", cobra.FixedCompletions([]string{"ignore", "prefer", "require"}, cobra.ShellCompDirectiveNoFileComp))
 	// the flag exists
 	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(profiles(), cobra.ShellCompDirectiveNoFileComp))
-	f.Var(&logFormat, "log-format", "`FORMAT` of what elect says on stderr: text, for people, or json, an object a line")
+	f.Var(&logFormat, "log-format", "`FORMAT` of the messages on stderr: text, for people, or json, one object a line")
 	// the flag exists
 	_ = cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
-	f.BoolVar(&cfg.Time, "log-time", false, "begin each line of text with the time; json has it in any case")
-	f.BoolVarP(&cfg.Verbose, "verbose", "v", false, "log what happens inside, to stderr")
+	f.BoolVar(&cfg.Time, "log-time", false, "begin each line of text with the time; json always has it")
+	f.BoolVarP(&cfg.Verbose, "verbose", "v", false, "log internal events to stderr, too")
 	return cmd
 }
 

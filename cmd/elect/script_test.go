@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/electd/elect/internal/cli/clitest"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol/trace"
 	"github.com/electd/elect/internal/protocol/trace/replay"
 	"github.com/electd/elect/peer"
@@ -34,9 +34,12 @@ func variables(env *testscript.Env) error {
 	if err != nil {
 		return err
 	}
-	voters, err := freePeers(8)
+	voters, err := harness.Addrs(8)
 	if err != nil {
 		return err
+	}
+	for i, addr := range voters {
+		voters[i] = fmt.Sprintf("n%d@%s", i+1, addr)
 	}
 	env.Vars = append(env.Vars, "XDG_STATE_HOME="+filepath.Join(env.WorkDir, "state"), "EXAMPLES="+examples,
 		"PEERS=peer://"+strings.Join(voters[:3], ",")+"?profile=lan")
@@ -44,20 +47,6 @@ func variables(env *testscript.Env) error {
 		env.Vars = append(env.Vars, fmt.Sprintf("N%d=%s", i+1, v))
 	}
 	return nil
-}
-
-// freePeers are n peers as they stand in a URL, on ports of the loopback that are
-// free. Somebody else may take one before they do.
-func freePeers(n int) (voters []string, err error) {
-	for i := range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // all are open until all are known
-		voters = append(voters, fmt.Sprintf("n%d@%v", i+1, l.Addr()))
-	}
-	return voters, nil
 }
 
 // replayed has the machines do again what nodes have recorded, in so many files of a

@@ -20,31 +20,33 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 )
 
-const statusHelp = `Show who leads an election, since when and with which token. The name is given as
-an argument or by --name. Below an elect run it is that of its election. Without a
-name, all elections are shown that have been held at the place.
+const statusHelp = `Show the leader of an election, since when it leads, and its token. The name is an
+argument or that of --name. Below an elect run the default is its election. Without a
+name, all elections that were held at the place are shown.
 
 Among peers with certificates it needs one, of any role.
 
-Exit codes: 0 somebody leads, one of them at least; 3 nobody does; 69 the back end
-cannot tell.
+Exit codes:
+  0   there is a leader; without a name: of one election at least
+  3   there is no leader
+  69  the back end cannot tell
 
--o json writes one object on one line, or without a name an array of them:
+-o json writes one object on one line, or without a name an array of objects:
   election  the URL, without credentials
-  name      the election's name
+  name      the name of the election
   leader    null, or an object:
-              id        who leads
+              id        the id of the leader
               token     its token, as a string of decimal digits
-              since     when it was elected by its own wall clock, RFC 3339
-              metadata  what it says about itself; left out when there is none
-              no_lease  true: it was elected by a protocol without leases, and
-                        another may think that it leads; else left out
+              since     when it was elected, by its own wall clock, RFC 3339
+              metadata  what it says about itself; omitted if there is none
+              no_lease  true: its protocol has no leases, and another node may
+                        believe that it leads; else omitted
   stale     true: the back end did not answer, and leader is the last one known
-  cause     why nothing better is known; left out when there is nothing to say
-  warnings  among peers, of one election: certificates that end soon, a node's or the
-            one that was asked with; left out when there are none. On stderr, too
-  private   true: the place is in your home or state directory, and other users'
-            elections of this name are others; else left out
+  cause     why nothing better is known; omitted if there is nothing to say
+  warnings  for one election among peers: certificates of nodes and of this client
+            that expire soon; omitted if there are none. They are also on stderr
+  private   true: the place is in your home or state directory, and elections of
+            the same name of other users are different ones; else omitted
 -o yaml writes the same on several lines.`
 
 func newStatus(openers elect.Openers) *cobra.Command {
@@ -52,7 +54,7 @@ func newStatus(openers elect.Openers) *cobra.Command {
 	var format form
 	cmd := &cobra.Command{
 		Use:     "status [flags] [NAME]",
-		Short:   "show who leads, since when, with which token",
+		Short:   "show the leader, since when it leads, its token",
 		Long:    statusHelp,
 		Example: "  elect status nightly\n  elect status --election file:/var/lib/elect nightly -o json\n  elect status",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -204,7 +206,7 @@ func (p *place) writeTable(w io.Writer, views ...view) error {
 	if err := writeTable(w, views...); err != nil || !p.private() {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "at %s, which is private to %s: other users' elections of these names are others\n", p.shown(), userName())
+	_, err := fmt.Fprintf(w, "at %s, which is private to %s: other users' elections of these names are different ones\n", p.shown(), userName())
 	return err
 }
 

@@ -16,26 +16,29 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 )
 
-const transferHelp = `Ask the leader of an election to hand over to the candidate with the id --to, or
-to the best one, and wait until another candidate leads: for --wait at most. The
-leader's work must stop within that time. Nobody else leads before it has stopped.
+const transferHelp = `Ask the leader of an election to hand over to the candidate --to, or to the best
+candidate, and wait until another candidate leads, for --wait at most. The leader's
+work must stop within that time. No candidate leads before it has stopped.
 
-The leader refuses a candidate that cannot take over, says why, and goes on leading:
-one that does not stand by, is paused, or has not answered lately. If the candidate
-leads already, the command succeeds and nothing changes. If the candidate fails later,
-or its position stays behind for two promises, another one may lead, and the answer
-says which. Priorities still count: a peer with a greater one gets leadership back
-after ten promises, unless it is paused (elect pause).
+The leader refuses a candidate that cannot take over: one that does not stand by, is
+paused, or has not answered lately. It prints the reason and goes on leading. If the
+candidate already leads, the command succeeds and changes nothing. If the candidate
+fails later, or its position stays behind for two promises, another one may lead. The
+answer has the one that leads. Priorities still count: a peer with a greater priority
+gets leadership back after ten promises, unless it is paused (elect pause).
 
 Among peers with certificates it needs one with the role operate.
 
--o json writes one object on one line: election, name, from and to, each of these
-with id and token, of which the latter is a string; where it led already they are equal.
+-o json writes one object on one line: election, name, from and to. from and to have
+id and token, a string. They are equal if the candidate already led.
 
-Exit codes: 0 the candidate leads; 3 nobody led; 69 the leader did not answer or
-refused, --token is not that of the leader, another candidate than --to leads,
-nobody else leads after --wait, or the back end cannot choose the next leader; 77
-the certificate does not have the role.`
+Exit codes:
+  0   the candidate leads
+  3   there was no leader
+  69  the leader did not answer or refused; --token is not the leader's; another
+      candidate than --to leads; no other candidate leads after --wait; or the back
+      end cannot choose the next leader
+  77  the certificate does not have the role operate`
 
 // transferWait is the default of --wait: three times the default of --grace.
 const transferWait = 30 * time.Second
@@ -47,7 +50,7 @@ func newTransfer(openers elect.Openers) *cobra.Command {
 	wait := transferWait
 	cmd := &cobra.Command{
 		Use:     "transfer [flags] [NAME]",
-		Short:   "ask the leader to hand over to another",
+		Short:   "ask the leader to hand over to a candidate",
 		Long:    transferHelp,
 		Example: "  elect transfer scheduler --to n2\n  elect transfer scheduler           # to the best candidate",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -117,16 +120,16 @@ func (p *place) leadsAlready(cmd *cobra.Command, e *elect.Election, only elect.T
 
 // successor waits until there is a leader with a greater token than old.
 func successor(ctx context.Context, e *elect.Election, old elect.Leader, wait time.Duration) (elect.Leader, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("nobody else leads after %v", wait))
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("no other candidate leads after %v", wait))
 	defer cancel()
 	for s, err := range e.Watch(ctx) {
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return elect.Leader{}, context.Cause(ctx)
 		case err != nil:
-			return elect.Leader{}, fmt.Errorf("who leads then is not known: %w", err)
+			return elect.Leader{}, fmt.Errorf("the next leader is not known: %w", err)
 		case s.Leader != nil && !s.Stale && s.Leader.Token > old.Token && s.Leader.ID == old.ID:
-			return elect.Leader{}, fmt.Errorf("leads again with token %v, because nobody took over", s.Leader.Token)
+			return elect.Leader{}, fmt.Errorf("leads again with token %v, because no candidate took over", s.Leader.Token)
 		case s.Leader != nil && !s.Stale && s.Leader.Token > old.Token:
 			return *s.Leader, nil
 		}

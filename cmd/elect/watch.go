@@ -14,20 +14,20 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/failed"
 )
 
-const watchHelp = `Show who leads an election, and then each change, a line for each, until it is
-interrupted. A reader that is slow may miss a change that was overtaken by
-another, and never the last. Among peers with certificates it needs one, of any role.
+const watchHelp = `Show the leader of an election, and then each change, one line each, until it is
+interrupted. A slow reader may miss a change that another one has overtaken. It never
+misses the last one. Among peers with certificates it needs one, of any role.
 
--o json writes an object a line (NDJSON), that of "elect status -o json" and
+-o json writes one object a line (NDJSON): that of "elect status -o json", and
   time  when the change was seen, RFC 3339
--o yaml writes them as documents, each below a line of ---.`
+-o yaml writes each of them as a document, after a line of ---.`
 
 func newWatch(openers elect.Openers) *cobra.Command {
 	var p place
 	var format form
 	cmd := &cobra.Command{
 		Use:     "watch [flags] [NAME]",
-		Short:   "show who leads, and each change",
+		Short:   "show the leader, and each change",
 		Long:    watchHelp,
 		Example: "  elect watch nightly\n  elect watch nightly -o json | jq -r .leader.id",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -141,7 +141,7 @@ var repository = house{
 			why: "a back end knows the contract, not the portable layer above it nor the other back ends",
 		},
 		{
-			at: "peer/examples/...", may: []string{".", "driver", "fence/...", "peer", "agent/..."}, others: listed,
+			at: "peer/examples/...", may: []string{".", "driver", "fence/...", "peer", "agent/..."}, tests: []string{"internal/harness"}, others: listed,
 			why: "an example can do what a user's program can; it lives in the module of its back end",
 		},
 		{
@@ -153,7 +153,7 @@ var repository = house{
 			why: "it serves whatever election it is handed: cmd/elect lists the back ends",
 		},
 		{
-			at: "agent/supervise", may: []string{"driver", "internal/clock", "internal/mutation", "internal/proc"}, tests: []string{".", "internal/spawn", "internal/terminal"}, others: system,
+			at: "agent/supervise", may: []string{"driver", "internal/clock", "internal/mutation", "internal/proc"}, tests: []string{".", "internal/harness", "internal/spawn", "internal/terminal"}, others: system,
 			why: "it runs and kills processes by a deadline; of elections it knows the mandate, which has the deadline, and that is all",
 		},
 		{
@@ -225,7 +225,7 @@ var repository = house{
 	},
 	exported: []surface{
 		{at: ".", names: 93, why: "entry"},
-		{at: "agent/supervise", names: 96, why: "keeper; network guard"},
+		{at: "agent/supervise", names: 84, why: "keeper; network guard"},
 		{at: "driver", names: 91, why: "contract"},
 		{at: "driver/electtest", names: 26, why: "conformance"},
 		{at: "fence", names: 98, why: "tokens"},
@@ -242,6 +242,7 @@ var repository = house{
 		{at: "store/sqlstore", names: 21, why: "backend"},
 	},
 	state: []exception{
+		{at: "internal/harness.given", why: "tests of a process that run at the same time must not be given the same port"},
 		{at: "internal/clock.start", why: "the zero of the clock where there is no CLOCK_BOOTTIME; set once before main, never written again"},
 		{at: "internal/clock.page", why: "which clocks a process has is a fact of the process; in builds with the tag chaos only, read once"},
 		{at: "internal/mutation.chosen", why: "what the environment chooses for the process; in builds with the tag mutants only, read once"},
@@ -254,7 +255,6 @@ var repository = house{
 		{at: "agent/supervise/family_linux_test.go:kill", why: "lets the fork chains reach their full speed; a shorter time only makes the case easier"},
 		{at: "agent/supervise/family_linux_test.go:testVictims", why: "the lock must stay held until shortly before the deadline, which has to come"},
 		{at: "agent/supervise/late_linux_test.go:late", why: "looks again at what nothing tells of; a family that ends too early is told from one that takes long"},
-		{at: "agent/supervise/main_test.go:eventually", why: "looks again at what nothing tells of, with a deadline"},
 		{at: "agent/supervise/parts_test.go:parent", why: "looks again at what nothing tells of; the test that started it has a deadline"},
 		{at: "agent/supervise/parts_test.go:strike", why: "looks again at what nothing tells of; the test that started it has a deadline"},
 		{at: "agent/supervise/terminal_linux_test.go:TestTerminalFromTheBackground", why: "asks a shell again and again, with a deadline"},

@@ -26,7 +26,7 @@ func New(name, short, long string, verbs ...*cobra.Command) *cobra.Command {
 	root := Group(name+" VERB [flags]", short, long, verbs...)
 	root.SilenceErrors, root.SilenceUsage = true, true // Run writes them, in one line
 	var version bool
-	root.Flags().BoolVar(&version, "version", false, "the same as "+name+" version")
+	root.Flags().BoolVar(&version, "version", false, "show the version, as "+name+" version does")
 	help := root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if version {
@@ -38,7 +38,7 @@ func New(name, short, long string, verbs ...*cobra.Command) *cobra.Command {
 	root.SetUsageFunc(showUsage)
 	root.AddCommand(newVersion(), &cobra.Command{
 		Use:   "exit-codes",
-		Short: "the exit codes and what they say",
+		Short: "the exit codes and what they mean",
 		Long:  "The exit codes:\n\n" + exit.Table(name),
 	})
 	root.InitDefaultHelpCmd()
@@ -46,7 +46,7 @@ func New(name, short, long string, verbs ...*cobra.Command) *cobra.Command {
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "help":
-			c.Use, c.Short, c.Long = "help [VERB]", "help about a verb", "Show the help about a verb, or about one of the topics that "+name+" help lists."
+			c.Use, c.Short, c.Long = "help [VERB]", "show the help on a verb", "Show the help on a verb, or on a topic that "+name+" help lists."
 			c.Run, c.RunE = nil, helpOn
 		case "completion":
 			c.Short = strings.ToLower(c.Short[:1]) + c.Short[1:]

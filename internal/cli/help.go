@@ -35,7 +35,7 @@ func showUsage(cmd *cobra.Command) error {
 	}
 	topics.show(&b, "More help")
 	if len(verbs) > 0 {
-		fmt.Fprintf(&b, "\n\"%s VERB --help\" says more about a verb.\n", cmd.CommandPath())
+		fmt.Fprintf(&b, "\n\"%s VERB --help\" shows more about a verb.\n", cmd.CommandPath())
 	}
 	_, err := cmd.OutOrStderr().Write([]byte(b.String()))
 	return err

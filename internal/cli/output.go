@@ -27,7 +27,7 @@ func (o *Output) Set(text string) error {
 // Flag adds it to a verb's flags.
 func (o *Output) Flag(set *pflag.FlagSet) {
 	*o = "table"
-	set.VarP(o, "output", "o", "`FORMAT` of the answer: table, for people, or json, which is stable")
+	set.VarP(o, "output", "o", "`FORMAT` of the answer: table for people, or json (stable)")
 }
 
 // WriteJSON writes one line.

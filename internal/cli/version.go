@@ -23,11 +23,11 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version [flags]",
 		Short: "show the version of this program",
-		Long: `Show the version of this program, the revision that it was built from where that
-is known, the version of Go and the platform.
+		Long: `Show the version of this program, the revision that it was built from, if known, the
+version of Go, and the platform.
 
 -o json writes one object on one line: version, revision, modified, go, platform.
-revision and modified are left out when there is nothing to say.`,
+revision is omitted if it is not known, modified if it is false.`,
 		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := FromEnvironment(cmd); err != nil {

@@ -14,8 +14,8 @@
 // into reused memory, and never waits: a goroutine of the recorder encodes, and writes the queue with one write(2).
 // It does so at once after a step that orders, saves or asks something, whose input is neither a message nor the
 // time, that changes the role, the term or the leader, or that follows a silence. Ordinary heartbeats wait for
-// others, for a quarter of a second at most: a wake-up for each would take a fifth of an idle node's CPU time. So a
-// killed process loses at most the heartbeats of its last quarter second, as far as the machine has let that
+// others, for a second at most: a wake-up for each would take a fifth of an idle node's CPU time. So a
+// killed process loses at most the heartbeats of its last second, as far as the machine has let that
 // goroutine run, and may leave a torn last line. Close writes everything. There is no fsync: when the whole machine
 // dies, more is lost.
 //

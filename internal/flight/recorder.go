@@ -16,7 +16,7 @@ const (
 
 	// patience is how long an ordinary heartbeat may wait to be written with others. A wake-up of the writer for each
 	// took a fifth of an idle node's CPU time.
-	patience = 250 * time.Millisecond
+	patience = time.Second
 )
 
 // Recorder records one life of a node.

@@ -20,12 +20,12 @@ func administration() []scenario {
 		{
 			name: "transfer-race", story: "The leader is asked to hand over to a follower, and in the middle of that dies, is cut off, or loses its target.",
 			nodes: 3, script: transferRaces,
-			parts: []part{{on: quorum, expected: "no two lead at one time, and one does soon after", judge: (*trial).safe}},
+			parts: []part{{on: quorum, expected: "no two lead at once, and one leads soon after", judge: (*trial).safe}},
 		},
 		{
 			name: "reconfig-fork", story: "A cut off leader is asked to remove a member, and its successor on the other side to add one, at the same time.",
 			nodes: 5, spare: 1, script: reconfigFork,
-			parts: []part{{on: quorum, expected: "only the side with a majority changes the membership, and all have that one in the end", judge: handedOn}},
+			parts: []part{{on: quorum, expected: "only the side with a majority changes the membership, and in the end all have that one", judge: handedOn}},
 		},
 		{
 			name: "lease-reconfig", story: "The leader is cut off in the middle of removing a voter, with a lease that a majority of the old voters has promised.",

@@ -114,7 +114,7 @@ func partitions() []scenario {
 			nodes: 5, short: true, script: cut(network.Isolate(5, 4), lengthy),
 			parts: []part{
 				{on: quorum, expected: calmly, judge: undisturbed},
-				plain(raft, "the one that comes back has a higher term, which deposes the leader", deposed),
+				plain(raft, "the node that comes back has a higher term, which deposes the leader", deposed),
 			},
 		},
 		{
@@ -140,7 +140,7 @@ func partitions() []scenario {
 				{on: "quorum-prefer", params: url.Values{"position": {"prefer"}}, env: positioned,
 					expected: "where positions are preferred, the hub is elected", judge: hubLeadsLate},
 				{on: "quorum-require", params: url.Values{"position": {"require"}}, env: positioned,
-					expected: "where they are required, no node is before the healing", judge: noneLeads},
+					expected: "where positions are required, no node is elected before the healing", judge: noneLeads},
 			},
 		},
 		{
@@ -148,7 +148,7 @@ func partitions() []scenario {
 			nodes: 3, short: true, script: cut(network.Partial(3, 0, 2), lengthy),
 			parts: []part{
 				{on: quorum, expected: calmly, judge: undisturbed},
-				plain(raft, "the outer two depose each other for as long as it lasts", toAndFro(0, 2)),
+				plain(raft, "the outer two depose each other for as long as it lasts: the one in the middle always hears one of them, and never stands", toAndFro(0, 2)),
 			},
 		},
 		{

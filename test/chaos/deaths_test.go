@@ -18,17 +18,17 @@ func deaths() []scenario {
 			name: "crash", story: "The leader's process dies, and its kernel closes its connections.",
 			nodes: 3, short: true,
 			parts: []part{
-				{on: quorum, expected: "its keeper kills the command and says so: another one leads at once", script: parentDies, judge: atOnce},
-				{on: "quorum-all", expected: "its keeper dies with it: another one is elected at once, and leads when the promises to the dead one are over",
+				{on: quorum, expected: "its keeper kills the command and says so: another leads at once", script: parentDies, judge: atOnce},
+				{on: "quorum-all", expected: "its keeper dies with it: another is elected at once, and leads when the promises to the dead one are over",
 					script: allDie, judge: electedThenLeads},
-				{on: "quorum-lie", expected: "it only looks so, and the leader lives, cut off: another one is elected at once, and leads when the promises are over",
+				{on: "quorum-lie", expected: "it only looks so, and the leader lives, cut off: another is elected at once, and leads when the promises are over",
 					script: seemsDead, judge: electedThenLeads},
 			},
 		},
 		{
 			name: "crash-silent", story: "The leader's machine loses power: no connection closes.",
 			nodes: 3, short: true, script: powerFails,
-			parts: []part{{on: quorum, expected: "the next one leads after the timeout", judge: afterTimeout}},
+			parts: []part{{on: quorum, expected: "another leads after the timeout", judge: afterTimeout}},
 		},
 		{
 			name: "split-vote", story: "The leader falls silent, and all candidates are frozen past their timeouts: they are late together.",

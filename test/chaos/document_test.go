@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -31,7 +32,7 @@ func TestDocument(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s has no table between %q and %q", documentPath, documentBegin, documentEnd)
 	}
-	want := "\n" + table() + "\n"
+	want := "\n" + table(tail) + "\n"
 	if *rewrite {
 		if err := os.WriteFile(documentPath, []byte(head+documentBegin+want+documentEnd+tail), 0o666); err != nil {
 			t.Fatal(err)
@@ -43,20 +44,39 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// table is the catalogue as a table.
-func table() string {
+// table is the catalogue as a table. What the page says of the simulator's scenario of that name is
+// left out.
+func table(page string) string {
 	var b strings.Builder
-	fmt.Fprint(&b, "| scenario | what happens to real processes | with | expected |\n|---|---|---|---|\n")
+	fmt.Fprint(&b, "| scenario | with | what happens | expected |\n|---|---|---|---|\n")
 	for _, sc := range catalogue() {
-		for i, p := range sc.parts {
-			name, story := "", ""
-			if i == 0 {
-				name, story = "`"+sc.name+"`", sc.story
-				if sc.short {
-					name += " *"
+		_, simulated, _ := strings.Cut(page, "\n### "+sc.name+"\n")
+		simulated, _, _ = strings.Cut(simulated, "\n### ")
+		name, story := "`"+sc.name+"`", sc.story
+		if sc.short {
+			name += " *"
+		}
+		if strings.HasPrefix(simulated, "\n"+story+"\n") {
+			story = ""
+		}
+		type row struct{ on, with, expected string }
+		var rows []row
+		for _, p := range sc.parts {
+			r := row{"`" + p.on + "`", conditions(&sc, &p), p.expected}
+			for line := range strings.Lines(simulated) {
+				if strings.HasPrefix(line, "| "+r.expected+" | ") && strings.Contains(line, "`"+cmp.Or(p.protocol, quorum)+"`") {
+					r.expected = ""
 				}
 			}
-			fmt.Fprintf(&b, "| %s | %s | `%s`%s | %s |\n", name, story, p.on, conditions(&sc, &p), p.expected)
+			if n := len(rows) - 1; n >= 0 && rows[n].with == r.with && rows[n].expected == r.expected {
+				rows[n].on += " " + r.on
+				continue
+			}
+			rows = append(rows, r)
+		}
+		for _, r := range rows {
+			fmt.Fprintf(&b, "| %s | %s%s | %s | %s |\n", name, r.on, r.with, story, r.expected)
+			name, story = "", ""
 		}
 	}
 	return b.String()

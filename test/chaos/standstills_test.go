@@ -23,16 +23,16 @@ func standstills() []scenario {
 			name: "gc-pause", story: "A leader with a lease of 30 s stops for 45 s between its check and its write; here it is a promise, and half as long again.",
 			nodes: 3, short: true,
 			parts: []part{
-				{on: quorum, kind: cluster.Library, expected: "the next one leads when the lease is over, with the next token; the write with the old one is refused",
+				{on: quorum, kind: cluster.Library, expected: "another leads when the lease is over, with the next token; the write with the old one is refused",
 					script: pausedInWork, judge: nAndNPlusOne},
-				{on: "quorum-run", expected: "elect run alone stops: its keeper has killed the command when the next one leads", script: parentFrozen, judge: afterTimeout},
+				{on: "quorum-run", expected: "elect run alone stops: its keeper has killed the command before another leads", script: parentFrozen, judge: afterTimeout},
 			},
 		},
 		{
 			name: "suspend", story: "The leader's machine sleeps for more than its lease: its boot clock runs, its monotonic one stands still.",
 			nodes: 3, clocks: true, short: true, script: sleeps((*skew.Clock).Suspend),
 			parts: []part{
-				{on: quorum, kind: cluster.Library, expected: "the next one leads, and the sleeper's lease is over the moment it wakes", judge: handedOnInSleep},
+				{on: quorum, kind: cluster.Library, expected: "another leads, and the lease of the sleeper is over when it wakes", judge: handedOnInSleep},
 				{on: "quorum-run", expected: "the same with a command, which is killed at once", judge: handedOnInSleep},
 			},
 		},
@@ -40,7 +40,7 @@ func standstills() []scenario {
 			name: "vm-stop", story: "The leader's virtual machine stops for more than its lease, and its clocks with it.",
 			nodes: 3, clocks: true, script: sleeps(func(c *skew.Clock, d time.Duration) { c.StepBoth(-d) }),
 			parts: []part{
-				{on: quorum, kind: cluster.Library, expected: "nothing tells the stopped one that time has passed: " + sees, judge: overlapSeen},
+				{on: quorum, kind: cluster.Library, expected: "nothing tells the stopped leader that time has passed: " + sees, judge: overlapSeen},
 			},
 		},
 		{
@@ -55,7 +55,7 @@ func standstills() []scenario {
 			name: "clocks-apart", story: "The clock of a leader begins to run at half its speed, which is less than any bound allows. Nothing else fails.",
 			nodes: 3, clocks: true, short: true, script: halfSpeed,
 			parts: []part{
-				{on: quorum, kind: cluster.Library, expected: "its heartbeats and their answers show it: it gives up within a promise, and does not lead again", judge: gaveUp},
+				{on: quorum, kind: cluster.Library, expected: "the answers to its heartbeats show it: it gives up within a promise, and does not lead again", judge: gaveUp},
 				{on: "quorum-run", expected: "the same with a command", judge: gaveUp},
 			},
 		},

@@ -22,37 +22,42 @@ import (
 	"github.com/electd/elect/lab/check"
 )
 
-const checkHelp = `Explore every interleaving of a small world: a few machines of the quorum
-protocol, the same code that runs in production, and all that a network, a disk,
-clocks and an operator may do to them within the bounds of the flags. It explores
-breadth first, so a violation comes with the fewest steps that lead to it.
+const checkHelp = `Explore every interleaving of a small world: a few machines of the quorum protocol, the
+same code that runs in production, and all that a network, a disk, clocks and an operator
+may do to them within the bounds of the flags. The search is breadth first, so a
+violation comes with the fewest steps that lead to it.
 
-Every message may be lost, delayed and overtaken. With --mode async each clock
-moves by itself, whenever a timer of its node fires, so that any relative speed is
-explored; the invariants then need no clock. With --mode timed there is true time
-in ticks of a heartbeat, clocks advance by --rates in each of them, and at no true
-instant may two leases be proven or two works run.
+Every message may be lost, delayed and overtaken. --mode says how time passes:
+  async  each clock moves by itself, whenever a timer of its node fires, so that every
+         relative speed is explored. The invariants need no clock.
+  timed  true time passes in ticks of a heartbeat, and in each tick a clock advances by
+         one of --rates. At no instant of true time may two leases be proven or two works
+         run.
 
-A violation is printed as a transcript, and kept as a file (--keep, or
-elect-check.json in this directory) that --replay repeats.
+A violation is printed as a transcript, and kept as a file (--keep, or elect-check.json
+in this directory) that --replay repeats.
 
-Memory is what limits it: 20 to 100 bytes a state. --memory stops it in time.
+Memory is the limit: a state takes 20 to 100 bytes. --memory stops the search in time.
 
-stderr first names the world and its limits, and then shows the progress; the
-report is on stdout.
+stderr first names the world and its limits, then shows the progress. The report is on
+stdout.
 
-Exit codes: 0 all was explored and nothing violated; 80 something was; 82 a machine
-crashed; 83 --limit or --memory was reached first, and nothing was violated until
-then; 64 the command line or a file is wrong; 73 a file or stdout cannot be
-written; 130 interrupted.
+Exit codes:
+  0    everything was explored and nothing was violated
+  64   the command line or a file is wrong
+  73   a file or stdout cannot be written
+  80   an invariant was violated
+  82   a machine crashed
+  83   --limit or --memory was reached first; nothing was violated until then
+  130  interrupted
 
--o json writes one object: ending (exhausted, violated, bounded, stopped), world
-(the bounds), states, steps, queue, depth, tick, node_states, messages, node_steps,
-cut (steps that were not taken, because they go beyond --terms), won (the highest
-term that a node won), bytes, bytes_per_state, wall_seconds, states_per_second,
-violation: null or {invariant, node, says}, and kept. With --replay it is what
---keep writes: world, beginning (which of the first states), steps, a list of {way,
-tick, node, what, came, views}, and violation.`
+-o json writes one object: ending (exhausted, violated, bounded, stopped), world (the
+bounds), states, steps, queue, depth, tick, node_states, messages, node_steps, cut
+(steps not taken because they go beyond --terms), won (the greatest term that a node
+won), bytes, bytes_per_state, wall_seconds, states_per_second, violation: null or
+{invariant, node, says}, and kept. With --replay it is what --keep writes: world,
+beginning (which of the first states), steps, a list of {way, tick, node, what, came,
+views}, and violation.`
 
 // checkRun is the command line of check.
 type checkRun struct {
@@ -91,35 +96,35 @@ func newCheck() *cobra.Command {
 	f, w := cmd.Flags(), &r.world
 	f.StringVar(&r.protocol, "protocol", quorum.Name, "the `PROTOCOL`: quorum")
 	f.StringVar(&r.mode, "mode", string(check.Async), "how time passes: `async` or timed")
-	f.StringVar(&r.begin, "begin", "", "how the world begins: `idle`, cold (no node has started), led (n1 leads), or apart (it leads, and n2 has not heard of it for long)")
+	f.StringVar(&r.begin, "begin", "", "how the world begins: `idle`, cold (no node has started), led (n1 leads), or apart (n1 leads, and n2 has not heard it for long)")
 	f.IntVar(&w.Nodes, "nodes", 3, "`N` nodes, 1 to 5")
 	f.IntVar(&w.Voters, "voters", 0, "the first `N` of them are voters (default: all)")
 	f.IntVar(&w.Candidates, "candidates", 0, "the first `N` of the nodes stand (default: all)")
 	f.IntVar(&w.Terms, "terms", 0, "no node stands in a term above `N`, 1 to 7 (default: 3; timed: 2)")
 	f.IntVar(&w.Messages, "messages", 0, "`N` messages in flight at most, 1 to 8 (default: 4; timed: 2)")
 	f.IntVar(&w.Fires, "fires", 2, "timers fire `N` times in all")
-	f.IntVar(&w.Saves, "saves", 0, "`N` saves take their time; the others are durable at once")
+	f.IntVar(&w.Saves, "saves", 0, "`N` saves take time; the others are durable at once")
 	f.IntVar(&w.Crashes, "crashes", 1, "`N` crashes")
 	f.IntVar(&w.Duplicates, "duplicates", 0, "`N` messages arrive twice")
 	f.IntVar(&w.Hints, "hints", 0, "`N` times a node is told that its leader has closed its connection")
-	f.IntVar(&w.Witnesses, "witnesses", 0, "`N` times a keeper says that a dead node's work is dead")
+	f.IntVar(&w.Witnesses, "witnesses", 0, "`N` times a keeper reports that a dead node's work is dead")
 	f.IntVar(&w.Failures, "failures", 0, "`N` saves fail")
-	f.IntVar(&w.Waits, "waits", 0, "async: `N` times a clock goes on until all is over that its node waits for")
+	f.IntVar(&w.Waits, "waits", 0, "async: `N` times a clock moves past all that its node waits for")
 	f.IntVar(&w.Resigns, "resigns", 0, "`N` times a leader is told to resign")
 	f.IntVar(&w.Transfers, "transfers", 0, "`N` times a leader is told to transfer")
 	f.IntVar(&w.Pauses, "pauses", 0, "`N` times a node is paused")
 	f.IntVar(&w.Changes, "changes", 0, "`N` times a leader is told to change the membership to one that --membership names")
-	f.StringArrayVar(&r.voters, "membership", nil, "voters of a membership to change to, such as `n1,n2`; may be given several times")
+	f.StringArrayVar(&r.voters, "membership", nil, "voters of a membership for --changes, such as `n1,n2`; may be given several times")
 	f.IntVar(&w.Ticks, "ticks", 0, "timed: true time ends after `N` ticks (default: 6)")
-	f.IntSliceVar(&r.rates, "rates", nil, "timed: what a clock may advance by in a tick, in `PERCENT` of it, such as 80,120; each keeps its own")
-	f.BoolVar(&w.Swing, "swing", false, "timed: a clock may change its rate at each tick")
-	f.BoolVar(&w.Outlives, "outlives", false, "timed: a work goes on when its process dies, until its lease ends")
-	f.IntVar(&w.Promise, "promise", 0, "a promise of `N` heartbeats (default: 4, or the least that the drift allows)")
+	f.IntSliceVar(&r.rates, "rates", nil, "timed: how far a clock may advance in a tick, in `PERCENT`, such as 80,120; each clock keeps its rate")
+	f.BoolVar(&w.Swing, "swing", false, "timed: a clock may change its rate in each tick")
+	f.BoolVar(&w.Outlives, "outlives", false, "timed: work goes on after its process dies, until its lease ends")
+	f.IntVar(&w.Promise, "promise", 0, "a promise of `N` heartbeats (default: 4, or the least that the rates allow)")
 	f.Uint64Var(&r.limit, "limit", 0, "stop after `N` states (default: none)")
 	f.Float64Var(&r.memory, "memory", 8, "stop when about `GIB` of memory are used; 0 is no bound")
 	f.IntVar(&r.jobs, "jobs", runtime.GOMAXPROCS(0), "explore on `N` cores; the answer is the same")
-	f.StringVar(&r.keep, "keep", "elect-check.json", "keep the way to a violation in `FILE`")
-	f.StringVar(&r.replay, "replay", "", "repeat the trail in `FILE`, and report whether it still violates something")
+	f.StringVar(&r.keep, "keep", "elect-check.json", "write the steps to a violation to `FILE`")
+	f.StringVar(&r.replay, "replay", "", "repeat the steps in `FILE`, and report whether they still violate something")
 	r.format.Flag(f)
 	return cmd
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/electd/elect/internal/cli"
 )
 
-const rootHelp = `electlab shows that elect is right: it runs the protocols, the same code that runs
-in production, in a simulated world of faults and through every interleaving of a
-small one, and reads the traces of both and of real nodes.
+const rootHelp = `electlab shows that elect is right. It runs the protocols, the code of production, in a
+simulated world of faults and through every interleaving of a small world, and reads
+the traces of both and of real nodes.
 
-  electlab sim run                 100 worlds of the quorum protocol
-  electlab sim compare             the same faults through several protocols
-  electlab check                   every interleaving of a small world
-  electlab trace verify FILE...    what was recorded, through the machines again
+  electlab sim run                 run 100 worlds of the quorum protocol
+  electlab sim compare             run the same faults through several protocols
+  electlab check                   explore every interleaving of a small world
+  electlab trace verify FILE...    replay recorded inputs through the machines
 
-Data goes to stdout, everything else to stderr. Flags come before environment
-variables (ELECTLAB_SEEDS, ELECTLAB_PROTOCOL, …), and these before defaults.`
+Data goes to stdout, everything else to stderr. Flags override environment variables
+(ELECTLAB_SEEDS, ELECTLAB_PROTOCOL, …), and these override defaults.`
 
 func main() { os.Exit(cli.Run(newRoot(), os.Args[1:])) }
 

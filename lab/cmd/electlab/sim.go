@@ -19,13 +19,18 @@ import (
 
 const simHelp = `Run election protocols, the same code that runs in production, in a simulated world
 of failing networks, clocks, disks, stores and processes, and check their promises
-after every event. A seed decides everything: the same seed, or the same
-schedule, gives the same run to the bit.
+after every event. A seed decides everything: the same seed, or the same schedule,
+gives the same run to the bit.
 
-Exit codes: 0 nothing was violated; 80 safety was, or what must be found failing
-was not; 81 liveness was; 82 a machine crashed; 64 the command line or a file is
-wrong; 73 a file or stdout cannot be written; 130 interrupted. 80, 81 and 82 come
-before all others, and 130 before 73.`
+Exit codes:
+  0    nothing was violated
+  64   the command line or a file is wrong
+  73   a file or stdout cannot be written
+  80   safety was violated, or a required failure was not found
+  81   liveness was violated
+  82   a machine crashed
+  130  interrupted
+80, 81 and 82 take precedence over all others, and 130 over 73.`
 
 func newSim() *cobra.Command {
 	return cli.Group("sim VERB", "run the protocols in a simulated world of faults", simHelp,

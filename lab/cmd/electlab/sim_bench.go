@@ -19,18 +19,16 @@ import (
 	"github.com/electd/elect/lab/sim/protocols"
 )
 
-const simBenchHelp = `Measure how fast the simulator is, on one core, with all invariants checked after
-every event: events a second, and virtual time for each second of real time. A
-round runs the same seeds each time, of the profile swarm; what is shown is the
-median of the rounds.
+const simBenchHelp = `Measure how fast the simulator is on one core, with all invariants checked after every
+event: events a second, and virtual time for each second of real time. Each round runs
+the same seeds of the profile swarm. The result is the median of the rounds.
 
-Without --protocol it measures all of them.
+Without --protocol it measures all protocols.
 
--o json writes one object: go, system, cpus, load_before, load_after (over 1, 5
-and 15 minutes, where the system tells), and protocols, a list of {protocol,
-nodes, rounds, runs, events (of a round), virtual_seconds (of a round),
-events_per_second, events_per_second_min, events_per_second_max,
-virtual_per_real}.`
+-o json writes one object: go, system, cpus, load_before, load_after (over 1, 5 and 15
+minutes, if the system reports it), and protocols, a list of {protocol, nodes, rounds,
+runs, events (of a round), virtual_seconds (of a round), events_per_second,
+events_per_second_min, events_per_second_max, virtual_per_real}.`
 
 func newSimBench() *cobra.Command {
 	var format cli.Output
@@ -67,7 +65,7 @@ func newSimBench() *cobra.Command {
 	f.StringVar(&name, "protocol", "", "the `PROTOCOL`; electlab sim list names them (default: all)")
 	f.IntVar(&nodes, "nodes", nodes, "`N` voters or candidates")
 	f.IntVar(&rounds, "rounds", rounds, "`N` rounds")
-	f.Var(cli.Duration(&at), "time", "`TIME` that a round takes, about")
+	f.Var(cli.Duration(&at), "time", "approximate `TIME` of a round")
 	format.Flag(f)
 	return cmd
 }

@@ -17,52 +17,57 @@ import (
 	"github.com/electd/elect/lab/sim/compare"
 )
 
-const simCompareHelp = `Run the same faults through several protocols, on all cores, and compare
-the results: for how much of the time there was a leader, how long failovers took,
-what elections cost in messages, for how long two led at once, and how many stale
-writes followed.
+const simCompareHelp = `Run the same faults through several protocols, on all cores, and compare the results:
+the time with a leader, the length of failovers, the messages of an election, the time
+with two leaders, and the stale writes that followed.
 
-With FILE it runs that schedule (- is stdin); else it draws --seeds schedules of
---profile, one for each seed from --seed on. Each protocol gets the faults in
-its own form: stores are replicated on the participants' machines, and fail with
-them. The acts of operators are left out for all. The documentation of package
-lab/sim/compare has all the rules.
+With FILE it runs that schedule (- is stdin). Otherwise it draws --seeds schedules of
+--profile, one for each seed from --seed on. Each protocol gets the faults in its own
+form: stores are replicated on the participants' machines, and fail with them. The
+acts of operators are left out for all. The documentation of package lab/sim/compare
+has all the rules.
 
-Each protocol runs with its own defaults, which differ: --detection D gives each
-one a configuration in which a silent leader is noticed after about D. The column
-silence is the longest such time, which may differ from D: raft draws its timeout
-from two thirds to four thirds of D, and the sessions of queue last at least 2 s,
-etcd's least TTL.
+Each protocol runs with its own defaults, which differ. --detection D gives each one a
+configuration that notices a silent leader after about D. The actual time, in the column
+silence, may differ from D: raft draws its timeout from two thirds to four thirds of D,
+and the sessions of queue last at least 2 s, etcd's least TTL.
 
-The columns: silence; led, the part of the time with a leader that was alive and not
-frozen; by, whether a leader counts by a proven lease or by its election; failover
-p50 and p99, from the death, freeze, stop or lapse of a leader until the next one
-led; changes of the leader; messages and store requests
-for each election that was won, without heartbeats and renewals; all messages and
-requests a second; for how long two led at once; stale writes, those that reached
-the resource after one of a later term had been accepted: offered, accepted,
-refused. It refuses every token that is less than the greatest that it has
-accepted, and accepts an equal one: that is how stale writes get in where two
-terms have one token.
+The columns:
+  silence        the longest time until a silent leader is noticed
+  led            the part of the time with a leader that was alive and not frozen
+  by             whether a leader counts by a proven lease or by its election
+  failover p50   and p99: from the death, freeze, stop or lapse of a leader until the
+                 next one led
+  changes        of the leader
+  msgs/election  messages and store requests for each election that was won, without
+                 heartbeats and renewals
+  msgs/s         all messages and store requests a second
+  two leaders    for how long two led at once
+  stale offered  writes that reached the resource after it had accepted one of a later
+                 term; then how many of them it accepted and refused
+The resource refuses a token that is less than the greatest that it has accepted. It
+accepts an equal one. So stale writes get in if two terms have the same token.
 
-The report is the same to the byte each time with the same build, for any --jobs. --html writes it as a page with plots that opens offline. --keep DIR writes the
-schedule of each protocol, of FILE or of the one seed, into DIR (made if it is
-not there), for electlab sim replay --story.
+The same build gives the same report, byte by byte, for any --jobs. --html writes it as a
+page with plots that opens offline. --keep DIR writes the schedule of each protocol, of
+FILE or of the one seed, into DIR, for electlab sim replay --story. DIR is made if it does
+not exist.
 
-Exit codes: 80 a protocol violates what it must hold (81 liveness, 82 a machine
-crashed): the report names the first seed; 64 the command line or FILE is wrong; 73
-a file or stdout cannot be written; 130 interrupted: the report is of the runs that
-had ended.
+Exit codes:
+  64          the command line or FILE is wrong
+  73          a file or stdout cannot be written
+  80, 81, 82  a protocol violates safety, violates liveness, crashes; the report names
+              the first seed
+  130         interrupted; the report is of the runs that had ended
 
--o json writes one object: profile, nodes, seconds, seed, seeds, drawn,
-detection_ms, interrupted, and protocols, a list of {protocol, config, silence_ms
-(the longest, the column silence), leases, runs, virtual_seconds, availability, unavailable_ms,
-darkest {seed, ms}, failovers, failover_p50_ms, failover_p99_ms,
-failover_longest_ms, failover_quantiles [{part, ms}], elections,
-messages_per_election, messages, requests, messages_per_second, leader_changes,
-two_leaders_ms, two_leaders_runs, two_leaders_most {seed, ms}, writes,
-stale_offered, stale_accepted, stale_refused, violated_runs, violation {seed,
-invariant, says}}.`
+-o json writes one object: profile, nodes, seconds, seed, seeds, drawn, detection_ms,
+interrupted, and protocols, a list of {protocol, config, silence_ms (the longest, the
+column silence), leases, runs, virtual_seconds, availability, unavailable_ms, darkest
+{seed, ms}, failovers, failover_p50_ms, failover_p99_ms, failover_longest_ms,
+failover_quantiles [{part, ms}], elections, messages_per_election, messages, requests,
+messages_per_second, leader_changes, two_leaders_ms, two_leaders_runs, two_leaders_most
+{seed, ms}, writes, stale_offered, stale_accepted, stale_refused, violated_runs,
+violation {seed, invariant, says}}.`
 
 // simCompare is the command line of sim compare.
 type simCompare struct {
@@ -96,16 +101,16 @@ func newSimCompare() *cobra.Command {
 	f, o := cmd.Flags(), &r.options
 	f.StringSliceVar(&r.names, "protocol", nil, "the `PROTOCOLS`, such as quorum,raft, or all (default: "+strings.Join(compare.Default(), ",")+")")
 	f.Uint64Var(&o.Seeds, "seeds", compare.DefaultSeeds, "draw `N` schedules")
-	f.Uint64Var(&o.First, "seed", 1, "the first `SEED`; with it alone, the only one")
+	f.Uint64Var(&o.First, "seed", 1, "the first `SEED`; without --seeds the only one")
 	f.IntVar(&o.Nodes, "nodes", compare.DefaultNodes, "`N` voters or candidates")
-	f.StringVar(&o.Profile, "profile", compare.DefaultProfile, "the `FAMILY` of faults; electlab sim list names them")
+	f.StringVar(&o.Profile, "profile", compare.DefaultProfile, "the `PROFILE` of faults; electlab sim list names them")
 	o.For = compare.DefaultFor
-	f.Var(span{&o.For}, "for", "virtual `TIME` that faults go on in each run")
-	f.Var(span{&o.Detection}, "detection", "give each protocol a configuration in which a silent leader is noticed after about `TIME` (default: its own)")
+	f.Var(span{&o.For}, "for", "virtual `TIME` during which faults occur in each run")
+	f.Var(span{&o.Detection}, "detection", "give each protocol a configuration that notices a silent leader after about `TIME` (default: its own)")
 	f.Lookup("detection").DefValue = "" // the text says it
 	f.IntVar(&o.Jobs, "jobs", runtime.GOMAXPROCS(0), "make `N` runs at a time")
 	f.StringVar(&r.page, "html", "", "write the report with plots to `FILE`")
-	f.StringVar(&r.keep, "keep", "", "keep the schedule of each protocol, of one seed or of FILE, in `DIR`")
+	f.StringVar(&r.keep, "keep", "", "write the schedule of each protocol, of one seed or of FILE, to `DIR`")
 	r.format.Flag(f)
 	return cmd
 }

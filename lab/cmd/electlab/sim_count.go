@@ -15,33 +15,41 @@ import (
 	"github.com/electd/elect/lab/sim/count"
 )
 
-const simCountHelp = `Count what one election costs, message by message, and compare it with the formulas
-of the papers. The machines run in a perfect network: everything arrives, in the
-order of sending, in no time. A leader is elected and dies; then everything that is
-sent counts until the next one is elected and its first announcements have arrived.
-Heartbeats do not count beyond that; of quorum the answers to the first ones do, by
-which the lease is proven: 5n−7 until then, 6n−9 with them. Of protocols over a store,
-requests to it are counted (lease, queue), without those by which a waiting candidate looks
-at the record now and then; queue-zookeeper's are 8 because the new leader holds off;
-queue has servers of etcd that are known to be mended, and no hold.
+const simCountHelp = `Count the messages of one election and compare them with the formulas of the papers. The
+machines run in a perfect network: every message arrives, in the order of sending, in no
+time. A leader is elected and dies. Then all messages count until the next leader is
+elected and its first announcements have arrived. Later heartbeats do not count. For
+quorum the answers to the first heartbeats also count, because they prove the lease:
+5n−7 messages until then, 6n−9 with them.
 
---nodes takes numbers and ranges, such as 3,5,8-16; up to 10000, where bully takes a
-hundred million messages and about a minute. Numbers that a protocol does not have
-are left out: an election of quorum has at most 9 voters.
+For protocols over a store (lease, queue), the requests to the store count, except those
+with which a waiting candidate looks at the record now and then. queue-zookeeper has 8
+because its new leader holds off. queue runs on etcd servers that are known to be fixed,
+and has no hold.
 
-Cases: bully is begun by the lowest, which costs most. In ring one begins, or the
-leader is dead; in ring-chang-roberts all begin, and the order of ids around the ring
-decides: the best and the worst one, and the mean of 100 by chance, of fewer if there
-are more than 512 nodes.
+--nodes takes numbers and ranges up to 10000, such as 3,5,8-16. With 10000, bully needs
+a hundred million messages and about a minute. Numbers that a protocol does not have are
+left out: an election of quorum has at most 9 voters.
+
+The cases:
+  bully               the lowest node begins, which costs most
+  ring                one node begins, or the leader is dead
+  ring-chang-roberts  all nodes begin, and the order of ids around the ring decides: the
+                      best order, the worst one, and the mean of 100 random ones, of fewer
+                      with more than 512 nodes
 
 = means that each type of message was sent exactly as often as the formula says.
 
-Exit codes: 0 all counts are as their formulas say; 1 one is not; 64 the command line
-is wrong; 73 a file or stdout cannot be written; 130 interrupted.
+Exit codes:
+  0    all counts match their formulas
+  1    a count does not
+  64   the command line is wrong
+  73   a file or stdout cannot be written
+  130  interrupted
 
 -o json writes one object: rows, an array of {protocol, case, n, requests (true: they
-are requests to a store), sent, formula, says (the formula), exact, runs (of how many
-elections it is the mean), kinds: an array of {type, sent, formula}}.`
+are requests to a store), sent, formula, says (the formula), exact, runs (the number of
+elections of the mean), kinds: an array of {type, sent, formula}}.`
 
 func newSimCount() *cobra.Command {
 	var format cli.Output
@@ -70,9 +78,9 @@ func newSimCount() *cobra.Command {
 		},
 	}
 	set := cmd.Flags()
-	set.StringSliceVar(&names, "protocol", nil, "only these `NAMES`; all by default")
+	set.StringSliceVar(&names, "protocol", nil, "only the protocols with these `NAMES` (default: all)")
 	set.StringVar(&nodes, "nodes", "3,5,9,16,32,64", "`NUMBERS` of machines, such as 3,5,8-16")
-	set.StringVar(&svg, "svg", "", "write a plot with logarithmic axes to this `FILE`, too")
+	set.StringVar(&svg, "svg", "", "also write a plot with logarithmic axes to `FILE`")
 	format.Flag(set)
 	return cmd
 }

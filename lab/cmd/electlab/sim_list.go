@@ -16,11 +16,11 @@ import (
 )
 
 const simListHelp = `List protocols, scenarios, profiles (families of faults), faults, invariants and
-situations. electlab sim run --scenario runs a scenario. A suite of runs has to
-reach each situation at least once, because it shows nothing about one that it
+situations, or only WHAT. electlab sim run --scenario runs a scenario. A suite of runs
+must reach each situation at least once: it shows nothing about a situation that it
 never reaches.
 
--o json writes one object with a list for each: protocols {name, store, may_fail,
+-o json writes one object with these lists: protocols {name, store, may_fail,
 must_fail}, scenarios {name, says, source, expected: by protocol}, profiles {name,
 says}, faults {kind, group, says, beyond}, invariants {invariant, says}, situations
 {name, says}.`

@@ -17,23 +17,23 @@ import (
 	"github.com/electd/elect/lab/sim/story"
 )
 
-const simReplayHelp = `Run a schedule again: one that electlab sim run has kept, or the one in a trace of
-the simulator. FILE may be - for stdin.
+const simReplayHelp = `Run a schedule again: one that electlab sim run has kept, or the one in a trace of the
+simulator. FILE may be - for stdin.
 
-It prints the hash of the run. Where the file says which hash is expected, it
-compares: another hash from the same build is a defect, from another build it
-says that the machines behave differently now.
+It prints the hash of the run. If the file has an expected hash, it compares them. A
+different hash from the same build is a defect. From another build it means that the
+machines behave differently now.
 
-Exit codes: 80, 81, 82 if something is violated, as for electlab sim run; else 1 if
-the hash or the violated invariant is not the expected one; else 130 if it was
-interrupted (the report has the event), and 73 if the trace or stdout cannot
-be written.
+Exit codes, the first that applies:
+  80, 81, 82  something is violated, as for electlab sim run
+  1           the hash or the violated invariant is not the expected one
+  130         interrupted; the report has the event
+  73          the trace or stdout cannot be written
 
--o json writes one object: protocol, seed, nodes, operations, events,
-virtual_seconds, hash, interrupted, expected {hash, build, invariant} or null,
-build, same (null without an expectation, and of a part of a run), violation: null
-or {invariant, node, at_ns, event, says}, and found, the invariants that may fail
-with this protocol and did.`
+-o json writes one object: protocol, seed, nodes, operations, events, virtual_seconds,
+hash, interrupted, expected {hash, build, invariant} or null, build, same (null without
+an expectation, and for a part of a run), violation: null or {invariant, node, at_ns,
+event, says}, and found: the invariants that may fail with this protocol and did.`
 
 func newSimReplay() *cobra.Command {
 	var format cli.Output
@@ -63,7 +63,7 @@ func newSimReplay() *cobra.Command {
 	f := cmd.Flags()
 	f.Uint64Var(&until, "until", 0, "stop after event `N`")
 	f.BoolVar(&tell, "story", false, "write the story of the run")
-	f.BoolVar(&full, "full", false, "with --story: every event")
+	f.BoolVar(&full, "full", false, "with --story: include every event")
 	f.StringVar(&traceFile, "trace", "", "write the trace to `FILE`")
 	format.Flag(f)
 	return cmd

@@ -23,35 +23,38 @@ import (
 	"github.com/electd/elect/lab/sim/story"
 )
 
-const simRunHelp = `Run a protocol in the simulated world: one seed after the other, on all cores,
-until one violates what the protocol promises. Each seed draws a schedule of its
-own: how noisy everything is, which faults there are, and when.
+const simRunHelp = `Run a protocol in the simulated world, one seed after the other, on all cores, until a
+seed violates what the protocol promises. Each seed draws its own schedule: how noisy
+the world is, which faults occur, and when.
 
-A violation is shrunk to the few faults that it needs, kept in a file (--keep,
-or elect-sim-PROTOCOL-SEED.json in this directory), and written as a story.
-electlab sim replay runs the file again.
+A violation is shrunk to the few faults that it needs, kept in a file (--keep, or
+elect-sim-PROTOCOL-SEED.json in this directory), and written as a story. electlab sim
+replay runs the file again.
 
-Without --seed and --seeds it runs the seeds 1 to 100. --seed X runs X alone,
---seeds N the seeds 1 to N, and both together N seeds from X on.
+Which seeds run:
+  --seed X            X alone
+  --seeds N           1 to N
+  --seed X --seeds N  N seeds from X on
+  neither             1 to 100
 
---scenario NAME runs one of the situations that electlab sim list names instead, with
-its own schedules, and judges the outcome: 0 if it is the expected one, 80 if not.
-With --protocol it writes the story of the first run; without, or with --scenario
-all, it shows a line for each.
+--scenario NAME runs a scenario of electlab sim list instead, with its own schedules,
+and judges the outcome: exit code 0 if it is the expected one, else 80. With --protocol
+it writes the story of the first run. Without --protocol, or with --scenario all, it
+shows one line for each scenario and protocol.
 
--o json writes one object: protocol, profile, nodes (0: drawn), beyond, seed,
-seeds, runs, interrupted, events, virtual_seconds, wall_seconds,
-events_per_second, hash (of a single run), stats {messages, elections, tenures,
-leader_changes, availability, takeovers, takeover_median_ms, takeover_p99_ms,
-writes, stale_refused, stale_accepted, overruns}, failures (of what may or must
-fail: a list of {invariant, expected, runs, first_seed}), seen and missing
-(situations), and violation: null, or {seed, invariant, node, at_ns, event,
-says, operations, kept, kept_operations, kept_nodes, kept_hash}; kept is empty
-if the file could not be written. With --scenario it is one object with scenario,
-protocol, says, source, expected, outcome, held, wrong (a list of what is not as
-expected), runs, and of the first run events, virtual_seconds, hash and tenures {who,
-token, from, until, proven: a list of {from, until}; all in ns}; where there may be
-more than one, that is in a list called scenarios.`
+-o json writes one object: protocol, profile, nodes (0: drawn), beyond, seed, seeds,
+runs, interrupted, events, virtual_seconds, wall_seconds, events_per_second, hash (of a
+single run), stats {messages, elections, tenures, leader_changes, availability,
+takeovers, takeover_median_ms, takeover_p99_ms, writes, stale_refused, stale_accepted,
+overruns}, failures (of what may or must fail: a list of {invariant, expected, runs,
+first_seed}), seen and missing (situations), and violation: null, or {seed, invariant,
+node, at_ns, event, says, operations, kept, kept_operations, kept_nodes, kept_hash}.
+kept is empty if the file could not be written.
+
+With --scenario the object has scenario, protocol, says, source, expected, outcome,
+held, wrong (a list of what is not as expected), runs, and of the first run events,
+virtual_seconds, hash and tenures {who, token, from, until, proven: a list of {from,
+until}; all in ns}. If there may be more than one, they are a list called scenarios.`
 
 // simRun is the command line of sim run.
 type simRun struct {
@@ -87,22 +90,22 @@ func newSimRun() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&r.protocol, "protocol", "quorum", "the `PROTOCOL`; electlab sim list names them")
-	f.StringVar(&r.scenario, "scenario", "", "run the situation `NAME`, or all; electlab sim list names them")
-	f.StringVar(&r.options.Profile, "profile", "swarm", "the `FAMILY` of faults; electlab sim list names them")
-	f.Uint64Var(&r.seed, "seed", 0, "the `SEED` to run, or to begin with")
-	f.Uint64Var(&r.seeds, "seeds", 0, "how many seeds: `N`")
+	f.StringVar(&r.scenario, "scenario", "", "run the scenario `NAME`, or all; electlab sim list names them")
+	f.StringVar(&r.options.Profile, "profile", "swarm", "the `PROFILE` of faults; electlab sim list names them")
+	f.Uint64Var(&r.seed, "seed", 0, "the `SEED` to run, or the first one")
+	f.Uint64Var(&r.seeds, "seeds", 0, "run `N` seeds")
 	f.IntVar(&r.options.Nodes, "nodes", 0, "`N` voters or candidates (default: the seed draws 3 or 5)")
 	f.IntVar(&r.options.Observers, "observers", 0, "`N` observers beside them")
-	f.IntVar(&r.options.Spares, "spares", 0, "`N` nodes that are no members and may become voters (default: the seed draws)")
-	f.Var(span{&r.options.Faults}, "faults", "virtual `TIME` that faults go on (default: about 60 times what a takeover may take)")
+	f.IntVar(&r.options.Spares, "spares", 0, "`N` nodes that are no members and may become voters (default: the seed draws the number)")
+	f.Var(span{&r.options.Faults}, "faults", "virtual `TIME` during which faults occur (default: about 60 times the longest takeover)")
 	f.Lookup("faults").DefValue = "" // the text says it
-	f.BoolVar(&r.options.Beyond, "beyond", false, "also faults beyond what is promised, such as clocks out of bounds; what they break is counted, not failed")
+	f.BoolVar(&r.options.Beyond, "beyond", false, "include faults beyond what is promised, such as clocks out of bounds; what they break is counted and is no failure")
 	f.IntVar(&r.jobs, "jobs", runtime.GOMAXPROCS(0), "run `N` seeds at a time")
 	f.StringVar(&r.trace, "trace", "", "write the trace of the run, or of the one with the violation, to `FILE`")
-	f.StringVar(&r.keep, "keep", "", "keep the schedule of the run, or of the one with the violation, in `FILE`")
+	f.StringVar(&r.keep, "keep", "", "write the schedule of the run, or of the one with the violation, to `FILE`")
 	f.BoolVar(&r.shrink, "shrink", true, "shrink the schedule of a violation")
 	f.BoolVar(&r.story, "story", false, "with --seed X alone: write the story of the run even without a violation")
-	f.BoolVar(&r.full, "full", false, "tell every event of a story")
+	f.BoolVar(&r.full, "full", false, "include every event in the story")
 	r.format.Flag(f)
 	return cmd
 }

@@ -15,23 +15,26 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-const simShrinkHelp = `Shrink a schedule that violates something to the few faults that it takes: fewer
+const simShrinkHelp = `Shrink a schedule that violates an invariant to the few faults that it needs: fewer
 operations, fewer nodes, less noise, rounder times. The result violates the same
-invariant. It is written beside FILE, with .small.json in place of .json, or to
---keep. Ctrl-C keeps what was reached so far.
+invariant. It is written to --keep, or beside FILE, with .small.json in place of .json.
+Ctrl-C keeps the best result so far.
 
-Exit codes: 0 it is shrunk, or cannot be any more; 1 it violates nothing; 73 the
-result or stdout cannot be written; 130 interrupted before there was a result.
+Exit codes:
+  0    it is shrunk, or cannot become smaller
+  1    it violates nothing
+  73   the result or stdout cannot be written
+  130  interrupted before there was a result
 
--o json writes one object: kept, operations, nodes, events, hash, invariant, and
-of the original from_operations, from_nodes, from_events.`
+-o json writes one object: kept, operations, nodes, events, hash, invariant, and for the
+original from_operations, from_nodes and from_events.`
 
 func newSimShrink() *cobra.Command {
 	var format cli.Output
 	var keep string
 	cmd := &cobra.Command{
 		Use:   "shrink [flags] FILE",
-		Short: "make a schedule that violates something smaller",
+		Short: "shrink a schedule that violates an invariant",
 		Long:  simShrinkHelp,
 		Args:  oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {

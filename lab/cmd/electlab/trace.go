@@ -18,36 +18,39 @@ import (
 )
 
 func newTrace() *cobra.Command {
-	return cli.Group("trace VERB", "check, convert and draw traces", `Check, convert and draw traces. A trace is NDJSON: a header, then one event a line. The
-simulator writes them (electlab sim run --trace FILE), tests with real processes do,
-and so does each node of peers, which keeps its last minutes (flight-*.ndjson in
-its data directory); all have one schema.`,
+	return cli.Group("trace VERB", "check, convert and draw traces", `Check, convert and draw traces. A trace is NDJSON: a header, then one event a line. All
+traces have one schema. They are written by
+  - the simulator (electlab sim run --trace FILE)
+  - tests with real processes
+  - each peer, which keeps its last minutes (flight-*.ndjson in its data directory)`,
 		newTraceVerify(), newTraceConvert(), newTraceDraw())
 }
 
-const traceVerifyHelp = `Check traces against the machines: every input in a trace is handed to a new
-machine, and the effects and the view of the machine are compared with those in
-the trace. FILE may be - for stdin.
+const traceVerifyHelp = `Check traces against the machines. Every input in a trace is given to a new machine, and
+the effects and the view of the machine are compared with those in the trace. FILE may
+be - for stdin.
 
-A node's flight recorder leaves several, flight-*.ndjson in its data directory:
-each begins with the node's boot or with the state of its machine, which only the
-build that wrote it can be sure to read. One of a node that runs, or was killed,
-has no end, and its last line may be torn; that is no defect.
+The flight recorder of a node leaves several files, flight-*.ndjson in its data
+directory. Each begins with the boot of the node or with the state of its machine, which
+only the build that wrote it is sure to read. The file of a node that still runs or was
+killed has no end, and its last line may be cut short. That is no defect.
 
-Exit codes, the greatest of all files: 0 they agree; 1 they do not, and the first
-difference is printed; 64 a file is no trace, or a defective one; 73 stdout cannot
-be written.
+Exit codes, the greatest of all files:
+  0   they agree
+  1   they do not; the first difference is printed
+  64  a file is no trace, or a defective one
+  73  stdout cannot be written
 
--o json writes one object a file: file, protocol, source, build, events, steps,
-lives, whole (the trace has its end), torn (its last line is cut short, and left
-out), and disagreement: null, or {line, n, node, input, what, expected (by the
-machine), got (in the trace)}.`
+-o json writes one object for each file: file, protocol, source, build, events, steps,
+lives, whole (the trace has its end), torn (its last line is cut short, and left out),
+and disagreement: null, or {line, n, node, input, what, expected (by the machine), got
+(in the trace)}.`
 
 func newTraceVerify() *cobra.Command {
 	var format cli.Output
 	cmd := &cobra.Command{
 		Use:     "verify [flags] FILE...",
-		Short:   "replay traces' inputs through the machines and compare",
+		Short:   "replay the inputs of traces through the machines, and compare",
 		Long:    traceVerifyHelp,
 		Example: "  electlab trace verify run.ndjson\n  electlab trace verify ~/.local/state/elect-peer/jobs/n1/flight-*.ndjson",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -151,22 +154,20 @@ func makersFor(h *trace.Header) map[string]trace.Maker {
 	return makers
 }
 
-const traceConvertHelp = `Convert a trace to a form that is easier to look at, on stdout:
+const traceConvertHelp = `Convert a trace to a form that is easier to read, on stdout. FILE may be - for stdin.
 
-  --to text     a column for each node, time downwards, in words, every event
-  --to chrome   JSON for ui.perfetto.dev and chrome://tracing: the leaders, the nodes that are
-                up, every step, and the messages as arrows
+  --to text     a column for each node, time downwards, every event in words
+  --to chrome   JSON for ui.perfetto.dev and chrome://tracing: the leaders, the nodes that
+                are up, every step, and the messages as arrows
 
-FILE may be - for stdin.
-
-Exit codes: 0 it is converted; 64 the file is no trace, or a defective one, and
-what came before the defect is converted; 73 stdout cannot be written.`
+Exit codes: 0 it is converted; 64 the file is no trace, or a defective one, and is
+converted up to the defect; 73 stdout cannot be written.`
 
 func newTraceConvert() *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
 		Use:     "convert --to FORM FILE",
-		Short:   "convert a trace to text or for Perfetto",
+		Short:   "convert a trace to text, or to JSON for Perfetto",
 		Long:    traceConvertHelp,
 		Example: "  electlab trace convert --to chrome run.ndjson > run.json\n  electlab trace convert --to text run.ndjson | less -R",
 		Args:    oneFile,
@@ -177,7 +178,7 @@ func newTraceConvert() *cobra.Command {
 			switch to {
 			case "text", "chrome":
 			case "":
-				return exit.Usagef("convert to what? want --to text or --to chrome")
+				return exit.Usagef("no form is given; want --to text or --to chrome")
 			default:
 				return exit.Usagef("--to %q; want text or chrome", to)
 			}

@@ -13,16 +13,16 @@ import (
 	"github.com/electd/elect/lab/sim/protocols"
 )
 
-const traceDrawHelp = `Draw a trace as a space-time picture, an SVG: a column for each node, time
-downwards, messages as arrows. Lost ones end in a cross; a light bar is a leader
-that is elected, a full one a proven lease. Requests to a store go to a column of
-its own. Time is not to scale, because an election of milliseconds follows a
-silence of seconds; the times beside the columns are exact.
+const traceDrawHelp = `Draw a trace as a space-time picture, an SVG: a column for each node, time downwards, and
+messages as arrows. An arrow with a cross is a lost message. A light bar is an elected
+leader, a full bar a proven lease. Requests to a store go to a column of its own. Time is
+not to scale, because an election of milliseconds follows a silence of seconds. The times
+beside the columns are exact.
 
-FILE may be - for stdin. --from and --to bound the time, from the trace's first
-event: a few hundred milliseconds around an election make the best picture.
-Heartbeats are drawn faintly, and are left out where there are too many arrows;
-the picture and stderr say what is left out.
+FILE may be - for stdin. --from and --to limit the time, counted from the first event of
+the trace. A few hundred milliseconds around an election make the best picture.
+Heartbeats are faint, and are left out if there are too many arrows. The picture and
+stderr name what is left out.
 
 Exit codes: 0 it is drawn; 64 the file is no trace, or a defective one, or nothing
 happens in that time; 73 the picture cannot be written.`
@@ -56,9 +56,9 @@ func newTraceDraw() *cobra.Command {
 	set.DurationVar(&o.From, "from", 0, "draw from this `TIME` on, counted from the first event")
 	set.DurationVar(&o.To, "to", 0, "draw up to this `TIME`; 0 is the end")
 	set.StringVar(&o.Title, "title", "", "`TEXT` above the picture, instead of the protocol and the seed")
-	set.BoolVar(&o.Plain, "no-heartbeats", false, "leave heartbeats and other routine out")
+	set.BoolVar(&o.Plain, "no-heartbeats", false, "leave out heartbeats and other routine messages")
 	set.IntVar(&o.Arrows, "arrows", 600, "draw at most this `NUMBER` of messages")
-	set.IntVar(&o.Columns, "columns", 24, "draw at most this `NUMBER` of nodes, those to which most happens")
+	set.IntVar(&o.Columns, "columns", 24, "draw at most this `NUMBER` of nodes, those with the most events")
 	return cmd
 }
 

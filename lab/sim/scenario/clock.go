@@ -17,8 +17,8 @@ func clocks() []*Scenario {
 			Source: "Kleppmann, How to do distributed locking (2016)",
 			build:  gcPause,
 			parts: []part{
-				{on: []string{"quorum", "lease"}, expected: "the next one leads when the 30 s are over, with token 6; the write with token 5 is refused", judge: fiveAndSix},
-				{on: queues, expected: "the next one leads when the 30 s are over; tokens count entries in the store, so that they are others; the write with the smaller one is refused", judge: pastFive},
+				{on: []string{"quorum", "lease"}, expected: "another leads when the 30 s are over, with token 6; the write with token 5 is refused", judge: fiveAndSix},
+				{on: queues, expected: "another leads when the 30 s are over; tokens count entries in the store, so they are others; the write with the smaller one is refused", judge: pastFive},
 			},
 		},
 		{
@@ -26,7 +26,7 @@ func clocks() []*Scenario {
 			Says:  "The leader's machine sleeps for more than twice its lease: its boot clock runs, its monotonic one stands still.",
 			build: func(st *stage) { st.sleep(sim.Op{Kind: sim.OpSuspend}) },
 			parts: []part{
-				{on: proving, expected: "the next one leads, and the sleeper's lease is over the moment it wakes", judge: judgeSleep},
+				{on: proving, expected: "another leads, and the lease of the sleeper is over when it wakes", judge: judgeSleep},
 			},
 		},
 		{
@@ -38,7 +38,7 @@ func clocks() []*Scenario {
 				st.op(sim.Op{At: st.fault + st.times(2.5), Kind: sim.OpRate, Node: st.ids[0]})
 			},
 			parts: []part{
-				{on: proving, expected: "nothing tells the stopped one that time has passed: two leases overlap, and the fence refuses its writes", judge: judgeOverlap},
+				{on: proving, expected: "nothing tells the stopped leader that time has passed: two leases overlap, and the fence refuses its writes", judge: judgeOverlap},
 			},
 		},
 		{
@@ -69,7 +69,7 @@ func clocks() []*Scenario {
 				st.op(sim.Op{At: st.fault, Kind: sim.OpRate, Node: st.ids[0], Value: -500_000})
 			},
 			parts: []part{
-				{on: quorumOnly, expected: "its heartbeats and their answers show it: it gives up within a promise, and does not lead again; no two leases overlap", judge: judgeApart},
+				{on: quorumOnly, expected: "the answers to its heartbeats show it: it gives up within a promise, and does not lead again; no two leases overlap", judge: judgeApart},
 			},
 		},
 	}
@@ -175,7 +175,7 @@ func judgePause(c *verdict) (was, is uint64) {
 	c.want(st.StaleRefused > 0, "no stale write was refused; want at least one, that of the paused leader")
 	c.want(st.StaleAccepted == 0, "%d stale writes were accepted; want none", st.StaleAccepted)
 	c.safe(r)
-	c.say("%s stops with token %d; %s leads %s later with token %d; when %s goes on, %s", old.Who, old.Token, next.Who, shown(after), next.Token, old.Who, refused(st))
+	c.say("%s stops with token %d; %s leads %s later with token %d; %s", old.Who, old.Token, next.Who, shown(after), next.Token, refused(st))
 	return old.Token, next.Token
 }
 
@@ -195,7 +195,7 @@ func judgeSleep(c *verdict) {
 	st := &r.result.Stats
 	c.want(st.StaleAccepted == 0, "%d stale writes were accepted; want none", st.StaleAccepted)
 	c.safe(r)
-	c.say("%s falls asleep, and its lease is not proven any more when its two clocks differ, %s later; %s leads %s after it fell asleep, and %s wakes after %s",
+	c.say("the lease of %s ends %s after it falls asleep, when its two clocks differ; %s leads after %s; %s wakes after %s",
 		old.Who, shown(c.since(was.Until)), next.Who, shown(c.since(span.From)), old.Who, shown(c.since(wakes)))
 }
 
@@ -214,7 +214,7 @@ func judgeApart(c *verdict) {
 	both := r.both(Span{0, r.end})
 	c.want(both == 0, "two lead for %s; want none", shown(both))
 	c.safe(r)
-	c.say("%s leads %s after the clock of %s slowed down, and no two leases are proven at one time", next.Who, shown(after), old.Who)
+	c.say("%s leads %s after the clock of %s slowed down; no two leases are proven at once", next.Who, shown(after), old.Who)
 }
 
 // judgeOverlap requires the oracle to see two leases at one time, and the fence to hold
@@ -229,16 +229,14 @@ func judgeOverlap(c *verdict) {
 	c.want(st.StaleRefused > 0, "no stale write was refused; want at least one")
 	c.want(st.StaleAccepted == 0, "%d stale writes were accepted; want none", st.StaleAccepted)
 	c.sound(r)
-	c.say("two leases are proven at one time for %s, and the oracle sees it; %s", shown(both), refused(st))
+	c.say("two leases are proven at once for %s; %s", shown(both), refused(st))
 }
 
 // refused describes what the fence did.
 func refused(st *sim.Stats) string {
 	switch {
 	case st.StaleAccepted > 0:
-		return plural(st.StaleAccepted, "stale write") + " got through"
-	case st.StaleRefused == 1:
-		return "its one stale write is refused"
+		return plural(st.StaleAccepted, "stale write") + " accepted"
 	}
-	return "its " + plural(st.StaleRefused, "stale write") + " are refused"
+	return plural(st.StaleRefused, "stale write") + " refused"
 }

@@ -69,19 +69,18 @@ func judgeConstrained(c *verdict) {
 	for _, r := range c.runs {
 		c.safe(r)
 	}
-	c.say("with positions ignored the hub leads %s after the cut, with positions preferred %s after the cut, and with positions required no node is elected before the healing%s",
-		shown(quantile(ignore, .5)), shown(quantile(prefer, .5)), c.all())
+	c.say("positions ignored: the hub leads after %s; preferred: after %s; required: no node is elected before the healing", spread(ignore), spread(prefer))
 }
 
 func noneElected(c *verdict) {
 	c.noneWon(c.runs)
 	c.want(!c.first.leases, "it proves leases; want none")
-	c.claim("no node is elected in %s%s, though terms go from %d to %d", shown(c.span(10)), c.all(), c.first.term(c.fault), c.first.term(c.heal))
+	c.claim("no node is elected in %s; terms go from %d to %d", shown(c.span(10)), c.first.term(c.fault), c.first.term(c.heal))
 }
 
 func hubAnyhow(c *verdict) {
 	after := c.hubLeads(c.runs)
-	c.say("the hub leads %s after the cut (median of %d runs; %s at most)", shown(quantile(after, .5)), len(c.runs), shown(quantile(after, 1)))
+	c.say("the hub leads after %s", spread(after))
 }
 
 // hubOrNone requires only the hub to win, in some runs and not in others.
@@ -100,5 +99,5 @@ func hubOrNone(c *verdict) {
 		c.sound(r)
 	}
 	c.want(won > 0 && won < len(c.runs), "the hub is elected in %d of %d; want some and not all", won, len(c.runs))
-	c.say("the hub is elected in %d of %d runs, and none is in the others", won, len(c.runs))
+	c.say("the hub is elected in %d of %d runs, and no node in the others", won, len(c.runs))
 }

@@ -14,7 +14,7 @@ func cuts() []*Scenario {
 	const omni = "Ng, Haridi, Carbone, Omni-Paxos (EuroSys 2023)"
 	calm := "nothing: the leader leads on without a gap"
 	sticking := []string{"quorum", "raft-prevote", "raft-checkquorum", "blazingmq"}
-	deposed := "no voter supports the one that misses the leader; at the healing its higher term deposes the leader"
+	deposed := "no voter supports the node that misses the leader; at the healing its higher term deposes the leader"
 	return []*Scenario{
 		{
 			Name: "minority-leader", Says: "The leader is cut off with a minority, or from the store; later all is healed.",
@@ -29,7 +29,7 @@ func cuts() []*Scenario {
 			parts: []part{
 				{on: slices.Concat(quorumOnly, storeOnes), expected: "the lease of the cut off leader is over before another one's begins", judge: handedOn},
 				{on: slices.Concat([]string{"raft", "raft-prevote"}, blazings), expected: "a stale leader leads beside the new one until all is healed", judge: stale},
-				{on: []string{"raft-checkquorum"}, expected: "the cut off leader steps down when it has not heard a majority for a timeout, which may be after the next one was elected", judge: steppedDown},
+				{on: []string{"raft-checkquorum"}, expected: "the leader steps down when it has not heard a majority for a timeout, which may be after another was elected", judge: steppedDown},
 				{on: highestFirst, expected: "split brain: each side has its leader until all is healed", judge: split},
 			},
 		},
@@ -42,7 +42,7 @@ func cuts() []*Scenario {
 			seeds: 20,
 			parts: []part{
 				{on: slices.Concat(sticking, storeOnes), expected: calm, judge: (*verdict).undisturbed},
-				{on: []string{"raft", "blazingmq-sticky", "blazingmq-naive"}, expected: "the one that comes back has a higher term, which deposes the leader", judge: deposedAtHeal},
+				{on: []string{"raft", "blazingmq-sticky", "blazingmq-naive"}, expected: "the node that comes back has a higher term, which deposes the leader", judge: deposedAtHeal},
 				{on: highestFirst, expected: "split brain: the one that is cut off elects itself", judge: split},
 			},
 		},
@@ -54,7 +54,7 @@ func cuts() []*Scenario {
 			},
 			seeds: 100,
 			parts: []part{
-				{on: rings, expected: "another is elected, and the old one stops when it is told: the ring closes without the missing link", judge: closes},
+				{on: rings, expected: "the ring closes without the missing link: another is elected, and the old leader stops when it is told", judge: closes},
 				{on: sticking, expected: calm, judge: (*verdict).undisturbed},
 				{on: []string{"raft", "blazingmq-naive"}, expected: "the two depose each other for as long as it lasts", judge: pingPong},
 				{on: []string{"blazingmq-sticky"}, expected: deposed, judge: deposedAtHeal},
@@ -69,12 +69,12 @@ func cuts() []*Scenario {
 			},
 			seeds: 100,
 			parts: []part{
-				{on: rings, expected: "another is elected, and the old one stops when it is told: the ring closes without the missing link", judge: closes},
+				{on: rings, expected: "the ring closes without the missing link: another is elected, and the old leader stops when it is told", judge: closes},
 				{on: []string{"quorum", "raft-checkquorum"}, expected: "the leader gives up, and the hub is elected", judge: hubAtOnce},
 				{on: []string{"raft"}, expected: "the others' higher terms depose the leader, and the hub is elected in the end", judge: hubInTheEnd},
-				{on: []string{"raft-prevote", "blazingmq", "blazingmq-sticky"}, expected: "deadlock: the leader reaches a minority only and leads on, and the hub, which hears it, neither stands nor helps", judge: deadlock},
-				{on: []string{"blazingmq-naive"}, expected: "mostly there is no leader: the leader is deposed, only the hub could win, and it supports every other before it stands", judge: noneLeads},
-				{on: bullies, expected: "split brain, again and again: each node that misses a greater one leads", judge: turmoil},
+				{on: []string{"raft-prevote", "blazingmq", "blazingmq-sticky"}, expected: "deadlock: the leader reaches only a minority and leads on, and the hub, which hears it, neither stands nor helps", judge: deadlock},
+				{on: []string{"blazingmq-naive"}, expected: "mostly no leader: only the hub could win, and it supports every other node before it stands", judge: noneLeads},
+				{on: bullies, expected: "split brain, again and again: each node that misses the greater ones leads", judge: turmoil},
 			},
 		},
 		{
@@ -147,7 +147,7 @@ func oneWays() []*Scenario {
 			Name: "mute-leader", Says: "The leader hears all, and is heard by none.",
 			build: oneWay(0), seeds: 20,
 			parts: []part{
-				{on: quorumOnly, expected: "the lease of the mute one is over before that of another begins, and it learns of that leader", judge: handedOn},
+				{on: quorumOnly, expected: "the lease of the mute one is over before another one's begins", judge: handedOn},
 				{on: []string{"raft", "raft-prevote", "blazingmq", "blazingmq-sticky", "blazingmq-naive"}, expected: "the mute one leads until it hears of its successor", judge: learns},
 				{on: []string{"raft-checkquorum"}, expected: "the mute one leads until it misses a majority or hears of its successor, whatever comes first", judge: learnsOrMisses},
 				{on: bullies, expected: "split brain: the mute one, which is greater, takes no heed of its successor", judge: split},
@@ -174,8 +174,7 @@ func handedOn(c *verdict) {
 		c.want(r.changes(Span{c.fault, r.end}) == 1, "run %d: %s; want 1", i+1, plural(r.changes(Span{c.fault, r.end}), "leader change"))
 		c.safe(r)
 		if i == 0 {
-			c.say("the lease of %s is over %s after the cut; %s leads %s after the cut, and goes on when all is healed%s",
-				old.Who, shown(c.since(was.Until)), next.Who, shown(c.since(is.From)), c.all())
+			c.say("the lease of %s ends after %s; %s leads after %s", old.Who, shown(c.since(was.Until)), next.Who, shown(c.since(is.From)))
 		}
 	}
 }
@@ -196,7 +195,7 @@ func stale(c *verdict) {
 		c.want(r.changes(Span{c.heal, r.end}) == 0, "run %d: the leader changes after the healing", i+1)
 		c.sound(r)
 		if i == 0 {
-			c.say("%s is elected %s after the cut, and %s leads on beside it for %s; %s", next.Who, shown(c.since(next.From)), old.Who, shown(both), refused(&r.result.Stats))
+			c.say("%s is elected after %s; %s leads on beside it for %s; %s", next.Who, shown(c.since(next.From)), old.Who, shown(both), refused(&r.result.Stats))
 		}
 	}
 }
@@ -218,8 +217,7 @@ func steppedDown(c *verdict) {
 		c.sound(r)
 	}
 	old, next := c.first.leader(c.fault), c.first.next(c.fault)
-	c.say("%s steps down %s after the cut, and %s is elected %s after the cut; %s%s",
-		old.Who, shown(c.since(old.Until)), next.Who, shown(c.since(next.From)), twoLead(both), c.all())
+	c.say("%s steps down after %s, and %s is elected after %s; %s", old.Who, shown(c.since(old.Until)), next.Who, shown(c.since(next.From)), twoLead(both))
 }
 
 // split requires two leaders at one time for most of the cut, and the previous one, the greatest,
@@ -241,7 +239,7 @@ func splitBrain(c *verdict, last protocol.NodeID) {
 		c.want(r.who(r.end-1) == last, "run %d: %s leads in the end; want %s", i+1, r.who(r.end-1), last)
 		c.sound(r)
 	}
-	c.say("two lead at one time for %s of the cut's %s%s; in the end %s; %s", shown(least), shown(c.span(10)), c.all(), c.last(), refused(&c.first.result.Stats))
+	c.say("two lead at once for %s of %s; in the end %s; %s", shown(least), shown(c.span(10)), c.last(), refused(&c.first.result.Stats))
 }
 
 // deposedAtHeal requires the leader to lead alone until the healing, and no longer.
@@ -264,8 +262,8 @@ func deposedAtHeal(c *verdict) {
 		c.sound(r)
 	}
 	old := c.first.leader(c.fault)
-	c.claim("%s leads alone through the cut with term %d; %s after the healing it is deposed by term %d%s, and another one leads in the end in %d of %d",
-		old.Who, old.Token, shown(time.Duration(old.Until-c.heal)), c.first.term(c.heal), c.all(), others, len(c.runs))
+	c.claim("%s leads until %s after the healing, when term %d deposes it; in the end another leads in %d of %d runs",
+		old.Who, shown(time.Duration(old.Until-c.heal)), c.first.term(c.heal), others, len(c.runs))
 }
 
 // pingPong requires leadership to alternate between the two that do not see each other.
@@ -288,8 +286,7 @@ func pingPong(c *verdict) {
 		}
 		c.sound(r)
 	}
-	c.claim("leadership goes to and fro between %s and %s, %s times in %s%s; the longest tenure lasts %s", ends[0], ends[1],
-		fromTo(changes), shown(c.span(10)), c.all(), shown(longest))
+	c.claim("the leader changes between %s and %s %s times in %s; the longest tenure lasts %s", ends[0], ends[1], fromTo(changes), shown(c.span(10)), shown(longest))
 }
 
 // hubAtOnce requires the hub to be elected with its first or second try.
@@ -325,7 +322,7 @@ func hubElected(c *verdict) (terms []int, after []time.Duration) {
 		}
 		c.sound(r)
 	}
-	c.claim("%s leads %s after the cut (median of %d runs; %s at most); no run takes more than %s", hub, shown(quantile(after, .5)), len(c.runs), shown(quantile(after, 1)), plural(quantile(terms, 1), "term"))
+	c.claim("%s leads after %s; at most %s", hub, spread(after), plural(quantile(terms, 1), "term"))
 	return terms, after
 }
 
@@ -336,7 +333,7 @@ func deadlock(c *verdict) {
 		c.want(why == "" && r.who(c.heal-1) == c.ids[0], "run %d: %s; want %s to lead on, with a minority", i+1, why, c.ids[0])
 		c.sound(r)
 	}
-	c.claim("%s leads on for the whole of %s, though it reaches one of the other four%s", c.ids[0], shown(c.span(10)), c.all())
+	c.claim("%s leads on for %s, though it reaches one of the other four", c.ids[0], shown(c.span(10)))
 }
 
 // noneLeads requires the leader to be deposed, and none to follow it.
@@ -355,7 +352,7 @@ func noneLeads(c *verdict) {
 	}
 	c.want(quantile(led, .8) <= c.span(3), "a node leads for %s in one of five runs; want none after the leader is deposed", shown(quantile(led, .8)))
 	r := c.first
-	c.say("the leader is deposed %s after the cut, and no node leads for the rest of %s, though terms go from %d to %d; in %d of %d runs the hub wins in the end",
+	c.say("the leader is deposed after %s; no node leads for the rest of %s; terms go from %d to %d; in %d of %d runs the hub wins in the end",
 		shown(led[0]), shown(c.span(10)), r.term(c.fault), r.term(c.heal), won, len(c.runs))
 }
 
@@ -369,8 +366,7 @@ func turmoil(c *verdict) {
 		c.want(r.both(cut) >= c.span(3), "run %d: two lead for %s; want a third of the cut at least", i+1, shown(r.both(cut)))
 		c.sound(r)
 	}
-	c.say("the leader changes %s times in %s, and two lead at one time for %s of it%s",
-		fromTo(changes), shown(c.span(10)), shown(c.first.both(Span{c.fault, c.heal})), c.all())
+	c.say("the leader changes %s times in %s; two lead at once for %s of it", fromTo(changes), shown(c.span(10)), shown(c.first.both(Span{c.fault, c.heal})))
 }
 
 // neverStable requires no node to lead for long.
@@ -387,8 +383,8 @@ func neverStable(c *verdict) {
 		c.want(n >= 5, "run %d: %d terms; want 5 at least", i+1, n)
 		c.sound(r)
 	}
-	c.say("it takes %s terms in %s, the longest tenure lasts %s, and for %d %% of the time there is no leader (median%s)",
-		fromTo(terms), shown(c.span(10)), shown(longest), quantile(down, .5), c.all())
+	c.say("%s terms in %s; the longest tenure lasts %s; no leader for %d %% of the time (median)",
+		fromTo(terms), shown(c.span(10)), shown(longest), quantile(down, .5))
 }
 
 // learns requires the mute leader to stop as soon as its successor has told it, and no sooner.
@@ -401,7 +397,7 @@ func learns(c *verdict) {
 func learnsOrMisses(c *verdict) {
 	early := mute(c)
 	c.want(early > 10*time.Millisecond, "it stops %s before its successor is elected, at most; want it to miss a majority in some run", shown(early))
-	c.say("in some runs it has stopped before, %s at most, because it missed a majority", shown(early))
+	c.say("in some runs it stops up to %s before that, because it misses a majority", shown(early))
 }
 
 // mute requires two leaders in a row that hardly overlap, and returns how long before the second
@@ -423,7 +419,7 @@ func mute(c *verdict) (early time.Duration) {
 	}
 	r := c.first
 	old, next := r.leader(c.fault), r.next(c.fault)
-	c.say("%s is elected %s after the cut, and %s stops when it hears its messages; %s%s", next.Who, shown(c.since(next.From)), old.Who, twoLead(longest), c.all())
+	c.say("%s is elected after %s, and %s stops when it hears that; %s", next.Who, shown(c.since(next.From)), old.Who, twoLead(longest))
 	return early
 }
 
@@ -439,6 +435,6 @@ func closes(c *verdict) {
 		c.sound(r)
 	}
 	if g := c.first.next(c.fault); g != nil {
-		c.say("%s is elected %s after the cut; %s%s", g.Who, shown(c.since(g.From)), twoLead(both), c.all())
+		c.say("%s is elected after %s; %s", g.Who, shown(c.since(g.From)), twoLead(both))
 	}
 }

@@ -43,8 +43,8 @@ func slowness() []*Scenario {
 			},
 			seeds: 20,
 			parts: []part{
-				{on: slices.Concat(quorumOnly, highestFirst, blazings), expected: "one election, which takes a few syncs longer, and the next one leads on", judge: slowElection},
-				{on: rafts, expected: "a round may be over before the votes of it are durable: some runs take several, and a leader or two", judge: slowElections},
+				{on: slices.Concat(quorumOnly, highestFirst, blazings), expected: "one election, which takes a few syncs longer", judge: slowElection},
+				{on: rafts, expected: "a round may end before its votes are durable: some runs take several rounds, and a leader or two", judge: slowElections},
 			},
 		},
 		{
@@ -64,9 +64,9 @@ func slowness() []*Scenario {
 			},
 			seeds: 20,
 			parts: []part{
-				{on: slices.Concat(quorumOnly, storeOnes), expected: "slowness deposes no leader; the unhealthy leader releases, and the next one leads as soon as the message has arrived", judge: released},
-				{on: blazings, expected: "slowness deposes no leader; the unhealthy leader cedes, and the next one leads after a random wait", judge: ceded},
-				{on: slices.Concat(highestFirst, rafts), expected: "slowness deposes no leader; the unhealthy leader gives up, and the next one leads after a timeout", judge: gaveUp},
+				{on: slices.Concat(quorumOnly, storeOnes), expected: "slowness deposes no leader; the unhealthy one releases, and another leads as soon as the message has arrived", judge: released},
+				{on: blazings, expected: "slowness deposes no leader; the unhealthy one cedes, and another leads after a random wait", judge: ceded},
+				{on: slices.Concat(highestFirst, rafts), expected: "slowness deposes no leader; the unhealthy one gives up, and another leads after a timeout", judge: gaveUp},
 			},
 		},
 	}
@@ -94,7 +94,7 @@ func (c *verdict) changesOf(least, most int) (all []int) {
 		c.want(len(r.won(Span{c.heal + c.times(5), r.end})) == 0, "run %d: a node is elected long after the healing", i+1)
 		c.sound(r)
 	}
-	c.say("the leader changes %s times in %s%s, and the longest time without a leader is %s", fromTo(all), shown(c.span(10)), c.all(), shown(longest))
+	c.say("the leader changes %s times in %s; no leader for %s at most", fromTo(all), shown(c.span(10)), shown(longest))
 	return all
 }
 
@@ -124,8 +124,7 @@ func (c *verdict) elections() (terms, changes []int, leads []time.Duration) {
 		c.want(r.undisturbed(c.heal, r.end) == "", "run %d: the next one does not lead on: %s", i+1, r.undisturbed(c.heal, r.end))
 		c.sound(r)
 	}
-	c.say("the next one is elected %s after the death (median of %d runs; %s at most); no run takes more than %s and %s",
-		shown(quantile(elected, .5)), len(c.runs), shown(quantile(elected, 1)), plural(quantile(terms, 1), "term"), plural(quantile(changes, 1), "leader change"))
+	c.say("another is elected after %s; at most %s and %s", spread(elected), plural(quantile(terms, 1), "term"), plural(quantile(changes, 1), "leader change"))
 	return terms, changes, leads
 }
 
@@ -154,14 +153,14 @@ func released(c *verdict) {
 	for _, r := range c.runs {
 		c.safe(r)
 	}
-	c.say("%s releases when it is unhealthy, and another one leads %s after it (%s at most%s)", c.ids[0], shown(quantile(gaps, .5)), shown(quantile(gaps, 1)), c.all())
+	c.say("%s releases, and another leads %s later", c.ids[0], spread(gaps))
 }
 
 func gaveUp(c *verdict) {
 	gaps := c.unhealthy()
 	least := c.span(.3)
 	c.want(quantile(gaps, .5) > least, "no node leads for %s; want a timeout", shown(quantile(gaps, .5)))
-	c.say("%s gives up when it is unhealthy, and another one leads %s after it (%s at most%s)", c.ids[0], shown(quantile(gaps, .5)), shown(quantile(gaps, 1)), c.all())
+	c.say("%s gives up, and another leads %s later", c.ids[0], spread(gaps))
 }
 
 func ceded(c *verdict) {
@@ -169,5 +168,5 @@ func ceded(c *verdict) {
 	most := c.span(.25) + 3*time.Second
 	c.want(quantile(gaps, 1) <= most, "no node leads for %s; want %s at most", shown(quantile(gaps, 1)), shown(most))
 	c.want(quantile(gaps, 1)-quantile(gaps, 0) > 500*time.Millisecond, "no node leads for %s to %s; want a random wait", shown(quantile(gaps, 0)), shown(quantile(gaps, 1)))
-	c.say("%s cedes when it is unhealthy, and another one leads %s after it (%s to %s%s)", c.ids[0], shown(quantile(gaps, .5)), shown(quantile(gaps, 0)), shown(quantile(gaps, 1)), c.all())
+	c.say("%s cedes, and another leads %s later", c.ids[0], spread(gaps))
 }

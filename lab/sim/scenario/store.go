@@ -59,5 +59,5 @@ func judgeHerd(c *verdict, most int) {
 	if len(woken) != 1 {
 		wake = "wake"
 	}
-	c.say("%d of the 999 that wait %s: %s leads %s after the death of %s", len(woken), wake, next.Who, shown(time.Duration(s.From-c.fault)), old.Who)
+	c.say("%d of the 999 that wait %s: %s leads after %s", len(woken), wake, next.Who, shown(time.Duration(s.From-c.fault)))
 }

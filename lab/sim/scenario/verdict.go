@@ -236,23 +236,7 @@ func (c *verdict) undisturbed() {
 	if g == nil {
 		return
 	}
-	c.claim("%s leads all the time, with token %d%s, and no other is elected%s", g.Who, g.Token, c.proof(", and its proof has no gap"), c.all())
-}
-
-// proof is the text, where there are proofs.
-func (c *verdict) proof(text string) string {
-	if c.first.leases {
-		return text
-	}
-	return ""
-}
-
-// all names the number of runs for which a sentence holds.
-func (c *verdict) all() string {
-	if len(c.runs) == 1 {
-		return ""
-	}
-	return fmt.Sprintf(", in all %d runs", len(c.runs))
+	c.claim("%s leads throughout, with token %d", g.Who, g.Token)
 }
 
 // last describes the leader in the end.
@@ -284,9 +268,9 @@ func (c *verdict) last() string {
 // twoLead says for how long two lead at one time, at most.
 func twoLead(most time.Duration) string {
 	if most == 0 {
-		return "there are never two at one time"
+		return "no two lead at once"
 	}
-	return fmt.Sprintf("two lead at one time for %s at most", shown(most))
+	return fmt.Sprintf("two lead at once for %s at most", shown(most))
 }
 
 // safe requires that nothing was violated.
@@ -333,6 +317,15 @@ func quantile[T int | time.Duration](all []T, p float64) T {
 	}
 	s := slices.Sorted(slices.Values(all))
 	return s[min(max(int(p*float64(len(s))+0.999999)-1, 0), len(s)-1)]
+}
+
+// spread is the median of times, with the least and the most if they look different.
+func spread(all []time.Duration) string {
+	median, least, most := shown(quantile(all, .5)), shown(quantile(all, 0)), shown(quantile(all, 1))
+	if least == most {
+		return median
+	}
+	return fmt.Sprintf("%s (%s–%s)", median, least, most)
 }
 
 // fromTo is a range of numbers.

@@ -20,7 +20,7 @@ func votes() []*Scenario {
 			build:  splitVote, seeds: 100,
 			parts: []part{
 				{on: quorumOnly, expected: "ranks keep the candidates apart: one round without a freeze, and two where all were", judge: ranked},
-				{on: rafts, expected: "random timeouts keep them apart: one round without a freeze; after a thaw mostly two, and hardly ever three", judge: randomTimeouts},
+				{on: rafts, expected: "random timeouts keep them apart: one round without a freeze; after a thaw mostly two, rarely three", judge: randomTimeouts},
 				{on: blazings, expected: "the random wait before each try keeps them apart: one round", judge: randomWaits},
 			},
 		},
@@ -29,7 +29,7 @@ func votes() []*Scenario {
 			Source: "rule R5 of quorum; Ongaro's thesis, 9.6",
 			build:  stranded,
 			parts: []part{
-				{on: quorumOnly, expected: "where no other can have won, the leader takes a higher term and its tenure goes on, its token too; where another can, it fences and begins a new tenure", judge: judgeStranded},
+				{on: quorumOnly, expected: "where no other can have won, the leader takes a higher term and keeps its tenure and token; where another can have, it fences and begins a new tenure", judge: judgeStranded},
 				{on: []string{"raft"}, build: strandedRaft, expected: "the leader steps down", judge: judgeStrandedRaft},
 			},
 		},
@@ -46,7 +46,7 @@ func votes() []*Scenario {
 			parts: []part{
 				{on: quorumOnly, expected: "nothing is forgotten: voters that restart wait for the end of what they may have promised", judge: handedOn},
 				{on: slices.Concat([]string{"raft", "raft-prevote"}, blazings), expected: "there is no promise to remember: a stale leader leads beside the new one", judge: stale},
-				{on: []string{"raft-checkquorum"}, expected: "there is no promise to remember: the cut off leader steps down when it has not heard a majority for a timeout", judge: steppedDown},
+				{on: []string{"raft-checkquorum"}, expected: "there is no promise to remember: the leader steps down when it has not heard a majority for a timeout", judge: steppedDown},
 			},
 		},
 		{
@@ -108,17 +108,17 @@ func within[T int | time.Duration](all []T, most T) (n int) {
 	return n
 }
 
-// enough says in how many runs that many rounds are enough.
+// enough says in how many runs that many rounds suffice.
 func enough(terms []int) string {
 	n := len(terms)
 	var text strings.Builder
-	text.WriteString(fmt.Sprintf("one round is enough in %d of %d runs", within(terms, 1), n))
+	text.WriteString(fmt.Sprintf("one round in %d of %d runs", within(terms, 1), n))
 	for rounds := 2; rounds <= 3 && within(terms, rounds-1) < n; rounds++ {
 		in := fmt.Sprintf("%d", within(terms, rounds))
 		if within(terms, rounds) == n {
 			in = "all"
 		}
-		text.WriteString(fmt.Sprintf(", %d or fewer in %s", rounds, in))
+		text.WriteString(fmt.Sprintf(", at most %d in %s", rounds, in))
 	}
 	return text.String()
 }
@@ -126,14 +126,14 @@ func enough(terms []int) string {
 func ranked(c *verdict) {
 	half := len(c.runs) / 2
 	times, terms := c.rounds(c.runs[:half], c.fault)
-	spread := quantile(times, 1) - quantile(times, 0)
+	apart := quantile(times, 1) - quantile(times, 0)
 	c.want(within(terms, 1) == half, "one round in %d of %d; want all", within(terms, 1), half)
-	c.want(spread <= 25*time.Millisecond, "%s between the fastest and the slowest; want 25ms at most, one slot", shown(spread))
-	c.say("without a freeze, one round elects the next %s after the leader's death, and %s lie between the fastest and the slowest of %d runs", shown(quantile(times, .5)), shown(spread), half)
+	c.want(apart <= 25*time.Millisecond, "%s between the fastest and the slowest; want 25ms at most, one slot", shown(apart))
+	c.say("without a freeze %s, after %s", enough(terms), spread(times))
 	times, terms = c.rounds(c.runs[half:], c.fault+c.times(3))
 	c.want(within(terms, 2) == half, "two rounds in %d of %d; want all", within(terms, 2), half)
 	c.want(quantile(times, 1) <= 150*time.Millisecond, "%s after the thaw; want 150ms at most", shown(quantile(times, 1)))
-	c.say("after a thaw %s, in %s (%s at most)", enough(terms), shown(quantile(times, .5)), shown(quantile(times, 1)))
+	c.say("after a thaw %s, after %s", enough(terms), spread(times))
 }
 
 // randomTimeouts requires the votes to split after a thaw, and hardly ever twice.
@@ -158,9 +158,9 @@ func random(c *verdict) (times []time.Duration, terms []int) {
 	c.want(within(terms, 1)*100 >= 95*half, "one round in %d of %d; want 95 %%", within(terms, 1), half)
 	c.want(quantile(times, .99) <= c.span(1.5), "%s until the next one is elected; want %s at most", shown(quantile(times, .99)), shown(c.span(1.5)))
 	c.want(quantile(times, 1)-quantile(times, 0) > 25*time.Millisecond, "all runs take the same time; want random timeouts")
-	c.say("without a freeze, one round is enough in %d of %d, %s after the leader's death (%s at most)", within(terms, 1), half, shown(quantile(times, .5)), shown(quantile(times, 1)))
+	c.say("without a freeze %s, after %s", enough(terms), spread(times))
 	times, terms = c.rounds(c.runs[half:], c.fault+c.times(3))
-	c.say("after a thaw %s, in %s (%s at most)", enough(terms), shown(quantile(times, .5)), shown(quantile(times, 1)))
+	c.say("after a thaw %s, after %s", enough(terms), spread(times))
 	return times, terms
 }
 
@@ -196,7 +196,7 @@ func judgeStranded(c *verdict) {
 	c.want(why == "" && old.Who == c.ids[0], "no other can have won: %s", why)
 	c.want(a.term(a.end) > old.Token, "no other can have won: the term is %d in the end; want above %d", a.term(a.end), old.Token)
 	c.safe(a)
-	c.say("where the requests are lost, %s leads all the time with token %d, and without a gap in its proof, while its term goes to %d", old.Who, old.Token, a.term(a.end))
+	c.say("requests lost: %s leads throughout with token %d, while its term rises to %d", old.Who, old.Token, a.term(a.end))
 
 	first, next := b.leader(c.fault), b.next(c.fault)
 	if first == nil || next == nil {
@@ -208,7 +208,7 @@ func judgeStranded(c *verdict) {
 	c.want(ok && next.Token > first.Token && was.Until <= is.From && was.Until < c.fault+c.times(1),
 		"another can have won: token %d is proven until %s, and %d from %s on; want a new tenure after the old one", first.Token, was.Until, next.Token, is.From)
 	c.safe(b)
-	c.say("where the votes are lost on their way, %s fences after %s, and %s begins a tenure with token %d %s after that", first.Who, shown(c.since(was.Until)), next.Who, next.Token, shown(time.Duration(is.From-was.Until)))
+	c.say("votes lost: %s fences after %s, and %s begins a tenure with token %d %s later", first.Who, shown(c.since(was.Until)), next.Who, next.Token, shown(time.Duration(is.From-was.Until)))
 }
 
 // strandedRaft has a follower time out alone: it is deaf for a while.
@@ -228,7 +228,7 @@ func judgeStrandedRaft(c *verdict) {
 	c.want(!r.leases && old.Until > healed && old.Until <= healed+c.times(1), "%s leads until %s; want it to step down soon after %s", old.Who, old.Until, healed)
 	c.want(next.From > old.Until, "%s is elected at %s; want a time without a leader", next.Who, next.From)
 	c.sound(r)
-	c.say("%s steps down %s after the voter with term %d is back, and for %s there is no leader", old.Who, shown(time.Duration(old.Until-healed)), r.term(healed), shown(time.Duration(next.From-old.Until)))
+	c.say("%s steps down %s after the voter is back with term %d; no leader for %s", old.Who, shown(time.Duration(old.Until-healed)), r.term(healed), shown(time.Duration(next.From-old.Until)))
 }
 
 // twoCandidates has two of three stand in one term. The voter votes for the first, dies as that
@@ -312,7 +312,7 @@ func oneWinner(c *verdict) {
 	c.want(second == nil || second.Token != first.Token, "%s is elected with token %d, too", c.ids[1], first.Token)
 	c.want(r.result.Failure(sim.OneLeader) == nil, "two are elected in one term")
 	c.want(r.tally.asked > 0, "the voter was not asked for its vote in term 1 after its restart")
-	c.say("%s is elected in term %d, and %s is not, though it asked for the same vote", first.Who, first.Token, c.ids[1])
+	c.say("%s is elected in term %d; %s, which asks for the same vote, is not", first.Who, first.Token, c.ids[1])
 	if second != nil {
 		c.say("it is elected in term %d, %s later", second.Token, shown(time.Duration(second.From-first.From)))
 	}

@@ -66,11 +66,11 @@ func Equivalent() []Harmless {
 	return []Harmless{
 		{
 			quorum.Name, "older-membership-wins", "R15", "helps candidates whose membership is older than the voter's",
-			"the answer carries the voter's membership, and a candidate that learns of a newer one gives its round up before it counts the answer. A leader does not learn from others; it holds rounds only while its lease lives, and meanwhile nobody else is in a tenure and can change the membership",
+			"the answer carries the voter's membership, and a candidate that learns of a newer one gives its round up before it counts the answer. A leader holds rounds only while its lease lives, when no other can change the membership",
 		},
 		{
 			queue.Name + "-zookeeper", "adopt-from-older-session", "Q2", "keeps its nonce, and adopts an entry of another session",
-			"no entry of an older session is left to be adopted: a candidacy ends when the store has said that its session is gone, and the next one looks for its entry only after a write through the quorum. Only a client library that replaced a session which is alive could show the difference; the random net of package queue has one, and there this mutant dies",
+			"a candidacy ends when the store has said that its session is gone, and the next one looks for its entry only after a write through the quorum. A client library that replaced a live session would show the difference: the random net of package queue has one, and there this mutant dies",
 		},
 	}
 }
@@ -93,31 +93,28 @@ func Table(w io.Writer, kills []Kill) {
 
 <!-- Written by go generate ./lab/sim/teeth. Do not edit. -->
 
-A test that has never failed has shown nothing. So each rule of the protocols that guards something can be switched off, by name, in
-builds with the tag `+"`mutants`"+`, and the simulator hunts what is left of the machine: it runs seed after seed until an invariant fails.
-There are %d such mutants of %d protocols. A mutant that survives %d seeds, and the exhaustive checker besides, fails the build;
-the toughest took %d runs.
+A test that has never failed has shown nothing. So each rule of the protocols that guards something can be switched off,
+by name, in builds with the tag `+"`mutants`"+`, and the simulator hunts what is left of the machine, seed after seed, until
+an invariant fails. There are %d such mutants of %d protocols. A mutant that survives %d seeds, and the exhaustive
+checker besides, fails the build; the toughest took %d runs.
 
 `+"```\ngo run -tags mutants ./lab/sim/teeth/hunt                # all of them\ngo run -tags mutants ./lab/sim/teeth/hunt -only no-verify   # one\n```"+`
 
-*Runs* is how many runs it took, counted from seed 1, and *events* how many had happened in the last of these when it was found. *Ground*
-is the kind of world: `+"`swarm`"+` draws which faults there are from the seed; `+"`storm`"+` is that on slow networks, without a rest; the others are for
-rules that are about something which these two seldom have. On every ground the machines as they are hold: a test sees to that. The table
-holds no times and is the same on every machine; it changes when a machine or the world does.
-
-*Checker* is what the exhaustive checker (`+"`electlab check`"+`) finds wrong with the same mutant, in how many states of its world it did, and how many steps the
-shortest way there has. It hunts in worlds that are each as small as the mutant's death needs; where there is a dash, it has none: the rule is about
-something that its worlds do not have, or only larger ones.
-
-Most mutants are killed by an invariant of the simulator. Some rules are not about safety, and their grounds judge by more: *undisturbed*, a
-healthy leader stays; *prompt*, a leader that is gone is replaced in time; *joined*, nobody leads before the work of who has resigned has
-returned; *no-herd*, who leaves a queue wakes one; *lawful*, who refuses a vote stays in its own term, nobody renews a session after its tenure ended
-by itself, and one candidacy has one entry in one session.
+- *Runs* counts from seed 1; *events* had happened in the last run when the mutant was found. The table is the same on
+  every computer, and changes when a machine or the world does.
+- *Ground* is the kind of world: `+"`swarm`"+` draws from the seed which faults there are; `+"`storm`"+` is that on slow networks,
+  without a rest; the others have what these two seldom have.
+- *Checker* is what `+"`electlab check`"+` finds wrong with the mutant, in how many states, and the steps of the shortest way.
+  A dash: its worlds do not have what the rule is about.
+- Some grounds judge by more than safety. *Undisturbed*: a healthy leader stays; *prompt*: a leader that is gone is
+  replaced in time; *joined*: no node leads before the work of one that resigned has returned; *no-herd*: a departure
+  from a queue wakes one; *lawful*: a voter that refuses a vote stays in its term, no renewal follows a tenure that
+  ended by itself, and one candidacy has one entry in one session.
 `, len(kills), protocols, Seeds, longest)
 	for _, name := range order {
 		checker, rule := "", ""
 		if name == quorum.Name {
-			checker, rule = " checker |", "---|"
+			checker, rule = " checker: states, steps |", "---|"
 		}
 		fmt.Fprintf(w, "\n## %s\n\n| mutant | rule | what it does | killed by | runs | events | ground |%s\n|---|---|---|---|---|---|---|%s\n", name, checker, rule)
 		for _, k := range kills {
@@ -134,19 +131,19 @@ by itself, and one candidacy has one entry in one session.
 			fmt.Fprintf(w, "| %s | %s | %s | %s | %d | %s | %s |\n", k.Name, k.Rule, sentence(k.Says), by, k.Runs, events, ground)
 		}
 	}
-	fmt.Fprintf(w, "\n## Grounds\n\n"+`On each ground the machine as it is has to hold for %d times as many seeds as the hardest of the mutants that died there took, and
-for %d at least: TestGroundsAreFair reads from this table how many. (Without ELECT_LONG, and under the race detector, it is 2.)
-`+"`make sim-long` takes 10,000 of each, and of each profile; [the track record](track-record.md#long-runs) has what came of it."+`
+	fmt.Fprintf(w, "\n## Grounds\n\n"+`On each ground the machine as it is holds for %d times as many seeds as the hardest of the mutants that died there took,
+and for %d at least (TestGroundsAreFair; without ELECT_LONG, and under the race detector, for 2). `+"`make sim-long`"+` takes
+10,000 of each, and of each profile: [the track record](track-record.md#long-runs).
 
-| protocol | ground | hardest mutant | its seeds | seeds of the machine as it is |
-|---|---|---|---|---|
+| protocol | ground | hardest mutant | its seeds |
+|---|---|---|---|
 `, times, Least)
 	for _, f := range Figures(kills) {
-		fmt.Fprintf(w, "| %s | %s | %s | %d | %d |\n", f.Protocol, f.Ground, cmp.Or(f.Mutant, "–"), f.Seeds, f.Enough())
+		fmt.Fprintf(w, "| %s | %s | %s | %d |\n", f.Protocol, f.Ground, cmp.Or(f.Mutant, "–"), f.Seeds)
 	}
 	driving(w)
 	if e := Equivalent(); len(e) > 0 {
-		fmt.Fprint(w, "\n## Harmless\n\nThese were tried as mutants and are none in this world: the rule can be left out, and nothing that is promised breaks.\n\n| rule left out | of | what it does | why it is harmless |\n|---|---|---|---|\n")
+		fmt.Fprint(w, "\n## Harmless\n\nIn this world these rules can be left out, and nothing that is promised breaks.\n\n| rule left out | of | what it does | why it is harmless |\n|---|---|---|---|\n")
 		for _, h := range e {
 			fmt.Fprintf(w, "| %s | %s %s | %s | %s |\n", h.Name, h.Protocol, h.Rule, sentence(h.Says), sentence(h.Why))
 		}
@@ -159,12 +156,9 @@ func driving(w io.Writer) {
 	fmt.Fprint(w, `
 ## Driving a machine
 
-What drives a machine can break rules, too: it can send before it has saved, or read the clock too early. The simulator drives machines by
-code of its own, so it cannot see such a mistake. Package `+"`internal/runtime`"+` has a test for each, in fake time, with a machine that does
-what the test says, a disk whose saves end when the test says so, and a transport that records. One mistake is of package `+"`peer`"+` itself.
-A mutant that survives its test fails the build.
-
-`+"```\ngo test -tags mutants ./internal/runtime ./peer -run TestDrivingTeeth\n```"+`
+The simulator drives machines by code of its own, so it cannot see a mistake of what drives them in production. Package
+`+"`internal/runtime`"+` has a test for each, and `+"`peer`"+` for the last:
+`+"`go test -tags mutants ./internal/runtime ./peer -run TestDrivingTeeth`"+`. A survivor fails the build.
 
 | mutant | what it does | killed by |
 |---|---|---|
@@ -179,7 +173,7 @@ func (k *Kill) checked() string {
 	if k.Checked == nil {
 		return "–"
 	}
-	return fmt.Sprintf("%s in %d states, %d steps", k.Checked.Invariant, k.Checked.States, k.Checked.Steps)
+	return fmt.Sprintf("%s: %d, %d", k.Checked.Invariant, k.Checked.States, k.Checked.Steps)
 }
 
 // sentence begins with a capital, ends without a full stop, and fits in a cell.

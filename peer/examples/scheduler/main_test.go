@@ -5,13 +5,13 @@ package main
 import (
 	"bufio"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/electd/elect/internal/harness"
 )
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,8 @@ type ran struct {
 
 // TestTakeover kills the program that leads. Another goes on, with a greater token.
 func TestTakeover(t *testing.T) {
-	url := voters(t) + "?profile=lan&data=" + t.TempDir()
+	t.Setenv("XDG_STATE_HOME", t.TempDir()) // for what nodes on the loopback make there
+	url := harness.FreePeers(t, 3) + "?profile=lan&data=" + t.TempDir()
 	jobs := make(chan ran, 1024)
 	start := func(id string) {
 		cmd := exec.Command(os.Args[0], "-election", url, "-id", id, "-every", "5ms")
@@ -93,19 +94,4 @@ func await(t *testing.T, jobs <-chan ran, above uint64) ran {
 			t.Fatalf("nobody led after token %d", above)
 		}
 	}
-}
-
-// voters is a URL with three free ports.
-func voters(t *testing.T) string {
-	t.Setenv("XDG_STATE_HOME", t.TempDir()) // for what nodes on the loopback make there
-	var all []string
-	for i := range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		all = append(all, fmt.Sprintf("n%d@%v", i+1, l.Addr()))
-	}
-	return "peer://" + strings.Join(all, ",")
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/cable"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/certs"
@@ -235,7 +236,7 @@ func TestWitness(t *testing.T) {
 		hello.Caller = wire.WitnessOf
 		x := StartWitness(WitnessConfig{Hello: hello, Enter: part(), Peers: w.addrs, TLS: w.identity("n3")})
 		defer x.Close()
-		eventually(t, "warm", func() bool {
+		harness.Eventually(t, "warm", func() bool {
 			x.mu.Lock()
 			defer x.mu.Unlock()
 			return len(x.open) == 2
@@ -309,7 +310,7 @@ func TestWitnessMaySayOneThing(t *testing.T) {
 	defer c.Close()
 	y := StartWitness(WitnessConfig{Hello: w.hello("n3"), Enter: part(), Peers: map[protocol.NodeID]string{"n1": c.Addr()}})
 	defer y.Close()
-	eventually(t, "warm", func() bool { y.mu.Lock(); defer y.mu.Unlock(); return len(y.open) == 1 })
+	harness.Eventually(t, "warm", func() bool { y.mu.Lock(); defer y.mu.Unlock(); return len(y.open) == 1 })
 	c.Cut()
 	short, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -329,7 +330,7 @@ func TestWitnessesAreBounded(t *testing.T) {
 	for range maxWitnesses {
 		x := StartWitness(WitnessConfig{Hello: w.hello("n3"), Enter: part(), Peers: w.addrs})
 		defer x.Close()
-		eventually(t, "warm", func() bool { x.mu.Lock(); defer x.mu.Unlock(); return len(x.open) == 1 })
+		harness.Eventually(t, "warm", func() bool { x.mu.Lock(); defer x.mu.Unlock(); return len(x.open) == 1 })
 	}
 	x := StartWitness(WitnessConfig{Hello: w.hello("n3"), Enter: part(), Peers: w.addrs})
 	defer x.Close()

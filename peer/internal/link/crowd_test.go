@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/cable"
+	"github.com/electd/elect/internal/harness"
 )
 
 // said returns what has been logged until now, and not been waited for.
@@ -33,7 +34,7 @@ func (r *resident) said() (lines []string) {
 // alone waits until nobody is a guest any more.
 func (r *resident) alone() {
 	r.t.Helper()
-	eventually(r.t, "without guests", func() bool {
+	harness.Eventually(r.t, "without guests", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return r.accepted == 0 && len(r.guests) == 0
@@ -96,7 +97,7 @@ func TestSilentStrangers(t *testing.T) {
 		t.Error("the flood does not come")
 	}
 	n2 := w.start("n2", nil, func(cfg *Config) { cfg.Idle = 5 * time.Second; cfg.Peers["n1"] = []string{far.Addr()} })
-	eventually(t, "connected", func() bool { return n2.connected("n1") })
+	harness.Eventually(t, "connected", func() bool { return n2.connected("n1") })
 	n1.logged("too many connections of strangers", "from=127.0.0.2")
 	close(stop)
 	<-ended

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/wire"
 )
@@ -58,7 +59,7 @@ func TestElectionsShareAConnection(t *testing.T) {
 			n1.talk(n2, 200+seq)
 			m2.talk(m1, 300+seq)
 		}
-		eventually(t, "one connection", func() bool { return len(n1.conns("n2")) == 1 && len(n2.conns("n1")) == 1 })
+		harness.Eventually(t, "one connection", func() bool { return len(n1.conns("n2")) == 1 && len(n2.conns("n1")) == 1 })
 		c := n1.conns("n2")[0]
 		for len(n2.events) > 0 {
 			if e := <-n2.events; e.kind == "received" && e.letter.Message.Seq >= 100 && e.letter.Message.Seq < 200 {
@@ -245,7 +246,7 @@ func TestLongName(t *testing.T) {
 			break
 		}
 	}
-	eventually(t, "cut off", func() bool { return !n1.connected("n2") })
+	harness.Eventually(t, "cut off", func() bool { return !n1.connected("n2") })
 }
 
 // TestThousandsOfNames: names that nobody knows are refused one by one, and nothing of
@@ -286,7 +287,7 @@ func TestThousandsOfNames(t *testing.T) {
 			break
 		}
 	}
-	eventually(t, "cut off", func() bool { return !n1.connected("n2") })
+	harness.Eventually(t, "cut off", func() bool { return !n1.connected("n2") })
 
 	w = &town{t: t}
 	n1 = w.start("n1", w.listen("n1"), nil)
@@ -308,5 +309,5 @@ func TestThousandsOfNames(t *testing.T) {
 			break
 		}
 	}
-	eventually(t, "given up", func() bool { return !n1.connected("n2") })
+	harness.Eventually(t, "given up", func() bool { return !n1.connected("n2") })
 }

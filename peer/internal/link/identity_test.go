@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/wire"
 )
@@ -34,7 +35,7 @@ func TestMadeAnew(t *testing.T) {
 		if err := do(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "connected with what the files hold", func() bool {
+		harness.Eventually(t, "connected with what the files hold", func() bool {
 			for _, n := range []*resident{n1, n2} {
 				other := map[*resident]*resident{n1: n2, n2: n1}[n]
 				all := n.conns(other.id)
@@ -90,7 +91,7 @@ func TestAuthorityIsRemoved(t *testing.T) {
 	if e := n2.kind("refused", "n1", "closed"); e.refusal.Code != wire.CodeCertificate {
 		t.Errorf("%v", e)
 	}
-	eventually(t, "disconnected", func() bool { return !n1.connected("n2") })
+	harness.Eventually(t, "disconnected", func() bool { return !n1.connected("n2") })
 }
 
 // TestConnectionsOutliveACertificate: those between nodes for a while, which is said;
@@ -138,7 +139,7 @@ func TestConnectionsOutliveACertificate(t *testing.T) {
 	if _, err := certs.Renew(w.dir, certs.RenewOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "connected anew", func() bool {
+	harness.Eventually(t, "connected anew", func() bool {
 		all := n1.conns("n2")
 		if len(all) == 0 {
 			return false

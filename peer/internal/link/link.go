@@ -201,11 +201,15 @@ func (l *Link) join(c *conn, h *wire.Hello) *wire.Refusal {
 		l.mu.Unlock()
 		return r
 	}
-	if p.former != nil && p.former.life == c.proc.life {
-		c.proc = p.former
-	}
-	p.former = nil
 	var ended []*process
+	switch {
+	case p.former == nil:
+	case p.former.life == c.proc.life:
+		c.proc = p.former
+	default:
+		ended = append(ended, p.former)
+	}
+	p.former, p.closed = nil, 0
 	older := false
 	keep := p.conns[:0:0]
 	for _, o := range p.conns {
@@ -354,18 +358,21 @@ func (p *peer) look() {
 	}
 }
 
-// leave stops using a connection, and reports whether it counted and was the last one with its process.
-func (l *Link) leave(c *conn, byThem bool) (last bool) {
+// leave stops using a connection. It reports whether that was the last one that counted with its process, and whether
+// the process has ended as far as this side can tell. byThem says that the other side has closed it, gaveWay that the
+// other side keeps a newer one.
+func (l *Link) leave(c *conn, byThem, gaveWay bool) (last, ended bool) {
 	l.mu.Lock()
 	p := c.peer
 	if i := slices.Index(p.conns, c); i >= 0 {
 		p.conns = slices.Delete(p.conns, i, i+1)
 		last = !slices.ContainsFunc(p.conns, func(o *conn) bool { return o.proc == c.proc })
 		p.lasted = p.lasted || time.Since(c.since) >= steady
+		ended = last && (byThem || gaveWay && p.closed == c.proc.life) // the newer one has ended before this was read
 		switch {
 		case byThem && !last && !c.replaced:
 			p.closed = c.proc.life
-		case last && !byThem && len(p.conns) == 0: // a connection that was kept instead may not be complete here yet
+		case last && !ended && len(p.conns) == 0: // the newer one may not be complete here yet
 			p.former = c.proc
 		}
 	}
@@ -375,18 +382,14 @@ func (l *Link) leave(c *conn, byThem bool) (last bool) {
 	}
 	l.mu.Unlock()
 	p.look()
-	return last
+	return last, ended
 }
 
-// yield stops using a connection because the other side keeps a newer one, unless the newer one has ended before this
-// was read.
+// yield stops using a connection because the other side keeps a newer one.
 func (l *Link) yield(c *conn) {
-	last := l.leave(c, false)
-	l.mu.Lock()
-	over := last && c.peer.closed == c.proc.life
-	l.mu.Unlock()
+	_, ended := l.leave(c, false, true)
 	c.finish(nil, l.cfg.Idle)
-	if over {
+	if ended {
 		l.died(c.peer.id, c.proc)
 	}
 }
@@ -394,9 +397,9 @@ func (l *Link) yield(c *conn) {
 // run reads a connection to its end, and reports the consequences.
 func (l *Link) run(c *conn) {
 	byThem, err := c.endedByThem(c.read())
-	last := l.leave(c, byThem)
+	last, ended := l.leave(c, byThem, false)
 	l.forget(c, byThem, err)
-	if last && byThem {
+	if ended {
 		l.died(c.peer.id, c.proc)
 	}
 	_, broken := errors.AsType[net.Error](err)

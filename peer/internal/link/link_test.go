@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/cable"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/wire"
 )
@@ -49,7 +50,7 @@ func TestTies(t *testing.T) {
 				t.Fatal("the connection is exchanged again and again")
 			}
 			var a, b []*conn
-			eventually(t, "the same connection on both sides", func() bool {
+			harness.Eventually(t, "the same connection on both sides", func() bool {
 				a, b = n1.conns("n2"), n2.conns("n1")
 				return len(a) == 1 && len(b) == 1 && a[0].raw.LocalAddr().String() == b[0].raw.RemoteAddr().String()
 			})
@@ -97,7 +98,7 @@ func TestTieRule(t *testing.T) {
 			n1.talk(n2, 100+seq)
 			n2.talk(n1, 100+seq)
 		}
-		eventually(t, "the newer connection alone", func() bool {
+		harness.Eventually(t, "the newer connection alone", func() bool {
 			a, b := old.conns(other.id), other.conns(old.id)
 			return len(a) == 1 && len(b) == 1 && a[0] != before && b[0].dialled
 		})
@@ -130,7 +131,7 @@ func TestCrashIsTold(t *testing.T) {
 				t.Errorf("incarnation %d; want that of its letters, 7", e.incarnation)
 			}
 			t.Logf("told after %v", time.Since(begun))
-			eventually(t, "told why", func() bool { p := n1.peer("n2"); return !p.Connected && p.Err != nil })
+			harness.Eventually(t, "told why", func() bool { p := n1.peer("n2"); return !p.Connected && p.Err != nil })
 
 			// It comes back by its own dialling, as a new process.
 			again := w.start("n2", nil, func(cfg *Config) { cfg.Hello.Starts, cfg.Enter.Incarnation = 8, 8 })
@@ -152,9 +153,9 @@ func TestOwnClosingIsNotTold(t *testing.T) {
 	c := n1.conns("n2")[0]
 	c.abort() // n2 is told, n1 is not
 	n2.kind("closed", "n1")
-	eventually(t, "connected anew", func() bool { all := n1.conns("n2"); return len(all) == 1 && all[0] != c })
+	harness.Eventually(t, "connected anew", func() bool { all := n1.conns("n2"); return len(all) == 1 && all[0] != c })
 	n1.talk(n2, 2)
-	eventually(t, "connected anew", func() bool { return n2.connected("n1") })
+	harness.Eventually(t, "connected anew", func() bool { return n2.connected("n1") })
 	n2.talk(n1, 3)
 	n1.Close()
 	n2.kind("closed", "n1")
@@ -288,7 +289,7 @@ func TestSetIncarnation(t *testing.T) {
 	if e := n1.kind("closed", "n2"); e.incarnation != 1 {
 		t.Fatalf("%v; want the letter's incarnation, 1", e)
 	}
-	eventually(t, "connected anew", func() bool { all := n2.conns("n1"); return len(all) == 1 && all[0] != c })
+	harness.Eventually(t, "connected anew", func() bool { all := n2.conns("n1"); return len(all) == 1 && all[0] != c })
 	n2.talk(n1, 2)
 	n2.Close()
 	if e := n1.kind("closed", "n2"); e.incarnation != 5 {
@@ -374,7 +375,7 @@ func TestSendNeverBlocks(t *testing.T) {
 		n1.Send("n2", big)
 	}
 	n1.Send("n9", big) // nobody
-	eventually(t, "dropped", func() bool { return n1.peer("n2").Dropped > 0 })
+	harness.Eventually(t, "dropped", func() bool { return n1.peer("n2").Dropped > 0 })
 }
 
 // join connects by hand as a node.
@@ -406,7 +407,7 @@ func join(t *testing.T, w *town, to *resident, id protocol.NodeID) (net.Conn, *w
 		}
 		welcomed = f.Welcome != nil
 	}
-	eventually(t, "connected", func() bool { return to.connected(id) })
+	harness.Eventually(t, "connected", func() bool { return to.connected(id) })
 	return raw, s.frames
 }
 
@@ -425,7 +426,7 @@ func TestSignsOfLife(t *testing.T) {
 	c := n1.conns("n2")[0]
 	for begun := time.Now(); time.Since(begun) < steady+500*time.Millisecond; { // longer than a write may take
 		before := n1.peer("n2").LastHeard
-		eventually(t, "heard of", func() bool { return n1.peer("n2").LastHeard > before })
+		harness.Eventually(t, "heard of", func() bool { return n1.peer("n2").LastHeard > before })
 	}
 	n1.talk(n2, 2)
 	n2.talk(n1, 3)
@@ -450,7 +451,7 @@ func TestCloseJoins(t *testing.T) {
 	n2.Close()
 	n1.Close() // twice is once
 	n1.Send("n2", letter(2))
-	eventually(t, "as quiet as before", func() bool { return runtime.NumGoroutine() <= before })
+	harness.Eventually(t, "as quiet as before", func() bool { return runtime.NumGoroutine() <= before })
 }
 
 // TestTimeoutsAreNotTold: what the kernel gives up because nothing came through

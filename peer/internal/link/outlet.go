@@ -36,7 +36,7 @@ func (o *outlet) loosen() {
 
 // Read implements io.Reader.
 func (o *outlet) Read(p []byte) (int, error) {
-	n, err := o.Conn.Read(p)
+	n, err := o.readSome(p)
 	if n > 0 {
 		o.heard = true
 	}

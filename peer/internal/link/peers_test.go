@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/wire"
 )
@@ -42,7 +43,7 @@ func TestSetPeers(t *testing.T) {
 		}, "closed")
 		n1.talk(n3, 3)
 		n3.talk(n1, 4)
-		eventually(t, "n2 without a connection", func() bool { return !n2.connected("n1") })
+		harness.Eventually(t, "n2 without a connection", func() bool { return !n2.connected("n1") })
 		n1.Send("n2", letter(9))
 		if p := n1.Peers(); len(p) != 1 || p[0].ID != "n3" {
 			t.Errorf("%+v; want n3 alone", p)
@@ -65,13 +66,13 @@ func TestSetPeersFollowsAddresses(t *testing.T) {
 	dead.Close()
 	n2 := w.start("n2", l2, func(cfg *Config) { cfg.Peers = nil })
 	n1 := w.start("n1", nil, func(cfg *Config) { cfg.Peers = Peers{"n2": {w.addrs["nobody"]}} })
-	eventually(t, "refused", func() bool { return n1.peer("n2").Err != nil })
+	harness.Eventually(t, "refused", func() bool { return n1.peer("n2").Err != nil })
 	n1.SetPeers(protocol.ConfigID{}, Peers{"n2": {w.addrs["nobody"], w.addrs["n2"]}}, removed)
 	n1.talk(n2, 1)
 	n1.SetPeers(protocol.ConfigID{}, Peers{"n2": nil}, removed)
 	n1.talk(n2, 2) // who loses its address keeps its connection
 	n1.conns("n2")[0].abort()
-	eventually(t, "without a connection", func() bool { return !n1.connected("n2") })
+	harness.Eventually(t, "without a connection", func() bool { return !n1.connected("n2") })
 	n2.kind("closed", "n1")
 	n1.SetPeers(protocol.ConfigID{}, Peers{"n2": {w.addrs["n2"]}}, removed)
 	n1.talk(n2, 3)
@@ -135,13 +136,13 @@ func TestPassing(t *testing.T) {
 	n1.talk(n2, 2)
 	n2.Close()
 	n1.kind("closed", "n2")
-	eventually(t, "forgotten", func() bool { return len(n1.Peers()) == 0 })
+	harness.Eventually(t, "forgotten", func() bool { return len(n1.Peers()) == 0 })
 	n3 := w.start("n3", nil, func(cfg *Config) { delete(cfg.Peers, "n2") })
 	n3.talk(n1, 3)
 	n1.SetPeers(protocol.ConfigID{}, Peers{"n3": nil}, removed)
 	n1.talk(n3, 4)
 	n3.Close()
-	eventually(t, "gone", func() bool { return !n1.connected("n3") })
+	harness.Eventually(t, "gone", func() bool { return !n1.connected("n3") })
 	if p := n1.Peers(); len(p) != 1 || p[0].ID != "n3" {
 		t.Errorf("%+v; want n3", p)
 	}

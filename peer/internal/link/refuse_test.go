@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/wire"
@@ -155,7 +156,7 @@ func TestAddressesMixedUp(t *testing.T) {
 	n1 := w.start("n1", w.listen("n1"), nil)
 	n3 := w.start("n3", nil, func(cfg *Config) { cfg.Peers = Peers{"n2": {w.addrs["n1"]}} })
 	n3.logged("cannot connect", "n1 answers where n2 was expected")
-	eventually(t, "refused", func() bool { return n3.peer("n2").Err != nil && !n1.connected("n3") })
+	harness.Eventually(t, "refused", func() bool { return n3.peer("n2").Err != nil && !n1.connected("n3") })
 }
 
 // TestDialledRefuses: the side that has called refuses by Admit, and the other
@@ -256,7 +257,7 @@ func TestSlowHandshakes(t *testing.T) {
 	}
 	n3 := w.start("n3", nil, nil)
 	n3.talk(n1, 1)
-	eventually(t, "64 guests left at most", func() bool {
+	harness.Eventually(t, "64 guests left at most", func() bool {
 		n1.mu.Lock()
 		defer n1.mu.Unlock()
 		return n1.accepted <= maxGuests+1
@@ -318,7 +319,7 @@ func TestNonsenseFromAPeer(t *testing.T) {
 			t.Errorf("%+v, %v; want a refusal", f, err)
 		}
 		raw.Close()
-		eventually(t, "disconnected", func() bool { return !n1.connected("n2") })
+		harness.Eventually(t, "disconnected", func() bool { return !n1.connected("n2") })
 	}
 	for {
 		select {

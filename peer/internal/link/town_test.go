@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/wire"
@@ -105,18 +106,16 @@ func part() wire.Enter {
 // listen is a listener for a node, where the others will look for it.
 func (w *town) listen(id protocol.NodeID) net.Listener {
 	w.t.Helper()
-	addr := "127.0.0.1:0"
-	if known := w.addrs[id]; known != "" {
-		addr = known
-	}
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	if w.addrs == nil {
 		w.addrs = make(map[protocol.NodeID]string)
 	}
-	w.addrs[id] = l.Addr().String()
+	if w.addrs[id] == "" {
+		w.addrs[id] = harness.FreeAddr(w.t)
+	}
+	l, err := net.Listen("tcp", w.addrs[id])
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	return l
 }
 
@@ -325,20 +324,6 @@ func (r *resident) crash(reset bool) {
 			_ = t.SetLinger(0)
 		}
 		c.Close()
-	}
-}
-
-// eventually looks again and again at what nothing tells of.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	look := time.NewTicker(time.Millisecond)
-	defer look.Stop()
-	for late := time.After(deadline); !ok(); {
-		select {
-		case <-look.C:
-		case <-late:
-			t.Fatalf("not %s", what)
-		}
 	}
 }
 

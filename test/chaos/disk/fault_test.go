@@ -12,6 +12,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 )
 
@@ -50,7 +51,7 @@ func TestSyncDelay(t *testing.T) {
 	f = b.open(b.at("f"), unix.O_RDWR)
 	b.write(f, 0, "synced when the disk was well again")
 	b.send(order{Do: "fsync", File: f})
-	await(t, func() bool { return syncing(b.cmd.Process.Pid) })
+	harness.Eventually(t, "it syncs", func() bool { return syncing(b.cmd.Process.Pid) })
 	b.fault(Fault{})
 	if a := b.receive(); a.Errno != 0 {
 		t.Error(a.Errno)
@@ -87,7 +88,7 @@ func TestSyncDelayCovers(t *testing.T) {
 	go func() {
 		synced <- s.Fsync(nil, &fuse.FsyncIn{InHeader: fuse.InHeader{NodeId: made.NodeId}})
 	}()
-	await(t, func() bool {
+	harness.Eventually(t, "two wait", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.waiting == 2
@@ -437,7 +438,7 @@ func TestSmallDisk(t *testing.T) {
 	b.write(f, 0, "where")
 	b.fails(order{Do: "write", File: f, At: pageSize, Data: []byte("more")}, unix.ENOSPC)
 	b.must(order{Do: "ftruncate", File: ballast})
-	await(t, func() bool { return b.must(order{Do: "free", Path: b.at("")}).N == 0 })
+	harness.Eventually(t, "nothing is free", func() bool { return b.must(order{Do: "free", Path: b.at("")}).N == 0 })
 	b.fails(order{Do: "write", File: f, At: pageSize, Data: []byte("more")}, unix.ENOSPC)
 	b.fault(Fault{Full: true})
 	b.fault(Fault{})

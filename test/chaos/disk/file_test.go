@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/chaos/disk"
 )
@@ -86,7 +87,7 @@ func (m *machine) leads(after uint64) uint64 {
 
 func (m *machine) await(what string, so func() bool) {
 	m.t.Helper()
-	await(m.t, what, so)
+	harness.Eventually(m.t, what, so)
 }
 
 // leader is the candidate whose command runs.

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/race"
 )
 
@@ -188,17 +189,7 @@ func newHand(t *testing.T) *hand {
 	cmd.Env = append(os.Environ(), handEnv+"=1")
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := harness.Start(t, cmd)
 	h := &hand{t: t, cmd: cmd, in: json.NewEncoder(in), out: json.NewDecoder(out), late: out.(*os.File).SetReadDeadline}
 	// It may end only after its disk, which is closed later.
 	t.Cleanup(func() {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 	"golang.org/x/sys/unix"
 )
@@ -404,7 +405,7 @@ func TestPowerLossInSync(t *testing.T) {
 	b.write(f, 0, "new")
 	b.fault(Fault{SyncDelay: time.Hour})
 	b.send(order{Do: "fsync", File: f})
-	await(t, func() bool { return syncing(b.cmd.Process.Pid) })
+	harness.Eventually(t, "it syncs", func() bool { return syncing(b.cmd.Process.Pid) })
 	begin := time.Now()
 	b.outage(Fault{SyncDelay: time.Hour})
 	if took := time.Since(begin); took > patience {

@@ -5,7 +5,6 @@ package disk_test
 import (
 	"errors"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/test/chaos/cluster"
@@ -212,8 +212,8 @@ func newVoters(t *testing.T, elect string, promise time.Duration) *voters {
 	const name = "disks"
 	var peers []peer.Peer
 	var list []string
-	for i := range v.term {
-		p := peer.Peer{ID: "n" + strconv.Itoa(i+1), Addr: freePort(t)}
+	for i, addr := range harness.FreeAddrs(t, len(v.term)) {
+		p := peer.Peer{ID: "n" + strconv.Itoa(i+1), Addr: addr}
 		peers = append(peers, p)
 		list = append(list, p.ID+"@"+p.Addr)
 	}
@@ -321,20 +321,7 @@ func (v *voters) calm() (leader int, token uint64) {
 
 func (v *voters) await(what string, so func() bool) {
 	v.t.Helper()
-	await(v.t, what, so)
-}
-
-// await waits until something is so.
-func await(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	late := time.After(patience)
-	for !so() {
-		select {
-		case <-late:
-			t.Fatalf("not after %v: %s", patience, what)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	harness.Eventually(v.t, what, so)
 }
 
 // stays lets time pass, and fails the test if another leads after it, or none.
@@ -385,14 +372,4 @@ func rising(t *testing.T, path string) (count int) {
 		count++
 	}
 	return count
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

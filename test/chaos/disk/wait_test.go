@@ -9,25 +9,9 @@ import (
 	"os"
 	"strconv"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// await waits until something is so.
-func await(t *testing.T, so func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(answerIn)
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("not so after %v", answerIn)
-		}
-	}
-}
 
 // syncing says whether a thread of a process waits in fsync or fdatasync.
 func syncing(pid int) bool {

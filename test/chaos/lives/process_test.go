@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/test/chaos/skew"
 )
 
@@ -55,10 +56,7 @@ func TestProcesses(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-		})
+		t.Cleanup(func() { harness.End(cmd) })
 		children[int64(cmd.Process.Pid)] = cmd
 	}
 	last := func() map[int64]Life {

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/race"
 )
@@ -211,17 +212,7 @@ func newPuppet(t *testing.T, name string, cmd *exec.Cmd) *puppet {
 func start(t *testing.T, name string, cmd *exec.Cmd) *puppet {
 	t.Helper()
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	in, out := harness.Start(t, cmd)
 	p := &puppet{t: t, name: name, cmd: cmd, in: in, answers: make(chan string)}
 	done := make(chan struct{})
 	go func() {

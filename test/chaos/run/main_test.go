@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/judge"
@@ -203,10 +204,7 @@ func runs(t *testing.T, look func(line string, p *os.Process), program string, a
 func TestProgram(t *testing.T) {
 	long.Test(t, "it breaks a cluster of real processes")
 	dir := t.TempDir()
-	program := filepath.Join(dir, "run")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-race=false", "-buildvcs=false", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	program := harness.Build(t, "../run")
 	want := func(code, wanted int, out, trouble string, words ...string) {
 		t.Helper()
 		if code != wanted {

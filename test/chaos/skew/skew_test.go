@@ -15,20 +15,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/chaos/skew"
 )
-
-// build builds a program of the repository with build tags, and returns its path.
-func build(t *testing.T, what string, tags ...string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "program")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-tags="+strings.Join(tags, ","), "-o", path, what)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v: %s", cmd, err, out)
-	}
-	return path
-}
 
 // show is a process that prints its clock readings.
 type show struct {
@@ -40,18 +30,8 @@ type show struct {
 
 func run(t *testing.T, cmd *exec.Cmd) *show {
 	t.Helper()
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := harness.Start(t, cmd)
 	t.Cleanup(func() {
 		_ = in.Close() // it ends
 		if err := cmd.Wait(); err != nil {
@@ -127,7 +107,7 @@ func newClock(t *testing.T) *skew.Clock {
 func TestClock(t *testing.T) {
 	long.Test(t, "it builds programs and bends their clocks")
 	c := newClock(t)
-	cmd := exec.Command(build(t, "./show", "chaos"))
+	cmd := exec.Command(harness.Build(t, "./show", "chaos"))
 	cmd.Env = append(os.Environ(), c.Env())
 	s := run(t, cmd)
 	s.reads("at first", 0, 0)
@@ -188,15 +168,15 @@ func TestClock(t *testing.T) {
 func TestClockOfOthers(t *testing.T) {
 	c := newClock(t)
 	c.StepBoth(time.Hour)
-	run(t, exec.Command(build(t, "./show", "chaos"))).reads("none in its environment", 0, 0)
-	cmd := exec.Command(build(t, "./show"))
+	run(t, exec.Command(harness.Build(t, "./show", "chaos"))).reads("none in its environment", 0, 0)
+	cmd := exec.Command(harness.Build(t, "./show"))
 	cmd.Env = append(os.Environ(), c.Env())
 	run(t, cmd).reads("built without the tag", 0, 0)
 }
 
 // TestClockThatIsNone: a process with an unreadable clock does not run by another.
 func TestClockThatIsNone(t *testing.T) {
-	cmd := exec.Command(build(t, "./show", "chaos"))
+	cmd := exec.Command(harness.Build(t, "./show", "chaos"))
 	cmd.Env = append(os.Environ(), "ELECT_CHAOS_CLOCK="+filepath.Join(t.TempDir(), "none"))
 	cmd.Stdin = strings.NewReader("\n")
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "clock: ELECT_CHAOS_CLOCK: open") {
@@ -220,7 +200,7 @@ func TestTimeNamespace(t *testing.T) {
 	if skew.Offsets() != 0 {
 		t.Skip("SKIPPED: this test runs in a time namespace itself")
 	}
-	program := build(t, "./show", "chaos")
+	program := harness.Build(t, "./show", "chaos")
 	cmd := skew.TimeNamespace(exec.Command(program), time.Hour, 2*time.Hour)
 	s := run(t, cmd)
 	s.reads("in a namespace", time.Hour, 2*time.Hour)
@@ -286,11 +266,11 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 		return found
 	}
-	const command = "github.com/electd/elect/cmd/elect"
-	if found := in(build(t, command)); len(found) != 0 {
+	const command = "../../../cmd/elect"
+	if found := in(harness.Build(t, command)); len(found) != 0 {
 		t.Errorf("an ordinary build has %q", found)
 	}
-	if found := in(build(t, command, "chaos", "mutants")); len(found) < len(marks)-1 { // what is small is part of its callers
+	if found := in(harness.Build(t, command, "chaos", "mutants")); len(found) < len(marks)-1 { // what is small is part of its callers
 		t.Errorf("a test's build has %q only, of %q", found, marks)
 	}
 }

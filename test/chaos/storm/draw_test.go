@@ -269,16 +269,16 @@ func TestTable(t *testing.T) {
 	words := map[Ability]string{FUSE: "FUSE", Filling: "FUSE or tmpfs", Clocks: "own clocks", Quota: "control groups", Next: "two versions"}
 	seen := map[string]bool{}
 	families := map[string]bool{}
-	var want strings.Builder
-	want.WriteString("\n| fault | of | what it does | needs |\n|---|---|---|---|\n")
+	tables := map[string]*strings.Builder{} // by family
+	var order []string
 	for _, f := range Faults() {
 		if seen[f.Name] || f.Name == "" || f.Text == "" {
 			t.Errorf("%q is there twice, or empty", f.Name)
 		}
 		seen[f.Name], families[f.Family] = true, true
 		var needs []string
-		if f.Peers {
-			needs = append(needs, "peers")
+		if !f.Peers {
+			needs = append(needs, "also in a file")
 		}
 		for _, a := range f.Needs {
 			needs = append(needs, cmp.Or(words[a], string(a)))
@@ -286,7 +286,21 @@ func TestTable(t *testing.T) {
 		if f.Asked {
 			needs = append(needs, "to be asked for")
 		}
-		want.WriteString(fmt.Sprintf("| `%s` | %s | %s | %s |\n", f.Name, f.Family, f.Text, strings.Join(needs, ", ")))
+		table, ok := tables[f.Family]
+		if !ok {
+			table = new(strings.Builder)
+			tables[f.Family], order = table, append(order, f.Family)
+			fmt.Fprintf(table, "\n| %s | |\n|---|---|\n", f.Family)
+		}
+		text := f.Text
+		if len(needs) > 0 {
+			text += " (" + strings.Join(needs, ", ") + ")"
+		}
+		fmt.Fprintf(table, "| `%s` | %s |\n", f.Name, text)
+	}
+	var want strings.Builder
+	for _, family := range order {
+		want.WriteString(tables[family].String())
 	}
 	want.WriteString("\n")
 	switch {

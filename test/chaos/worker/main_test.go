@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/test/chaos/lives"
 	"github.com/electd/elect/test/chaos/register"
 )
@@ -109,25 +110,12 @@ func (p *process) end() int {
 	}
 }
 
-// await waits until a condition holds.
-func await(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	late := time.After(30 * time.Second)
-	for !so() {
-		select {
-		case <-late:
-			t.Fatalf("not within 30 s: %s", what)
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
-}
-
 // leader waits for a stamp with a greater token, and returns the first process of that family.
 func (r *run) leader(above int64) lives.Life {
 	r.t.Helper()
 	var found lives.Life
 	before := r.ledger.Now()
-	await(r.t, "a leader", func() bool {
+	harness.Eventually(r.t, "a leader", func() bool {
 		for _, life := range r.ledger.Lives() {
 			if life.Kind != lives.Descendant && life.Token > above && life.Last > before {
 				found = life
@@ -143,7 +131,7 @@ func (r *run) leader(above int64) lives.Life {
 func (r *run) descendant(of lives.Life) lives.Life {
 	r.t.Helper()
 	var found lives.Life
-	await(r.t, "a descendant", func() bool {
+	harness.Eventually(r.t, "a descendant", func() bool {
 		for _, life := range r.ledger.Lives() {
 			if life.Kind == lives.Descendant && life.Token == of.Token {
 				found = life
@@ -159,7 +147,7 @@ func (r *run) descendant(of lives.Life) lives.Life {
 // their clients know.
 func (r *run) written(token int64) {
 	r.t.Helper()
-	await(r.t, "writes and sequences", func() bool {
+	harness.Eventually(r.t, "writes and sequences", func() bool {
 		write, stream := false, false
 		for _, o := range r.operations() {
 			if o.Token >= token && o.Result == register.OK {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/test/chaos/cluster"
@@ -143,7 +143,7 @@ func TestGuarded(t *testing.T) {
 func (r *run) awaitSeen(l lives.Life) {
 	r.t.Helper()
 	want := fmt.Sprintf(`"leader":{"id":"n%d","token":"%d"`, l.Node+1, l.Token)
-	await(r.t, "a watcher that sees "+want, func() bool { return strings.Contains(r.seen(), want) })
+	harness.Eventually(r.t, "a watcher that sees "+want, func() bool { return strings.Contains(r.seen(), want) })
 }
 
 // counted asks a program for the number of its goroutines, through the front if it has one.
@@ -162,7 +162,7 @@ func (r *run) counted(l lives.Life, p *process) {
 	}
 	before := look()
 	p.signal(syscall.SIGUSR1)
-	await(r.t, "a count of goroutines", func() bool { return look().At > before.At })
+	harness.Eventually(r.t, "a count of goroutines", func() bool { return look().At > before.At })
 	if u := look(); u.Pid != int(l.Pid) || u.Node != l.Node || u.Goroutines < 5 || u.Goroutines > 50 {
 		r.t.Errorf("%+v", u)
 	}
@@ -176,7 +176,8 @@ func TestPeers(t *testing.T) {
 	for _, kind := range []lives.Kind{lives.Library, lives.Guarded} {
 		t.Run(kind.String(), func(t *testing.T) {
 			r := newRun(t)
-			url := voters(t) + "?data=" + filepath.Join(r.dir, "data")
+			t.Setenv("XDG_STATE_HOME", t.TempDir()) // for what nodes on the loopback make there
+			url := harness.FreePeers(t, 3) + "?data=" + filepath.Join(r.dir, "data")
 			var nodes []*process
 			for i := range 3 {
 				args := []string{"guarded", "--election", url, "--name", "once", "--id", "n" + strconv.Itoa(i+1), "--heartbeat", "200ms", "--promise", "2s"}
@@ -213,7 +214,7 @@ func TestPeers(t *testing.T) {
 			for stopped := false; !stopped; {
 				leader := r.leader(0)
 				node := nodes[leader.Node]
-				await(t, "a pause, or another leader", func() bool {
+				harness.Eventually(t, "a pause, or another leader", func() bool {
 					node.signal(syscall.SIGUSR2)
 					stopped = node.stopped()
 					return stopped || r.highest() > leader.Token
@@ -221,7 +222,7 @@ func TestPeers(t *testing.T) {
 				r.written(leader.Token + 1)
 				node.signal(syscall.SIGCONT)
 			}
-			await(t, "a stale write that the fence refuses", func() bool { return r.register.Stats().Refused > refused })
+			harness.Eventually(t, "a stale write that the fence refuses", func() bool { return r.register.Stats().Refused > refused })
 			for _, p := range nodes {
 				p.signal(syscall.SIGTERM)
 			}
@@ -253,22 +254,6 @@ func (p *process) stopped() bool {
 	return s.State == 'T'
 }
 
-// voters is a URL with three free ports.
-func voters(t *testing.T) string {
-	t.Helper()
-	t.Setenv("XDG_STATE_HOME", t.TempDir()) // for what nodes on the loopback make there
-	var all []string
-	for i := range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		all = append(all, fmt.Sprintf("n%d@%v", i+1, l.Addr()))
-	}
-	return "peer://" + strings.Join(all, ",")
-}
-
 // TestRunGone: processes that are left end when the directory of the run has gone.
 func TestRunGone(t *testing.T) {
 	long.Full(t, "it starts a dozen processes")
@@ -278,8 +263,8 @@ func TestRunGone(t *testing.T) {
 	all := []*process{
 		r.worker(0, "descendant"), r.worker(1, "life"), r.worker(2, append([]string{"guarded", "--id", "n3"}, at...)...), r.worker(3, append([]string{"watch"}, at...)...),
 	}
-	await(t, "four lives", func() bool { return r.ledger.Len() == 4 }) // life has a descendant
-	await(t, "a watcher", func() bool { return r.seen() != "" })
+	harness.Eventually(t, "four lives", func() bool { return r.ledger.Len() == 4 }) // life has a descendant
+	harness.Eventually(t, "a watcher", func() bool { return r.seen() != "" })
 	if err := os.Remove(filepath.Join(r.dir, "ledger")); err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +274,7 @@ func TestRunGone(t *testing.T) {
 		}
 	}
 	for _, life := range r.ledger.Lives() {
-		await(t, "its end", func() bool { return syscall.Kill(int(life.Pid), 0) != nil })
+		harness.Eventually(t, "its end", func() bool { return syscall.Kill(int(life.Pid), 0) != nil })
 	}
 }
 
@@ -298,17 +283,7 @@ func TestBurn(t *testing.T) {
 	long.Full(t, "it starts a dozen processes")
 	cmd := exec.Command("sh", "-c", `"$0" burn 2 & echo $!; read x`, os.Args[0])
 	cmd.Env = append(os.Environ(), underTest+"=1")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := harness.Start(t, cmd)
 	var pid int
 	if _, err := fmt.Fscan(out, &pid); err != nil {
 		t.Fatal(err)
@@ -323,7 +298,7 @@ func TestBurn(t *testing.T) {
 		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 		return n > 0
 	}
-	await(t, "some ticks of a processor", func() bool {
+	harness.Eventually(t, "some ticks of a processor", func() bool {
 		s, ok := proc.Read(pid)
 		if !ok {
 			t.Fatal("it is not there")
@@ -337,7 +312,7 @@ func TestBurn(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Logf("sh: %v", err) // read has seen the end of its input
 	}
-	await(t, "its end", ended)
+	harness.Eventually(t, "its end", ended)
 }
 
 // TestTools serves and prints what a person would look at.
@@ -358,7 +333,7 @@ func TestTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	await(t, "a register", func() bool {
+	harness.Eventually(t, "a register", func() bool {
 		_, err := c.Write(t.Context(), 2, "a")
 		return err == nil
 	})

@@ -22,6 +22,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/server"
 )
@@ -39,7 +40,7 @@ func TestExactlyOnce(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
 	p := server.StartPostgres(t)
 	url := p.Database(t)
-	s := &scene{t: t, url: url, program: build(t), kept: map[string]int{}}
+	s := &scene{t: t, url: url, program: harness.Build(t, "../../../examples/exactlyonce"), kept: map[string]int{}}
 	s.run("-install")
 	service := httptest.NewServer(s)
 	t.Cleanup(service.Close)
@@ -47,7 +48,7 @@ func TestExactlyOnce(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir()) // for what nodes on the loopback make there
 	var voters []string
 	for _, id := range ids {
-		voters = append(voters, id+"@"+server.FreeAddress(t))
+		voters = append(voters, id+"@"+harness.FreeAddr(t))
 	}
 	s.election = "peer://" + strings.Join(voters, ",") + "?profile=lan&data=" + filepath.Join(t.TempDir(), "ballots")
 	for i := range ids {
@@ -280,16 +281,6 @@ func (s *scene) run(args ...string) {
 	if out, err := exec.Command(s.program, append([]string{"-db", s.url}, args...)...).CombinedOutput(); err != nil {
 		s.t.Fatalf("%v: %v\n%s", args, err, out)
 	}
-}
-
-// build builds the example.
-func build(t *testing.T) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "exactlyonce")
-	if out, err := exec.Command("go", "build", "-C", "../../../examples/exactlyonce", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return program
 }
 
 // await waits until a query says true.

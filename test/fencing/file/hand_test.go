@@ -18,6 +18,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencefile"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/place"
 )
 
@@ -186,17 +187,8 @@ func start(t *testing.T, j job) *hand {
 	h.cmd.Env = append(os.Environ(), envJob+"="+string(text))
 	h.cmd.Stderr = os.Stderr
 	h.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if h.stdin, err = h.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := h.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.out = json.NewDecoder(stdout)
-	if err := h.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := harness.Start(t, h.cmd)
+	h.stdin, h.out = in, json.NewDecoder(out)
 	return h
 }
 

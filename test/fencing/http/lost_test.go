@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 )
 
@@ -20,7 +21,7 @@ import (
 // older write lands last.
 func TestLost(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
-	elect := build(t)
+	elect := harness.Build(t, "../../../cmd/elect")
 	for drain, want := range map[string]int64{"0": 5, "4s": 6} {
 		t.Run(drain, func(t *testing.T) {
 			upstream := startUpstream(t)
@@ -37,7 +38,7 @@ func TestLost(t *testing.T) {
 				}
 				return n
 			}
-			eventually(t, "the write is at the upstream", func() bool { return busy() == 1 })
+			harness.Eventually(t, "the write is at the upstream", func() bool { return busy() == 1 })
 			between.cut()
 			if err := <-done; err == nil || busy() != 1 {
 				t.Errorf("the older leader is told %v, and %d are at work; want 502 while one is", err, busy())
@@ -46,7 +47,7 @@ func TestLost(t *testing.T) {
 			if err := write(fence.NewContext(t.Context(), 6), leader(nil), at+"/", 6, 0); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the older write has landed", func() bool { return busy() == 0 })
+			harness.Eventually(t, "the older write has landed", func() bool { return busy() == 0 })
 			if value, err := directly(upstream)(t.Context()); value != want || err != nil {
 				t.Errorf("the register has %d, %v; want %d", value, err, want)
 			}

@@ -4,7 +4,6 @@ package http_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencehttp"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/test/fencing/zombie"
 )
 
@@ -121,45 +121,25 @@ func upstream() {
 // process is one that the test has started.
 type process struct {
 	cmd *exec.Cmd
-	log *safeBuffer
+	log *harness.Buffer
 }
-
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-func (s *safeBuffer) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
 
 // run starts a command, which is killed with the test.
 func run(t testing.TB, cmd *exec.Cmd) *process {
 	t.Helper()
-	p := &process{cmd: cmd, log: new(safeBuffer)}
+	p := &process{cmd: cmd, log: new(harness.Buffer)}
 	cmd.Stderr = p.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		p.kill()
+		harness.End(p.cmd)
 		if t.Failed() {
 			t.Logf("%s said:\n%s", filepath.Base(cmd.Path), p.log)
 		}
 	})
 	return p
-}
-
-// kill ends it by SIGKILL.
-func (p *process) kill() {
-	if p.cmd.ProcessState == nil {
-		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait()
-	}
 }
 
 // startUpstream starts an upstream and returns its URL.
@@ -177,18 +157,6 @@ func startUpstream(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(line)
-}
-
-// build builds the command.
-func build(t testing.TB) string {
-	t.Helper()
-	elect := filepath.Join(t.TempDir(), "elect")
-	cmd := exec.Command("go", "build", "-o", elect, "github.com/electd/elect/cmd/elect")
-	cmd.Dir = "../../../cmd/elect"
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return elect
 }
 
 const secretText = "the-secret-of-the-register"
@@ -217,7 +185,7 @@ func startProxy(t testing.TB, elect, upstream, marks string, flags ...string) (*
 	p := run(t, exec.Command(elect, append([]string{"fence", "proxy", "--claim-secret", own, "--listen", "127.0.0.1:0", "--upstream", upstream, "--resource", string(register), "--mark", "file:" + marks, "--open", "GET"}, flags...)...))
 	where := regexp.MustCompile(`guarding \S+ on (\S+) for`)
 	var at []string
-	eventually(t, "the proxy serves", func() bool {
+	harness.Eventually(t, "the proxy serves", func() bool {
 		at = where.FindStringSubmatch(p.log.String())
 		return at != nil
 	})
@@ -229,18 +197,6 @@ func claim(t testing.TB, at string, token fence.Token) {
 	t.Helper()
 	if err := claimBy(t.Context(), nil, at, secret, token); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// eventually waits for a condition without a notification.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for late := time.After(patience); !ok(); {
-		select {
-		case <-late:
-			t.Fatalf("%s: not within %v", what, patience)
-		case <-time.After(2 * time.Millisecond):
-		}
 	}
 }
 

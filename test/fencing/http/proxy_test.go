@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/zombie"
 )
@@ -19,7 +20,7 @@ import (
 // TestProxy tests the finished command.
 func TestProxy(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
-	elect := build(t)
+	elect := harness.Build(t, "../../../cmd/elect")
 	t.Run("zombies", func(t *testing.T) { testZombies(t, elect) })
 	t.Run("stream", func(t *testing.T) { testStream(t, elect) })
 	t.Run("killed", func(t *testing.T) { testKilled(t, elect) })
@@ -107,7 +108,7 @@ func testKilled(t *testing.T, elect string) {
 		go func() {
 			defer close(dead)
 			<-time.After(time.Duration(rng.Int64N(int64(60 * time.Millisecond))))
-			p.kill()
+			harness.End(p.cmd)
 		}()
 		for alive := true; alive; {
 			token++
@@ -146,8 +147,8 @@ func testSettle(t *testing.T, elect string) {
 			claim(t, at, 5)
 			done := make(chan error, 1)
 			go func() { done <- write(fence.NewContext(t.Context(), 5), leader(nil), at+"/?after=2s", 5, 0) }()
-			eventually(t, "the write is at the upstream", func() bool { return busy(t, upstream) == 1 })
-			p.kill()
+			harness.Eventually(t, "the write is at the upstream", func() bool { return busy(t, upstream) == 1 })
+			harness.End(p.cmd)
 			if err := <-done; !errors.Is(err, fence.ErrUnknownOutcome) {
 				t.Errorf("the older leader is told %v", err)
 			}
@@ -156,7 +157,7 @@ func testSettle(t *testing.T, elect string) {
 			if err := write(fence.NewContext(t.Context(), 6), leader(nil), at+"/", 6, 0); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the older write has landed", func() bool { return busy(t, upstream) == 0 })
+			harness.Eventually(t, "the older write has landed", func() bool { return busy(t, upstream) == 0 })
 			if value, err := directly(upstream)(t.Context()); value != want || err != nil {
 				t.Errorf("the register has %d, %v; want %d", value, err, want)
 			}

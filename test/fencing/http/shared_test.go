@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/server"
 	"github.com/electd/elect/test/fencing/zombie"
@@ -24,7 +25,7 @@ import (
 // table.
 func TestSharedMark(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
-	elect, pg := build(t), server.StartPostgres(t)
+	elect, pg := harness.Build(t, "../../../cmd/elect"), server.StartPostgres(t)
 	start := func(t *testing.T) (mark, upstream, one, other string) {
 		t.Helper()
 		mark, upstream = pg.Database(t), startUpstream(t)
@@ -74,10 +75,10 @@ func TestSharedMark(t *testing.T) {
 		if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nFencing-Token: %s;5\r\nContent-Length: %d\r\n\r\n%s", register, len(body), body[:500]); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the older leader's request holds the mark", sessions(`application_name = 'elect fence hold' AND state = 'idle in transaction'`))
+		harness.Eventually(t, "the older leader's request holds the mark", sessions(`application_name = 'elect fence hold' AND state = 'idle in transaction'`))
 		claimed := make(chan error, 1)
 		go func() { claimed <- claimBy(t.Context(), nil, other, secret, 6) }()
-		eventually(t, "the newer leader's claim waits for it", sessions(`wait_event_type = 'Lock'`))
+		harness.Eventually(t, "the newer leader's claim waits for it", sessions(`wait_event_type = 'Lock'`))
 		select {
 		case err := <-claimed:
 			t.Fatalf("the newer leader is let in, with %v, while the older one's request is under way", err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencehttp"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/zombie"
 )
@@ -191,7 +192,7 @@ func TestCuttingIsNotEnough(t *testing.T) {
 			at := serveProxy(t, upstream, new(fence.Memory), fence.GuardConfig{Drain: drain})
 			done := make(chan error, 1)
 			go func() { done <- write(fence.NewContext(t.Context(), 5), client, at+"/?after=2s", 5, 0) }()
-			eventually(t, "the write is at the upstream", func() bool { return busy(t, upstream) == 1 })
+			harness.Eventually(t, "the write is at the upstream", func() bool { return busy(t, upstream) == 1 })
 			if err := claimBy(t.Context(), client, at, fencehttp.Secret{}, 6); err != nil {
 				t.Fatal(err)
 			}
@@ -201,7 +202,7 @@ func TestCuttingIsNotEnough(t *testing.T) {
 			if err := <-done; errors.Is(err, fence.ErrStale) || (err == nil) != (drain > 0) || err != nil && !errors.Is(err, fence.ErrUnknownOutcome) {
 				t.Errorf("the older leader is told %v", err)
 			}
-			eventually(t, "the older write has landed", func() bool { return busy(t, upstream) == 0 })
+			harness.Eventually(t, "the older write has landed", func() bool { return busy(t, upstream) == 0 })
 			if value, err := directly(upstream)(t.Context()); value != want || err != nil {
 				t.Errorf("the register has %d, %v; want %d", value, err, want)
 			}

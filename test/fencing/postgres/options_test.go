@@ -21,6 +21,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencesql"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/test/fencing/server"
 	"github.com/electd/elect/test/fencing/sqltest"
 )
@@ -240,16 +241,14 @@ func testSharedPool(t *testing.T, d sqltest.Database) {
 // testUnmodified is a whole run with an unmodified program: psql.
 func testUnmodified(t *testing.T, d sqltest.Database) {
 	psql := findPsql(t)
-	dir := t.TempDir()
-	if out, err := exec.Command("go", "build", "-C", "../../../cmd/elect", "-o", filepath.Join(dir, "elect"), ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	program := harness.Build(t, "../../../cmd/elect")
+	dir := filepath.Dir(program)
 	f, _, app := guardedOrders(t, d)
 	env := append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+filepath.Join(dir, "state"),
 		"ELECT_AT="+strings.Replace(app, "//app@", "//elect@", 1))
 	lead := func() fence.Token {
 		t.Helper()
-		cmd := exec.Command(filepath.Join(dir, "elect"), "run", "--once", "--name", "orders", "--",
+		cmd := exec.Command(program, "run", "--once", "--name", "orders", "--",
 			"sh", "-c", `elect fence claim orders >&2 && PGOPTIONS="-c elect.token=$ELECT_TOKEN" exec "$0" "$@"`,
 			psql, "-XAtq", "-c", order+` RETURNING current_setting('elect.token')`, app)
 		cmd.Env, cmd.SysProcAttr = env, &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}

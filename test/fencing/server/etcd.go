@@ -16,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 )
 
@@ -32,7 +33,8 @@ func StartEtcd(t testing.TB, flags ...string) *Etcd {
 	t.Helper()
 	long.Test(t, "it starts a real server")
 	bin := etcdBin(t)
-	p, own, peers := newProcess(t, "etcd"), "http://"+FreeAddress(t), "http://"+FreeAddress(t)
+	p, free := newProcess(t, "etcd"), harness.FreeAddrs(t, 2)
+	own, peers := "http://"+free[0], "http://"+free[1]
 	e := &Etcd{p, own, append([]string{
 		bin, "--data-dir", filepath.Join(p.dir, "data"), "--name", "one", "--log-level", "warn",
 		"--listen-client-urls", own, "--advertise-client-urls", own,

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/proc"
 )
 
@@ -181,20 +182,9 @@ func (p *process) create(t testing.TB, driver, place string) string {
 	return name
 }
 
-// FreeAddress is an address of this machine on which no process listens.
-func FreeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // freePort is that of a free address.
 func freePort(t testing.TB) string {
 	t.Helper()
-	_, port, _ := net.SplitHostPort(FreeAddress(t))
+	_, port, _ := net.SplitHostPort(harness.FreeAddr(t))
 	return port
 }

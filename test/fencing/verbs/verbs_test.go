@@ -10,13 +10,13 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/test/fencing/server"
 )
 
@@ -134,7 +134,7 @@ func everywhere(e *command) {
 	for _, wrong := range []string{"0", "-1", "x", "9223372036854775808", "281474976710656"} {
 		e.fails(64, "invalid fencing token", "claim", "--token="+wrong, "orders")
 	}
-	e.fails(64, "which token?", "claim", "orders")
+	e.fails(64, "no token is given", "claim", "orders")
 	if s := e.status("orders"); len(s.Resources) != 1 || s.Resources[0].Resource != "orders" || s.Resources[0].Highest != "5" {
 		e.t.Errorf("the status is %+v", s)
 	}
@@ -152,11 +152,7 @@ type command struct {
 
 func build(t *testing.T, at string) *command {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "elect")
-	if out, err := exec.Command("go", "build", "-C", "../../../cmd/elect", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return &command{t: t, program: program, at: at}
+	return &command{t: t, program: harness.Build(t, "../../../cmd/elect"), at: at}
 }
 
 func (e *command) run(args ...string) (code int, out, said string) {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/peer"
 )
@@ -158,7 +158,7 @@ func open(t *testing.T, cfg Config) *stage {
 	dir := t.TempDir()
 	var voters []string
 	for _, id := range []string{"a", "b", "c"} {
-		voters = append(voters, id+"@"+freeAddress(t))
+		voters = append(voters, id+"@"+harness.FreeAddr(t))
 	}
 	url := "peer://" + strings.Join(voters, ",") + "?profile=fast&data=" + filepath.Join(dir, "ballots")
 	s := &stage{t: t, cfg: cfg}
@@ -173,16 +173,6 @@ func open(t *testing.T, cfg Config) *stage {
 	return s
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func (s *stage) start(number int, id, url, log string) *child {
 	s.t.Helper()
 	c := &child{number: number, leads: make(chan fence.Token, 16), answers: make(chan answer, 1)}
@@ -194,17 +184,7 @@ func (s *stage) start(number int, id, url, log string) *child {
 		s.t.Fatal(err)
 	}
 	c.cmd.Stderr = stderr
-	stdin, err := c.cmd.StdinPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	stdout, err := c.cmd.StdoutPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := c.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	stdin, stdout := harness.Start(s.t, c.cmd)
 	c.in, c.stdin = json.NewEncoder(stdin), stdin
 	var reads sync.WaitGroup
 	reads.Go(func() {

@@ -117,7 +117,7 @@ func (p *printer) next() {
 	for _, hint := range [][2]string{
 		{"Now yours, in two terminals:", p.elect + " run -- COMMAND"},
 		{"On three machines:", p.elect + " certs n1=HOST1 n2=HOST2 n3=HOST3"},
-		{"", "It says how to go on; docs/peers.md says more."},
+		{"", "It prints how to go on; docs/peers.md has more."},
 		{"To read next:", "docs/getting-started.md, docs/peers.md,"},
 		{"", "docs/guarantees.md"},
 	} {

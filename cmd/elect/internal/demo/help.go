@@ -7,8 +7,8 @@ func helpPage(m *model, f frame) []row {
 	width := min(f.width, mostWidth)
 	rows := []row{words(strong, " What you see")}
 	for _, text := range []string{
-		"Three copies of one program run here, each as a process of its own. The job that they are for must never run twice at a time: think of a scheduler, or of one that sends invoices. So they elect a leader, two votes of three, and only the leader runs the job.",
-		fmt.Sprintf("The others promise the leader not to elect anybody else for %s, and renew that all the time: its lease. A leader that cannot renew it ends its job before it runs out. Each leader has a greater token than all before it; the log refuses a write with an older one.", span(m.promise)),
+		"Three copies of one program run here, each in a process of its own. Their job must never run twice at a time, like a scheduler or a program that sends invoices. So they elect a leader, with two votes of three, and only the leader runs the job.",
+		fmt.Sprintf("The others promise the leader to elect no other node for %s, and renew that all the time: this is its lease. A leader that cannot renew its lease ends its job before the lease ends. Each leader has a greater token than all before it. The log refuses a write with an older token.", span(m.promise)),
 	} {
 		for _, line := range wrap(text, width-3, 0) {
 			rows = append(rows, words(normal, "  "+line))
@@ -24,7 +24,7 @@ func helpPage(m *model, f frame) []row {
 		{"c", "cut it off from the other two, or connect it again"},
 		{"r", "ask the leader to resign"},
 		{"w", "let a late write with an old token arrive at the log"},
-		{"x", "chaos: something of that every few seconds, or no more"},
+		{"x", "chaos: do one of these every few seconds, or stop that"},
 		{"q", "quit; everything that was started ends"},
 	} {
 		rows = append(rows, row{{fmt.Sprintf("  %-7s", k[0]), picked}, {k[1], normal}})

@@ -206,7 +206,7 @@ func (m *model) wrote(l line) {
 	}
 	switch {
 	case m.ledger.overlaps+m.ledger.disorder > wrong:
-		m.tell(bad, "%s's job wrote, with token %v, although a later one had begun. That must never be.", l.ID, l.Token)
+		m.tell(bad, "%s's job wrote, with token %v, although a later job had begun. This must never happen.", l.ID, l.Token)
 	case len(m.ledger.lives) > was:
 		m.began()
 	}
@@ -258,7 +258,7 @@ func (m *model) refused(a act, i int) string {
 		return ""
 	case a == late:
 		if _, ok := m.ledger.earlier(); !ok {
-			return "There is no old token yet: nobody has taken over so far."
+			return "There is no old token yet: no node has taken over so far."
 		}
 		return ""
 	case n.condition == dead:
@@ -268,7 +268,7 @@ func (m *model) refused(a act, i int) string {
 	case a == resign && m.worker() != i:
 		return id + " does not lead: there is nothing to resign from."
 	case a == resign && n.condition == paused:
-		return id + " is paused and hears nothing. Press p to wake it."
+		return id + " is paused and receives nothing. Press p to wake it."
 	case a == pause && n.condition == paused, a == wake && n.condition != paused, a == cut && n.cut, a == heal && !n.cut:
 		return id + " is so already."
 	}

@@ -72,7 +72,7 @@ func (m *model) narrate(a act, i int, leads bool) {
 		rest = fmt.Sprintf("It ran no job, so %s goes on with it.", ids[w])
 	}
 	if len(m.ledger.lives) == 0 {
-		rest = "Nobody is elected before all three have met once."
+		rest = "No node is elected before all three have met once."
 	}
 	switch {
 	case m.blow == nil || m.blow.node != i:
@@ -113,7 +113,7 @@ func (m *model) narrate(a act, i int, leads bool) {
 		strike(m.begin(struck, "%s's job was killed.", id))
 	case pause:
 		if leads {
-			m.tell(struck, "%s is paused: frozen, it can say nothing. Nobody may take over before its promise has run out: that is up to %s away. %s", id, span(m.promise), rest)
+			m.tell(struck, "%s is paused: it is frozen and cannot answer. No node may take over before the promise to it has run out, in %s at most. %s", id, span(m.promise), rest)
 			strike(0)
 			break
 		}
@@ -122,7 +122,7 @@ func (m *model) narrate(a act, i int, leads bool) {
 		m.begin(struck, "%s wakes up.", id)
 	case cut:
 		if leads {
-			m.tell(struck, "%s is cut off: it hears nobody, and nobody hears it. It must end its job before its promise runs out, in %s at most; only then may another begin. %s", id, span(m.promise), rest)
+			m.tell(struck, "%s is cut off: no message reaches it or leaves it. It must end its job before the promise runs out, in %s at most. Only then may another job begin. %s", id, span(m.promise), rest)
 			strike(0)
 			break
 		}
@@ -142,7 +142,7 @@ func (m *model) tooFew() string {
 	default:
 		for i := range m.nodes {
 			if m.nodes[i].reachable() {
-				return fmt.Sprintf("Only %s is left, and one of three is no majority: so nobody may lead until another is back.", ids[i])
+				return fmt.Sprintf("Only %s is left, and one of three is no majority: no node may lead until another one is back.", ids[i])
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func (m *model) began() {
 	m.blow = nil
 	if b == nil {
 		m.took = gap
-		m.tell(good, "%s lost leadership, and nobody had touched it: this machine may be busy. %s leads with token %v; the log was silent for %s.",
+		m.tell(good, "%s lost leadership without an act of yours: this machine may be busy. %s leads with token %v; the log was silent for %s.",
 			before.id, now.id, now.token, span(gap))
 		return
 	}
@@ -182,13 +182,13 @@ func (m *model) began() {
 	case b.act == kill && fast:
 		text = fmt.Sprintf("%s was killed. Its keeper told the others that all its work is dead, so %s took over after %s.", old, now.id, after)
 	case b.act == kill:
-		text = fmt.Sprintf("%s was killed, and no word came that all its work is dead. So its promise had to run out first: %s took over after %s.", old, now.id, after)
+		text = fmt.Sprintf("%s was killed, and no keeper reported that all its work is dead. So the promise to it had to run out first: %s took over after %s.", old, now.id, after)
 	case b.act == killJob && now.id == old:
 		text = fmt.Sprintf("%s's job was killed. %s gave leadership up, was elected again, and its next job began after %s.", old, old, after)
 	case b.act == killJob:
 		text = fmt.Sprintf("%s's job was killed. %s gave leadership up at once, and %s took over after %s.", old, old, now.id, after)
 	case b.act == resign && now.id == old:
-		text = fmt.Sprintf("%s was asked to resign. It ended its job and gave leadership up; nobody else wanted it, so it leads again, after %s.", old, after)
+		text = fmt.Sprintf("%s was asked to resign. It ended its job and gave leadership up; no other node took over, so it leads again, after %s.", old, after)
 	case b.act == resign:
 		text = fmt.Sprintf("%s was asked to resign. It ended its job first, and then %s took over: %s after it was asked.", old, now.id, after)
 	default: // paused or cut off
@@ -281,7 +281,7 @@ func (m *model) watchdog() {
 	if b := m.blow; b != nil && b.alone && !b.told && m.worker() < 0 && !m.majority() {
 		b.told = true
 		if n := &m.nodes[b.node]; n.condition == running {
-			m.tell(plain, "%s could not renew its lease without a majority, and has ended its job. Nobody runs it now.", ids[b.node])
+			m.tell(plain, "%s could not renew its lease without a majority, and has ended its job. No node runs it now.", ids[b.node])
 		}
 	}
 	for i := range m.story {

@@ -104,12 +104,12 @@ func storySeconds(d time.Duration) int { return int((max(d, 0)*scale + time.Seco
 
 func (t *tale) prologue() {
 	for _, line := range []string{
-		"The story that fencing tokens are explained with, played for real:",
+		"The usual example for fencing tokens, with real processes:",
 		"Kleppmann, \"How to do distributed locking\" (2016).",
 		"",
-		"Two clients, processes of this machine, take turns to work on an account. Who",
-		"may is decided by an election among three voters: a lease of 30 seconds. Two",
-		"servers keep the account: one checks the tokens of those who write, the other",
+		"Two clients, processes of this machine, take turns to work on an account. An",
+		"election among three voters decides which one may: a lease of 30 seconds. Two",
+		"servers keep the account: one checks the token of each write, the other",
 		"does not. A second of the story is a hundredth of yours.",
 		"",
 	} {
@@ -200,7 +200,7 @@ func (t *tale) attempt(ctx context.Context, cfg Config, dir string) (err error) 
 	t.more(warning, "%d, with token 5.", opening+firstPays)
 	t.more(failed, "The server that does not check takes it.")
 	t.more(leading, "The server that checks refuses it: %s.", first.Refused)
-	t.tell(first.At, normal, "Client 1 hears that its time is over: after its write, not before.")
+	t.tell(first.At, normal, "Client 1 learns that its lease has ended: after its write, not before.")
 	return t.judge(ctx, c, first, second)
 }
 
@@ -230,9 +230,9 @@ func (t *tale) judge(ctx context.Context, c *cast, first, second answer) error {
 	if want := opening + secondPays; guarded != want {
 		return fmt.Errorf("the server that checks has %d; want %d", guarded, want)
 	}
-	t.out.say(piece{"  no check  ", strong}, piece{fmt.Sprintf("%d  CORRUPTED. ", bare), failed}, piece{fmt.Sprintf("The %d of client 2 are gone, and nobody was told.", secondPays), normal})
+	t.out.say(piece{"  no check  ", strong}, piece{fmt.Sprintf("%d  CORRUPTED. ", bare), failed}, piece{fmt.Sprintf("The %d of client 2 are gone, and no client was told.", secondPays), normal})
 	t.out.say(piece{"  checked   ", strong}, piece{fmt.Sprintf("%d  intact. ", guarded), leading}, piece{fmt.Sprintf("Client 1 knows that its %d were not paid in; they can", firstPays), normal})
-	t.say(normal, "            be paid in again, by whoever leads.")
+	t.say(normal, "            be paid in again, by the present leader.")
 	return nil
 }
 
@@ -240,8 +240,8 @@ func (t *tale) epilogue() {
 	for _, line := range []string{
 		"",
 		"Client 1 has done nothing wrong: it asked before it wrote. Between asking and",
-		"writing there is always room for a pause, or a slow network. Only the place",
-		"where the write lands can tell, by the token.",
+		"writing there is always time for a pause, or a slow network. Only the server that",
+		"receives the write can refuse it, by the token.",
 		"",
 		"To guard what you write to:   elect fence --help, docs/fencing.md",
 	} {

@@ -128,11 +128,11 @@ func (v *Verdict) notes(m *Measurements, known bool, voters int) {
 		case p.Error != "":
 			note("%s at %s was not measured: %s", p.ID, p.Addr, p.Error)
 		case !p.Listens:
-			note("nobody listens for %s at %s", p.ID, p.Addr)
+			note("no process listens for %s at %s", p.ID, p.Addr)
 		}
 	}
 	if voters > 0 && !known {
-		note("the round trip to some peer is not known, so that the times may not fit it")
+		note("the round trip to a peer is not known: the times may not fit it")
 	}
 	if m.Disk.Error == "" && !m.Disk.Lasts {
 		note("%s is on %s, which is memory: a voter whose directory is lost is refused when it comes back", m.Disk.Dir, m.Disk.Kind)
@@ -149,7 +149,7 @@ func (v *Verdict) notes(m *Measurements, known bool, voters int) {
 		note("%s stands still while this machine sleeps: a leader that sleeps does not see that its lease has ended", m.Clock.Name)
 	}
 	if apart := time.Duration(m.Clock.Apart).Abs(); apart > protocol.JumpTolerance {
-		note("the clocks came apart by %s meanwhile: the machine slept, or a clock was set; a leader loses its lease when that happens", show(Millis(apart)))
+		note("the clocks came apart by %s during the measurement: the machine slept, or a clock was set; a leader loses its lease when that happens", show(Millis(apart)))
 	}
 }
 
@@ -221,7 +221,7 @@ func judge(m *Measurements, p quorum.Profile, far Peer, voters int) Judgement {
 		leaseOf(lease), show(drain), show(j.Heartbeat), show(rtt), show(bears), show(pause))
 
 	// Otherwise several heartbeats are in flight to each peer.
-	j.find("heartbeat", rtt, j.Heartbeat, "a heartbeat every %s wants its answer before the next one; RTT is %s%s", show(j.Heartbeat), show(rtt), way)
+	j.find("heartbeat", rtt, j.Heartbeat, "a heartbeat every %s needs its answer before the next one; RTT is %s%s", show(j.Heartbeat), show(rtt), way)
 	return j
 }
 

@@ -67,7 +67,7 @@ func TestJudge(t *testing.T) {
 		"a peer that does not answer": {func(m *doctor.Measurements) {
 			m.Peers[1] = doctor.Peer{ID: "n3", Addr: "10.0.0.3:7400", Error: "i/o timeout"}
 		}, 3, "yes yes yes yes", "lan", "n3 at 10.0.0.3:7400 was not measured: i/o timeout", ""},
-		"a peer that is not up":        {func(m *doctor.Measurements) { m.Peers[0].Listens = false }, 3, "yes yes yes yes", "fast", "nobody listens for n2 at 10.0.0.2:7400", "not known"},
+		"a peer that is not up":        {func(m *doctor.Measurements) { m.Peers[0].Listens = false }, 3, "yes yes yes yes", "fast", "no process listens for n2 at 10.0.0.2:7400", "not known"},
 		"no data directory":            {func(m *doctor.Measurements) { m.Disk.Error = "open /x: permission denied" }, 3, "no no no no", "", "the data directory cannot be used: open /x: permission denied", ""},
 		"a full disk":                  {func(m *doctor.Measurements) { *m.Disk.Free = 1 << 20 }, 3, "no no no no", "", "1024 KiB free in /var/lib/elect; want at least 16 MiB", ""},
 		"a disk in memory":             {func(m *doctor.Measurements) { m.Disk.Kind, m.Disk.Lasts = "tmpfs", false }, 3, "yes yes yes yes", "fast", "is on tmpfs, which is memory", ""},

@@ -31,7 +31,7 @@ func (r *Report) Write(w io.Writer) error {
 	default:
 		at := d.Dir
 		if d.For != "" {
-			at += " (" + d.For + " is not there yet)"
+			at += " (" + d.For + " does not exist yet)"
 		}
 		fmt.Fprintf(t, "disk\t512 bytes written and synced in %s, on %s: %s\n", at, d.Kind, d.Sync.line())
 	}
@@ -47,7 +47,7 @@ func (r *Report) Write(w io.Writer) error {
 		case p.Error != "":
 			fmt.Fprintf(t, "%s\t%s at %s: %s\n", head, p.ID, p.Addr, p.Error)
 		case !p.Listens:
-			fmt.Fprintf(t, "%s\t%s at %s: round trip %s; nobody listens\n", head, p.ID, p.Addr, p.RTT.line())
+			fmt.Fprintf(t, "%s\t%s at %s: round trip %s; no process listens\n", head, p.ID, p.Addr, p.RTT.line())
 		default:
 			fmt.Fprintf(t, "%s\t%s at %s: round trip %s\n", head, p.ID, p.Addr, p.RTT.line())
 		}
@@ -111,7 +111,7 @@ func (r *Report) Write(w io.Writer) error {
 			}
 		}
 	} else {
-		fmt.Fprintln(&b, "recommended: none; nothing fits this machine")
+		fmt.Fprintln(&b, "recommended: none; no profile fits this machine")
 	}
 	_, err := fmt.Fprintf(w, "\n%s", b.String())
 	return err

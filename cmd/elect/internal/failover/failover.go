@@ -245,7 +245,7 @@ func (b *bench) next(ctx context.Context, before int) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s leads, which is none of the candidates", leader.ID)
+	return fmt.Errorf("%s leads, and is not one of the candidates", leader.ID)
 }
 
 func (b *bench) record(ctx context.Context) (stamp.Record, error) {
@@ -256,7 +256,7 @@ func (b *bench) record(ctx context.Context) (stamp.Record, error) {
 		b.broken <- err
 		return stamp.Record{}, fmt.Errorf("the candidates are gone: %w", err)
 	case <-ctx.Done():
-		return stamp.Record{}, fmt.Errorf("nobody took over: %w", context.Cause(ctx))
+		return stamp.Record{}, fmt.Errorf("no candidate took over: %w", context.Cause(ctx))
 	}
 }
 

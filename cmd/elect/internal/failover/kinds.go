@@ -44,12 +44,12 @@ var kinds = [...]kind{
 	{Cut, cabled, "the leader is cut off → another is active"},
 	{Resign, commands, "asked to resign → the next command's first instruction"},
 	{Freeze, exclusive, "SIGSTOP to the program → another is active"},
-	{Transfer, commands, "the old command is about to end → the command of the named one's first instruction"},
+	{Transfer, commands, "the old command is about to end → the first instruction of the named node's command"},
 }
 
 // rolling is separate, because its round takes many promises: it has a turn only if it is requested.
 func rolling() kind {
-	return kind{Rolling, commands, "all nodes are restarted: without a command at work, in all"}
+	return kind{Rolling, commands, "all nodes are restarted → the sum of the times without a command at work"}
 }
 
 // PeerKills are all ways to bring down the leader of a peers' election, except Rolling.

@@ -119,14 +119,14 @@ func (r *PeersReport) Write(w io.Writer) error {
 			fmt.Fprintf(t, "beyond\t%.2f ms at most without a leader, as observers saw it, before or after the transfer of a rolling restart\n", *k.Beyond)
 		}
 	}
-	fmt.Fprintf(t, "stale\tthe longest that an old leader believed to lead while another did\n")
+	fmt.Fprintf(t, "stale\tthe longest time for which an old leader believed that it led while another one led\n")
 	fmt.Fprintf(t, "\nprofile\t%s: a promise of %v ms, takeover in %.0f ms at worst\n", r.Profile, r.Promise, r.Worst)
 	fmt.Fprintf(t, "judged\t%d tenures, %d violations\n", r.Tenures, len(r.Violations))
 	if r.Lost > 0 {
 		fmt.Fprintf(t, "lost\t%d nodes ended by themselves between rounds: the machine was busy\n", r.Lost)
 	}
 	if r.Strayed > 0 {
-		fmt.Fprintf(t, "strayed\t%d transfers went to another than the named one: the machine was busy\n", r.Strayed)
+		fmt.Fprintf(t, "strayed\t%d transfers went to another node than the named one: the machine was busy\n", r.Strayed)
 	}
 	for _, v := range r.Violations {
 		fmt.Fprintf(t, "VIOLATION\t%s\n", v)

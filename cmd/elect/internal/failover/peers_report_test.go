@@ -58,7 +58,7 @@ func TestPeersReport(t *testing.T) {
 		"child 10 1.00 5.00 9.00 10.00 10.00 0.00",
 		"freeze 1 210.00 210.00 210.00 210.00 210.00 1.50",
 		"beyond 0.04 ms at most without a leader, as observers saw it, before or after the transfer of a rolling restart",
-		"strayed 1 transfers went to another than the named one: the machine was busy",
+		"strayed 1 transfers went to another node than the named one: the machine was busy",
 		"profile fast: a promise of 200 ms, takeover in 259 ms at worst",
 		"judged 21 tenures, 1 violations",
 		"VIOLATION a and b led at once",

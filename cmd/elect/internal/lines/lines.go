@@ -130,7 +130,7 @@ func (w *Writer) run() {
 	fromBackground()
 	for line := range w.queue {
 		if n := w.dropped.Swap(0); n > 0 {
-			line = w.line(slog.NewRecord(time.Now(), slog.LevelWarn, fmt.Sprintf("%d lines were dropped, because nobody read them", n), 0)) + line
+			line = w.line(slog.NewRecord(time.Now(), slog.LevelWarn, fmt.Sprintf("%d lines were dropped, because stderr was not read", n), 0)) + line
 		}
 		_, _ = w.file.WriteString(line)
 	}

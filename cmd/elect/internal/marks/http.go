@@ -25,7 +25,7 @@ func openHTTP(u *url.URL, cfg Config) (*httpPlace, error) {
 		return nil, fmt.Errorf("%w: %s; want http://HOST:PORT, or https://", ErrURL, Shown(u.String()))
 	}
 	if cfg.TLS != nil && u.Scheme != "https" {
-		return nil, fmt.Errorf("%w: %s has no use for a certificate; want https://", ErrURL, Shown(u.String()))
+		return nil, fmt.Errorf("%w: %s takes no certificate; want https://", ErrURL, Shown(u.String()))
 	}
 	return newHTTPPlace(u.Scheme+"://"+u.Host, cfg, nil), nil
 }
@@ -43,7 +43,7 @@ func openSocket(u *url.URL, cfg Config) (*httpPlace, error) {
 		return nil, fmt.Errorf("%w: %s; want unix:PATH, such as unix:/run/elect/claims", ErrURL, Shown(u.String()))
 	}
 	if cfg.TLS != nil {
-		return nil, fmt.Errorf("%w: a socket has no use for a certificate; want https://", ErrURL)
+		return nil, fmt.Errorf("%w: a socket takes no certificate; want https://", ErrURL)
 	}
 	return newHTTPPlace("http://socket", cfg, func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
@@ -64,11 +64,11 @@ func newHTTPPlace(base string, cfg Config, dial func(ctx context.Context, networ
 }
 
 func (p *httpPlace) Install(context.Context, fence.Resource, []string) ([]string, error) {
-	return nil, fmt.Errorf("%w: what a server guards it was told when it was started", ErrUnsupported)
+	return nil, fmt.Errorf("%w: a server is told at its start what it guards", ErrUnsupported)
 }
 
 func (p *httpPlace) Uninstall(context.Context, fence.Resource, []string) error {
-	return fmt.Errorf("%w: what a server guards it was told when it was started", ErrUnsupported)
+	return fmt.Errorf("%w: a server is told at its start what it guards", ErrUnsupported)
 }
 
 func (p *httpPlace) Status(ctx context.Context, resource fence.Resource) ([]State, error) {

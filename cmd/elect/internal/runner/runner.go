@@ -41,7 +41,7 @@ type Config struct {
 	Path string   // of the command, as found
 	Args []string // the command's name first
 
-	Restart supervise.Restart
+	Restart Restart
 	Once    bool          // one campaign, one run
 	Wait    time.Duration // the greatest time to stand by; 0 tries once; NoLimit
 	Grace   time.Duration // between SIGTERM and SIGKILL
@@ -105,7 +105,7 @@ type run struct {
 	life context.Context // ends at a signal that asks for it
 	end  context.CancelCauseFunc
 
-	backoff supervise.Backoff
+	backoff backoff
 
 	mu      sync.Mutex
 	cancel  context.CancelCauseFunc  // of the current Lead
@@ -157,7 +157,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	defer r.forward()()
 
 	if err := supervise.AdoptOrphans(); errors.Is(err, supervise.ErrProc) {
-		return exit.With(exit.NoProc, fmt.Errorf("a command cannot be killed in time here: %w", err))
+		return exit.With(exit.NoProc, fmt.Errorf("a command cannot be killed in time on this system: %w", err))
 	} else if err != nil && !errors.Is(err, supervise.ErrUnsupported) {
 		r.log().Warn("orphans cannot be adopted: if the keeper is killed, a process of the command that called setsid may survive", "error", err)
 	}
@@ -246,8 +246,8 @@ func (r *run) next(o *outcome) (again bool, err error) {
 	case !r.cfg.Restart.Again(o.exit):
 		return false, exit.Silent(code)
 	}
-	if wait := r.backoff.After(o.exit, o.ran); wait > 0 {
-		r.tell(slog.LevelWarn, "standing-aside", 0, "%s keeps failing as soon as it starts; standing aside for %v", r.cfg.Args[0], wait)
+	if wait := r.backoff.after(o.exit, o.ran); wait > 0 {
+		r.tell(slog.LevelWarn, "standing-aside", 0, "%s fails repeatedly, soon after its start; standing aside for %v", r.cfg.Args[0], wait)
 		select {
 		case <-time.After(wait):
 		case <-r.life.Done():
@@ -283,7 +283,7 @@ func (r *run) released(e elect.Event) {
 	r.mu.Unlock()
 	switch {
 	case e.Err != nil:
-		r.tell(slog.LevelWarn, "not-released", e.Token, "%s (token %v) was not released, and will lapse by itself: %v", r.cfg.Name, e.Token, e.Err)
+		r.tell(slog.LevelWarn, "not-released", e.Token, "%s (token %v) was not released, and lapses by itself: %v", r.cfg.Name, e.Token, e.Err)
 	case o == nil || o.err != nil:
 		r.tell(slog.LevelInfo, "released", e.Token, "released %s (token %v)", r.cfg.Name, e.Token)
 	default:

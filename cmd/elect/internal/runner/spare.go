@@ -20,7 +20,7 @@ func (r *run) prepare() {
 	spare, err := supervise.Prepare(log)
 	if err != nil {
 		if !errors.Is(err, supervise.ErrUnsupported) {
-			log.Warn("no keeper can be started in advance: a takeover will take longer", "error", err)
+			log.Warn("no keeper can be started in advance: a takeover takes longer", "error", err)
 		}
 		return
 	}

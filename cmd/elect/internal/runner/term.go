@@ -67,7 +67,7 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 		}
 	}
 	if o.late > 0 {
-		r.tell(slog.LevelError, "overrun", term.Token(), "OVERRUN of %s (token %v): %s, or what it had started, was alive until %v after its lease had ended; another may have led meanwhile",
+		r.tell(slog.LevelError, "overrun", term.Token(), "OVERRUN of %s (token %v): %s, or a process that it started, was alive until %v after its lease had ended; another candidate may have led in that time",
 			r.cfg.Name, term.Token(), r.cfg.Args[0], max(o.late.Round(time.Millisecond), time.Millisecond))
 	}
 	o.ran = time.Since(begun)
@@ -120,9 +120,9 @@ func seenByKeeper(why supervise.Reason, late time.Duration, token elect.Token) *
 		return &elect.LostError{Reason: elect.ReasonSuperseded, Token: token, Err: errors.New("its lock was deleted, moved or replaced")}
 	// this process was frozen, or starved, or the family is so large that the kill had to begin early
 	case supervise.Expired:
-		cause := errors.New("the lease was not renewed in time, as when this process did not run; the keeper killed the command before its end")
+		cause := errors.New("the lease was not renewed in time, for example because this process did not run; the keeper killed the command before the lease ended")
 		if late > 0 {
-			cause = errors.New("the lease was not renewed in time, as when this process did not run; the keeper killed the command, and was not done when it ended")
+			cause = errors.New("the lease was not renewed in time, for example because this process did not run; the keeper killed the command, and was not done when the lease ended")
 		}
 		return &elect.LostError{Reason: elect.ReasonExpired, Token: token, Err: cause}
 	}

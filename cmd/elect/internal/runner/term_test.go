@@ -18,8 +18,8 @@ func TestBecause(t *testing.T) {
 		"lease expired: not renewed":                                         {Reason: elect.ReasonExpired, Err: fmt.Errorf("%w: not renewed", driver.ErrExpired)},
 		"store-unreachable: store or peers unreachable: dial: superseded by": {Reason: elect.ReasonStoreUnreachable, Err: fmt.Errorf("%w: dial: superseded by", driver.ErrUnreachable)},
 		"superseded: its lock was deleted, moved or replaced":                seenByKeeper(supervise.Replaced, 0, 7),
-		"expired: the lease was not renewed in time, as when this process did not run; the keeper killed the command before its end":                  seenByKeeper(supervise.Expired, 0, 7),
-		"expired: the lease was not renewed in time, as when this process did not run; the keeper killed the command, and was not done when it ended": seenByKeeper(supervise.Expired, time.Second, 7),
+		"expired: the lease was not renewed in time, for example because this process did not run; the keeper killed the command before the lease ended":                 seenByKeeper(supervise.Expired, 0, 7),
+		"expired: the lease was not renewed in time, for example because this process did not run; the keeper killed the command, and was not done when the lease ended": seenByKeeper(supervise.Expired, time.Second, 7),
 		"unhealthy: no disk": {Reason: elect.ReasonUnhealthy, Err: errors.New("no disk")},
 	} {
 		if got := because(loss); got != want {

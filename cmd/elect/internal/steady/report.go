@@ -135,7 +135,7 @@ func (r *Report) Write(w io.Writer) error {
 		return err
 	}
 	if more := len(r.Nodes) - len(shown); more > 0 {
-		fmt.Fprintf(w, "and %d more, which -o json has\n", more)
+		fmt.Fprintf(w, "and %d more; -o json lists all\n", more)
 	}
 	fmt.Fprintln(w)
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

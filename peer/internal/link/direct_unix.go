@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && !linux
 
 package link
 
@@ -27,3 +27,6 @@ func writeSome(c syscall.RawConn, p []byte) (n int, err error) {
 	}
 	return n, err
 }
+
+// readSome reads what has arrived, or waits for something.
+func (o *outlet) readSome(p []byte) (int, error) { return o.Conn.Read(p) }

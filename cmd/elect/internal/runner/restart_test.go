@@ -1,4 +1,4 @@
-package supervise_test
+package runner
 
 import (
 	"syscall"
@@ -23,22 +23,22 @@ func TestRestartAgain(t *testing.T) {
 		{"deadline", supervise.Exit{Reason: supervise.Expired, Code: -1, Signal: syscall.SIGKILL}, true, true},
 		{"keeper lost", supervise.Exit{Reason: supervise.KeeperLost, Code: -1, Signal: syscall.SIGKILL}, true, true},
 	} {
-		if got := supervise.OnFailure.Again(c.exit); got != c.onFailure {
+		if got := OnFailure.Again(c.exit); got != c.onFailure {
 			t.Errorf("%s: on-failure stands again: %v, want %v", c.name, got, c.onFailure)
 		}
-		if got := supervise.Always.Again(c.exit); got != c.always {
+		if got := Always.Again(c.exit); got != c.always {
 			t.Errorf("%s: always stands again: %v, want %v", c.name, got, c.always)
 		}
 	}
 }
 
 func TestParseRestart(t *testing.T) {
-	for _, r := range []supervise.Restart{supervise.OnFailure, supervise.Always} {
-		if got, err := supervise.ParseRestart(r.String()); got != r || err != nil {
+	for _, r := range []Restart{OnFailure, Always} {
+		if got, err := ParseRestart(r.String()); got != r || err != nil {
 			t.Errorf("ParseRestart(%q) = %v, %v", r.String(), got, err)
 		}
 	}
-	if _, err := supervise.ParseRestart("never"); err == nil {
+	if _, err := ParseRestart("never"); err == nil {
 		t.Error("ParseRestart(never) succeeded")
 	}
 }
@@ -61,55 +61,33 @@ func TestBackoff(t *testing.T) {
 	quick := func(e supervise.Exit, want time.Duration) run { return run{e, 10 * time.Millisecond, want} }
 	for _, c := range []struct {
 		name string
-		b    supervise.Backoff
 		runs []run
 	}{
-		{"doubles from the third on, up to 30 s", supervise.Backoff{}, []run{
+		{"doubles from the third on, up to 30 s", []run{
 			quick(fail, 0), quick(fail, 0), quick(fail, s), quick(fail, 2*s), quick(fail, 4*s), quick(fail, 8*s),
 			quick(fail, 16*s), quick(fail, 30*s), quick(fail, 30*s)}},
-		{"a long run starts anew", supervise.Backoff{}, []run{
+		{"a long run starts anew", []run{
 			quick(fail, 0), quick(fail, 0), {fail, s, 0}, quick(fail, 0), quick(fail, 0), quick(fail, s)}},
-		{"a success starts anew", supervise.Backoff{}, []run{
+		{"a success starts anew", []run{
 			quick(fail, 0), quick(fail, 0), quick(fail, s), quick(ok, 0), quick(fail, 0), quick(fail, 0), quick(fail, s)}},
-		{"signals count like failures", supervise.Backoff{}, []run{
+		{"signals count like failures", []run{
 			quick(crash, 0), quick(fail, 0), quick(by(syscall.SIGPIPE), s), quick(by(syscall.SIGTERM), 2*s), quick(crash, 4*s)}},
-		{"a signal after a long run starts anew", supervise.Backoff{}, []run{
+		{"a signal after a long run starts anew", []run{
 			quick(crash, 0), quick(crash, 0), {by(syscall.SIGTERM), s, 0}, quick(crash, 0), quick(crash, 0), quick(crash, s)}},
-		{"SIGKILL never backs off", supervise.Backoff{}, []run{
+		{"SIGKILL never backs off", []run{
 			quick(kill, 0), quick(kill, 0), quick(kill, 0), quick(kill, 0), quick(kill, 0)}},
-		{"SIGKILL starts anew", supervise.Backoff{}, []run{
+		{"SIGKILL starts anew", []run{
 			quick(fail, 0), quick(crash, 0), quick(kill, 0), quick(fail, 0), quick(crash, 0), quick(fail, s)}},
-		{"an end from outside never backs off", supervise.Backoff{}, []run{
+		{"an end from outside never backs off", []run{
 			quick(stopped, 0), quick(broken, 0), quick(stopped, 0), quick(broken, 0)}},
-		{"its own numbers", supervise.Backoff{First: 3 * s, Max: 5 * s, Soon: 10 * s, Failures: 1}, []run{
-			{fail, 9 * s, 3 * s}, {fail, 9 * s, 5 * s}, {fail, 10 * s, 0}}},
-		{"a maximum below the first", supervise.Backoff{First: 3 * s, Max: s, Failures: 1}, []run{
-			quick(fail, s), quick(fail, s)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			var b backoff
 			for i, r := range c.runs {
-				if got := c.b.After(r.exit, r.ran); got != r.want {
+				if got := b.after(r.exit, r.ran); got != r.want {
 					t.Fatalf("run %d: waits %v, want %v", i+1, got, r.want)
 				}
 			}
 		})
-	}
-}
-
-func TestExit(t *testing.T) {
-	for _, c := range []struct {
-		exit supervise.Exit
-		code int
-		text string
-	}{
-		{supervise.Exit{Reason: supervise.Exited}, 0, "exit status 0"},
-		{supervise.Exit{Reason: supervise.Exited, Code: 3}, 3, "exit status 3"},
-		{supervise.Exit{Reason: supervise.Exited, Code: -1, Signal: syscall.SIGKILL}, 137, "signal: killed"},
-		{supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGTERM}, 143, "signal: terminated (told to stop)"},
-		{supervise.Exit{Reason: supervise.Expired, Code: 1}, 1, "exit status 1 (deadline passed)"},
-	} {
-		if c.exit.ExitCode() != c.code || c.exit.String() != c.text {
-			t.Errorf("%+v: %d, %q, want %d, %q", c.exit, c.exit.ExitCode(), c.exit.String(), c.code, c.text)
-		}
 	}
 }
