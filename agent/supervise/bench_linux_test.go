@@ -15,13 +15,17 @@ import (
 )
 
 // BenchmarkStart is from Start to the first write of a command that is as
-// small as can be had everywhere, without and with a spare keeper, and in a cgroup. The family's
+// small as can be had everywhere, without and with a spare keeper, in a cgroup, and with a network guard. The family's
 // end is not in it, nor is the making of the spare.
 func BenchmarkStart(b *testing.B) {
 	for _, spare := range []bool{false, true} {
 		b.Run(fmt.Sprintf("spare=%t", spare), func(b *testing.B) { benchmarkStart(b, spare, nil) })
 		b.Run(fmt.Sprintf("spare=%t,cgroup", spare), func(b *testing.B) {
 			c, _ := contain(b)
+			benchmarkStart(b, spare, c)
+		})
+		b.Run(fmt.Sprintf("spare=%t,guard", spare), func(b *testing.B) {
+			c, _ := guardNetwork(b)
 			benchmarkStart(b, spare, c)
 		})
 	}

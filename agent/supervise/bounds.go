@@ -22,6 +22,13 @@ type bounds interface {
 	empty() bool
 	// changes is a descriptor that has POLLPRI when empty may have changed; -1 is none.
 	changes() int
+	// prove lets packets of those inside leave until an instant of the shared clock, if the network is guarded; 0 is
+	// no more. It is for the parent.
+	prove(until int64)
+	// mute lets no packet leave any more, for good.
+	mute()
+	// gate is a descriptor for the keeper that keeps the network guard open; -1 is none.
+	gate() int
 	// members lists the processes inside that are alive.
 	members() []int
 	// remove removes the bounds, when nobody is inside, and closes what is open of them.
@@ -35,6 +42,9 @@ func (unbound) enter(*syscall.SysProcAttr) {}
 func (unbound) kill() bool                 { return false }
 func (unbound) empty() bool                { return true }
 func (unbound) changes() int               { return -1 }
+func (unbound) prove(int64)                {}
+func (unbound) mute()                      {}
+func (unbound) gate() int                  { return -1 }
 func (unbound) members() []int             { return nil }
 func (unbound) remove()                    {}
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"syscall"
 )
 
 // Contain returns Sweep for Sweep and for Auto: the system has no cgroups.
@@ -19,4 +20,13 @@ func Contain(_ context.Context, want Level, _ string, _ *slog.Logger) (*Containm
 
 func (c *Containment) bounds(context.Context) (bounds, string, error) { return unbound{}, "", nil }
 
-func openBounds(string) (bounds, error) { return unbound{}, nil }
+// GuardNetwork returns ErrContain.
+func (c *Containment) GuardNetwork() error {
+	return fmt.Errorf("%w: this system has no network guard; want Linux", ErrContain)
+}
+
+func openBounds(string, int) (bounds, error) { return unbound{}, nil }
+
+func leaves(int, string) error { return nil }
+
+func probeNetwork() syscall.Errno { return syscall.ENOSYS }

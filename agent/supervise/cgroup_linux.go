@@ -22,8 +22,9 @@ import (
 type cgroup struct {
 	path   string
 	dir    int
-	events int // cgroup.events
-	killer int // cgroup.kill
+	events int       // cgroup.events
+	killer int       // cgroup.kill
+	net    *netGuard // nil if the network is not guarded
 }
 
 // Contain finds out whether this process can have the level, and what is missing if not.
@@ -103,6 +104,9 @@ func (c *Containment) try() error {
 		return fmt.Errorf("no process can be started in a cgroup in %s: %v; "+
 			"want clone3 allowed, and a cgroup that is a domain and whose cgroup.procs can be written to", c.parent, err)
 	}
+	if c.network {
+		return g.pierced()
+	}
 	return nil
 }
 
@@ -118,7 +122,7 @@ func (c *Containment) bounds(ctx context.Context) (b bounds, path string, err er
 	switch {
 	case err == nil:
 		return g, g.path, nil
-	case c.auto && ctx.Err() == nil:
+	case c.auto && !c.network && ctx.Err() == nil:
 		c.log.Warn("the command is started without a cgroup", "error", err)
 		return unbound{}, "", nil
 	}
@@ -139,7 +143,13 @@ func (c *Containment) make(ctx context.Context) (g *cgroup, err error) {
 		} else if err != nil {
 			return nil, fmt.Errorf("no cgroup can be made: %w; want root, or a cgroup that is delegated to this user (systemd: Delegate=yes)", err)
 		}
-		if g, err = openCgroup(path); err == nil {
+		if g, err = openCgroup(path); err == nil && c.network {
+			if g.net, err = newNetGuard(g.dir); err != nil {
+				g.remove()
+				return nil, err
+			}
+		}
+		if err == nil {
 			return g, nil
 		}
 		_ = os.Remove(path)
@@ -183,6 +193,9 @@ func (g *cgroup) open(lock int) (err error) {
 }
 
 func (g *cgroup) close() {
+	if g.net != nil {
+		g.net.close()
+	}
 	for _, fd := range []*int{&g.dir, &g.events, &g.killer} {
 		if *fd >= 0 {
 			unix.Close(*fd)
@@ -220,6 +233,27 @@ func (g *cgroup) empty() bool {
 }
 
 func (g *cgroup) changes() int { return g.events }
+
+func (g *cgroup) prove(until int64) {
+	if g.net != nil {
+		g.net.until(until)
+	}
+}
+
+func (g *cgroup) mute() {
+	if g.net != nil {
+		g.net.until(0)
+		g.reset() // while the gate is open for that
+		g.net.mute()
+	}
+}
+
+func (g *cgroup) gate() int {
+	if g.net == nil {
+		return -1
+	}
+	return g.net.gate
+}
 
 func (g *cgroup) members() (pids []int) {
 	_ = filepath.WalkDir(g.path, func(path string, d fs.DirEntry, err error) error {
@@ -333,5 +367,11 @@ func (c *Containment) end(ctx context.Context, path string) error {
 	}
 }
 
-// openBounds opens those that the parent has made.
-func openBounds(path string) (bounds, error) { return openCgroup(path) }
+// openBounds opens those that the parent has made, and whose network guard has this gate.
+func openBounds(path string, gate int) (bounds, error) {
+	g, err := openCgroup(path)
+	if err == nil && gate >= 0 {
+		g.net = &netGuard{gate: gate}
+	}
+	return g, err
+}

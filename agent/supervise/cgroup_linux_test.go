@@ -66,9 +66,9 @@ func end(t *testing.T, f *supervise.Family) {
 }
 
 // TestCgroup: whoever is killed, families that do all that they can to survive are dead
-// before the lock is free, and their cgroup is removed.
+// before the lock is free, and their cgroup is removed, with the programs of its network guard.
 func TestCgroup(t *testing.T) {
-	for _, command := range []string{"hostile", "forkloop"} {
+	for command, network := range map[string]string{"hostile": "", "forkloop": "", "tree": "yes"} {
 		for _, c := range []struct {
 			name string
 			end  func(s *scene) clock.Boot
@@ -80,13 +80,21 @@ func TestCgroup(t *testing.T) {
 		} {
 			t.Run(command+", "+c.name, func(t *testing.T) {
 				_, name := contain(t)
-				s := newScene(t, command, nil, "contain="+name, "adopt=yes", "deadline=200ms")
+				if network == "yes" {
+					guardNetwork(t)
+				}
+				s := newScene(t, command, nil, "contain="+name, "adopt=yes", "deadline=200ms", "network="+network)
 				if list := cgroups(t, name); len(list) != 1 {
 					t.Fatalf("the cgroups of one family: %q", list)
+				}
+				gone := func() {}
+				if network == "yes" {
+					gone = leavesNone(t, name)
 				}
 				had := s.compete()
 				s.settle(c.end(s), had)
 				eventually(t, "the cgroup is removed", func() bool { return len(cgroups(t, name)) == 0 })
+				gone()
 			})
 		}
 	}
@@ -344,9 +352,15 @@ func bombMember(p *place) {
 	syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
 }
 
-// level prints the levels that this process has. Arguments: the levels that it wants.
+// level prints the levels that this process has. Arguments: the levels that it wants, or network for the guard.
 func level(args []string) {
 	for _, arg := range args {
+		if arg == "network" {
+			c, err := supervise.Contain(context.Background(), supervise.Auto, "level", nil)
+			check(err)
+			fmt.Printf("network: %v\n", c.GuardNetwork())
+			continue
+		}
 		want, err := supervise.ParseLevel(arg)
 		check(err)
 		c, err := supervise.Contain(context.Background(), want, "level", nil)
@@ -388,7 +402,7 @@ func TestCgroupOfOrdinaryUser(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command(exe, "auto", "sweep", "cgroup")
+		cmd := exec.Command(exe, "auto", "sweep", "cgroup", "network")
 		cmd.Env, cmd.Stderr = partEnv("level"), os.Stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, UseCgroupFD: true, CgroupFD: fd}
 		out, err := cmd.Output()
@@ -397,9 +411,11 @@ func TestCgroupOfOrdinaryUser(t *testing.T) {
 			t.Fatal(err)
 		}
 		missing := "no cgroup can be made: mkdir " + dir
-		want := []string{"auto: sweep, missing " + missing, "sweep: sweep, missing <nil>", "cgroup: " + supervise.ErrContain.Error() + ": " + missing}
+		want := []string{"auto: sweep, missing " + missing, "sweep: sweep, missing <nil>", "cgroup: " + supervise.ErrContain.Error() + ": " + missing,
+			"network: " + supervise.ErrContain.Error() + ": the network guard needs the level cgroup: " + missing}
 		if delegated {
-			want = []string{"auto: cgroup, missing <nil>", "sweep: sweep, missing <nil>", "cgroup: cgroup, missing <nil>"}
+			want = []string{"auto: cgroup, missing <nil>", "sweep: sweep, missing <nil>", "cgroup: cgroup, missing <nil>",
+				"network: " + supervise.ErrContain.Error() + ": the network guard cannot be made: bpf(map): operation not permitted; want CAP_BPF and CAP_NET_ADMIN"}
 		}
 		lines := strings.Split(string(out), "\n")
 		for n, text := range want {

@@ -7,7 +7,7 @@ import (
 )
 
 // Level is how the family of a command is held together, so that all of it can be killed
-// and is known to be dead: docs/keeper.md says what each level covers.
+// and is known to be dead: docs/containment.md says what each level covers.
 type Level byte
 
 const (
@@ -38,6 +38,7 @@ var ErrContain = errors.New("supervise: the family cannot be contained")
 type Containment struct {
 	level   Level
 	auto    bool   // a command that cannot have a cgroup is started without one
+	network bool   // guarded
 	missing error  // why the level is not Cgroup, if that was to be tried
 	parent  string // the directory in which cgroups are made
 	prefix  string // of their names
@@ -51,6 +52,9 @@ func (c *Containment) Level() Level {
 	}
 	return c.level
 }
+
+// Network reports whether the network is guarded: see GuardNetwork.
+func (c *Containment) Network() bool { return c != nil && c.network }
 
 // Missing says what Cgroup would need, if Auto became Sweep; else it is nil.
 func (c *Containment) Missing() error {

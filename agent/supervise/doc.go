@@ -42,6 +42,10 @@
 // supervisors have left is killed by the next [Contain] of that name, or by the next
 // Start in the same place, before it returns.
 //
+// After [Containment.GuardNetwork] the kernel drops what the family sends over IP after the
+// lease that Command.Lease last told, whoever is frozen, starved or dead. docs/containment.md
+// has what is covered, way by way.
+//
 // Not covered, but for what a cgroup lets a later life find: the keeper and the parent
 // killed at the same instant, or the keeper while the parent is stopped (the command then
 // gets SIGKILL from the kernel, its descendants do not); the keeper stopped and the parent

@@ -3,10 +3,13 @@
 package supervise
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -81,3 +84,63 @@ func (f *Family) Cgroup() string {
 
 // OwnCgroup is ownCgroup.
 func OwnCgroup() (root, own string, err error) { return ownCgroup() }
+
+// Guarded is a cgroup with a network guard and without a family.
+type Guarded struct {
+	g    *cgroup
+	once sync.Once
+}
+
+// NewGuarded makes one, which is closed, in that of outer if that is not nil.
+func NewGuarded(c *Containment, outer *Guarded) (*Guarded, error) {
+	inner := *c
+	if inner.network = true; outer != nil {
+		inner.parent = outer.g.path
+	}
+	g, err := inner.make(context.Background())
+	return &Guarded{g: g}, err
+}
+
+// Enter has a command start inside.
+func (g *Guarded) Enter(attr *syscall.SysProcAttr) { g.g.enter(attr) }
+
+// Until sets the deadline.
+func (g *Guarded) Until(at clock.Boot) { g.g.prove(int64(at)) }
+
+// Remove kills all inside, and removes it.
+func (g *Guarded) Remove() {
+	g.once.Do(func() {
+		g.g.kill()
+		awaitEmpty(g.g, -1)
+		g.g.remove()
+	})
+}
+
+// NextProgram advances id to that of the next BPF program of this machine.
+func NextProgram(id *uint32) error {
+	attr := [4]uint32{*id}
+	if _, _, errno := unix.Syscall(unix.SYS_BPF, 11, uintptr(unsafe.Pointer(&attr)), 16); errno != 0 {
+		return errno
+	}
+	*id = attr[1]
+	return nil
+}
+
+// Attached lists the ids of the BPF programs that see what leaves a cgroup.
+func Attached(path string) ([]uint32, error) {
+	fd, err := unix.Open(path, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	ids := make([]uint32, 8)
+	attr := struct {
+		target, kind, query, attach uint32
+		ids                         unsafe.Pointer
+		count                       uint32
+	}{target: uint32(fd), kind: bpfCgroupInetEgress, ids: unsafe.Pointer(&ids[0]), count: uint32(len(ids))}
+	if _, _, errno := unix.Syscall(unix.SYS_BPF, 16, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr)); errno != 0 {
+		return nil, errno
+	}
+	return ids[:attr.count], nil
+}

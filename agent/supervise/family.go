@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -31,7 +32,9 @@ type Family struct {
 	terminal  *os.File // or nil
 	tracker   tracker  // finds the family if the keeper dies
 	bounds    bounds
-	paused    chan syscall.Signal // to jobControl
+	proving   sync.Mutex                                // held while the lease is asked, and told to bounds
+	proof     func() (left time.Duration, bounded bool) // Command.Lease, or nil
+	paused    chan syscall.Signal                       // to jobControl
 
 	commands *os.File // closing it signals the parent's death to the keeper
 	reports  *os.File
@@ -92,6 +95,28 @@ func (f *Family) deadline(at clock.Boot) {
 	}
 }
 
+// Renew asks Command.Lease now, and not only at its next turn: when it returns, nothing leaves a guarded network
+// beyond what is proven. A caller that learns of a loss calls it before it tells anybody.
+func (f *Family) Renew() { f.proven() }
+
+// proven asks for the lease, and lets packets leave until its end. The lease is asked and told in one step: a later
+// answer must not be overtaken by an earlier one.
+func (f *Family) proven() (left time.Duration, bounded bool) {
+	f.proving.Lock()
+	defer f.proving.Unlock()
+	until, now := int64(math.MaxInt64), clock.Now() // before the question
+	if f.proof != nil {
+		if left, bounded = f.proof(); bounded {
+			until = 0
+		}
+	}
+	if left > 0 {
+		until = shared(now.Add(left))
+	}
+	f.bounds.prove(until)
+	return left, bounded
+}
+
 // shared is an instant in the form for the keeper, where 0 is never.
 func shared(at clock.Boot) int64 { return max(int64(at), 1) }
 
@@ -119,6 +144,7 @@ func prolong(lease func() (time.Duration, bool), over <-chan struct{}, push func
 // command and its group have ended, the grace is over or ctx has ended, whichever is first. It returns when
 // everything is dead.
 func (f *Family) Stop(ctx context.Context) Exit {
+	f.Renew()
 	f.signalKeeper(syscall.SIGCONT) // in case it was stopped
 	if err := f.send(appendNumber(nil, kindStop, 0)); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		f.Kill()
@@ -342,6 +368,7 @@ func (f *Family) setStatus(status syscall.WaitStatus) {
 // over reaps the keeper, kills what it left, and closes what is open.
 func (f *Family) over() {
 	<-f.closed
+	f.bounds.mute()
 	if !f.announced {
 		if f.exit.Reason == 0 {
 			f.exit.Reason = KeeperLost

@@ -22,6 +22,9 @@ import (
 // keeperName is the keeper's argv[0], by which KeeperMain knows it.
 const keeperName = "elect-keeper"
 
+// probeName is the argument of a process that only tries whether it can send.
+const probeName = "probe"
+
 // The keeper's descriptors, counted from the base that its first argument
 // names. They are high, so that descriptors that the parent inherited (a
 // supervisor's sockets from 3 on, a shell's redirections) reach the command
@@ -35,6 +38,7 @@ const (
 	slotStdout
 	slotStderr
 	slotTerminal
+	slotGate // what keeps the network guard open
 	slotHold // and those after it: the locks, and the files to keep; the command inherits only these
 )
 
@@ -53,6 +57,9 @@ func KeeperMain(w Witness) {
 		}
 		keeperReady.CompareAndSwap(nil, launched())
 		return
+	}
+	if os.Args[1] == probeName {
+		syscall.Exit(int(probeNetwork()))
 	}
 	// The command asks for SIGKILL when its parent dies, and to the kernel the parent is a thread. This thread lives as
 	// long as the process.
@@ -167,7 +174,11 @@ func (k *keeper) start() bool {
 	}
 	dieWithParent(attr.Sys)
 	if k.spec.cgroup != "" {
-		b, err := openBounds(k.spec.cgroup)
+		gate := -1
+		if k.spec.network {
+			gate = k.base + slotGate
+		}
+		b, err := openBounds(k.spec.cgroup, gate)
 		if err != nil {
 			return k.fail(syscall.ENODEV) // a later life took it for that of a dead one
 		}
@@ -226,6 +237,9 @@ func (k *keeper) firstFrame() ([]byte, bool) {
 // place puts the files that came with the specification into their slots.
 func (k *keeper) place() error {
 	var slots []int
+	if k.spec.network {
+		slots = append(slots, slotGate)
+	}
 	for slot := slotStdin; slot <= slotStderr; slot++ {
 		slots = append(slots, slot)
 	}
@@ -252,7 +266,7 @@ func (k *keeper) place() error {
 	}
 	for i, fd := range files {
 		to, command := k.base+slots[i], unix.F_DUPFD
-		if slots[i] <= slotTerminal {
+		if slots[i] < slotHold {
 			command = unix.F_DUPFD_CLOEXEC
 		}
 		if at, err := unix.FcntlInt(uintptr(fd), command, to); err != nil {
@@ -556,6 +570,7 @@ func (k *keeper) reap() (ended []int, none bool) {
 
 // finish releases the locks: the family is dead.
 func (k *keeper) finish() {
+	k.bounds.mute() // what the dead have left in their sockets stays here
 	k.report(kindGone, shared(clock.Now()))
 	unix.Close(k.base + slotGone) // before the unlocking: the parent must not believe in a free lock
 	if !k.abort {

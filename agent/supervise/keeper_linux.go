@@ -48,7 +48,7 @@ func (k *keeper) sweep() {
 			k.note(fmt.Sprintf("cannot kill process %d of the family (%v): waiting for its end with the lock held", pid, err))
 		}
 	}}
-	wait := shortest
+	wait, muted := shortest, false
 	begun := clock.Now()
 	k.raid()
 	awaitInside(k.bounds)
@@ -70,6 +70,10 @@ func (k *keeper) sweep() {
 			l.reaped(ended)
 			wait = shortest
 			continue
+		}
+		if end := k.leaseEnd(); !muted && end != 0 && int64(clock.Now()) >= end {
+			muted = true
+			k.bounds.mute() // servers need not wait until the last one can die
 		}
 		k.tellSurvivors(begun)
 		if !k.bounds.empty() {

@@ -74,7 +74,8 @@ func (p *place) live() {
 // parent runs a command with the lock held, as a leader does.
 // Arguments: board, lock, command (a part), adopt, deadline=DURATION (that far
 // off from when the test arms it, once), grace, keep (a file to lock and keep), testament, second (the
-// place of a second family, of one member), contain (a name: of a family in a cgroup).
+// place of a second family, of one member), contain (a name: of a family in a cgroup), network (yes: guarded), lease
+// (renewed to that as long as this process runs; Deadline is its end).
 func parent(args []string) {
 	a := parseArgs(args)
 	b, err := openBoard(a["board"])
@@ -106,11 +107,21 @@ func parent(args []string) {
 	if name := a["contain"]; name != "" {
 		contained, err = supervise.Contain(context.Background(), supervise.Cgroup, name, nil)
 		check(err)
+		if a["network"] == "yes" {
+			check(contained.GuardNetwork())
+		}
+	}
+	var lease func() (time.Duration, bool)
+	if d, err := time.ParseDuration(a["lease"]); err == nil {
+		lease = func() (time.Duration, bool) {
+			b.Deadline.Store(int64(clock.Now().Add(d)))
+			return d, true
+		}
 	}
 	f, err := supervise.Start(context.Background(), supervise.Command{
 		Path: exe, Args: []string{exe, "board=" + a["board"]}, Env: partEnv(a["command"]), Containment: contained,
 		Stdout: os.Stdout, Stderr: os.Stderr, Hold: []*os.File{lock}, Grace: grace,
-		Keep: keep, Testament: []byte(a["testament"]),
+		Keep: keep, Testament: []byte(a["testament"]), Lease: lease,
 		Logger: slog.New(listener{slog.DiscardHandler, &b.Woken}),
 	})
 	check(err)

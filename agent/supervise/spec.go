@@ -24,6 +24,7 @@ type spec struct {
 	keep       int // number of files to keep, after those
 	// places are the paths at which the files with locks must be found, in their order; "" is any.
 	places   []string
+	network  bool   // the cgroup has a network guard, and its gate comes with the files
 	deadline int64  // on the shared clock; 0 is none
 	cgroup   string // the path of the family's; "" is none
 	// testament is for the witness, which speaks if the process parent is dead.
@@ -31,7 +32,7 @@ type spec struct {
 	parent    int
 }
 
-const specVersion = 4
+const specVersion = 5
 
 func (s *spec) append(dst []byte) []byte {
 	dst = append(dst, specVersion)
@@ -55,7 +56,7 @@ func (s *spec) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(s.keep))
 	dst = binary.AppendUvarint(dst, uint64(s.parent))
 	dst = binary.AppendUvarint(dst, uint64(s.deadline))
-	return append(dst, flag(s.terminal)|flag(s.foreground)<<1|flag(s.guard)<<2)
+	return append(dst, flag(s.terminal)|flag(s.foreground)<<1|flag(s.guard)<<2|flag(s.network)<<3)
 }
 
 func flag(b bool) byte {
@@ -114,9 +115,9 @@ func (s *spec) load(src []byte) error {
 	s.keep = int(num(maxKeep))
 	s.parent = int(num(1<<31 - 1))
 	s.deadline = int64(num(most))
-	if bad || len(s.places) > s.hold || len(src) != 1 || src[0] > 7 {
+	if bad || len(s.places) > s.hold || len(src) != 1 || src[0] > 15 {
 		return errSpec
 	}
-	s.terminal, s.foreground, s.guard = src[0]&1 != 0, src[0]&2 != 0, src[0]&4 != 0
+	s.terminal, s.foreground, s.guard, s.network = src[0]&1 != 0, src[0]&2 != 0, src[0]&4 != 0, src[0]&8 != 0
 	return nil
 }

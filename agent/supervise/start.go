@@ -75,13 +75,13 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 			held.remove()
 		}
 	}()
-	s.cgroup = cgroup
+	s.cgroup, s.network = cgroup, held.gate() >= 0
 	frame := appendFrame(nil, kindSpec, s.append(nil))
 	if len(frame) > maxFrame {
 		return nil, &StartError{Path: c.Path, Err: syscall.E2BIG}
 	}
 
-	files, err := c.files(s.terminal)
+	files, err := c.files(s.terminal, held.gate())
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,8 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 			return nil, err
 		}
 	}
-	f.bounds = held
+	f.bounds, f.proof = held, c.Lease
+	f.proven()
 	if s.deadline != 0 {
 		f.lease.Store(s.deadline + int64(killTime))
 	}
@@ -107,7 +108,7 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	if err == nil {
 		f.track()
 		if c.Lease != nil {
-			f.others.Go(func() { prolong(c.Lease, f.closed, f.deadline) })
+			f.others.Go(func() { prolong(f.proven, f.closed, f.deadline) })
 		}
 		if f.terminal != nil {
 			f.others.Go(f.jobControl)
@@ -209,7 +210,7 @@ type files struct {
 }
 
 // files lists the files for the keeper in the order of its slots.
-func (c *Command) files(terminal bool) (*files, error) {
+func (c *Command) files(terminal bool, gate int) (*files, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("supervise: cannot open the null device: %w", err)
@@ -224,11 +225,20 @@ func (c *Command) files(terminal bool) (*files, error) {
 		all = append(all, c.Terminal)
 	}
 	list := &files{null: null}
+	if gate >= 0 {
+		list.fds = append(list.fds, gate)
+	}
 	for _, file := range slices.Concat(all, c.Hold, c.Keep) {
 		fd := file.Fd()
 		if fd == ^uintptr(0) {
 			list.close()
 			return nil, fmt.Errorf("supervise: cannot start the keeper: %s: %w", file.Name(), os.ErrClosed)
+		}
+		if gate >= 0 {
+			if err := leaves(int(fd), file.Name()); err != nil {
+				list.close()
+				return nil, fmt.Errorf("%w: %w", ErrContain, err)
+			}
 		}
 		list.fds = append(list.fds, int(fd))
 	}

@@ -3,12 +3,15 @@ package supervise_test
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -27,6 +30,15 @@ func stuck(args []string) {
 	b, err := openBoard(parseArgs(args)["board"])
 	check(err)
 	b.Members[0].PID.Store(int64(os.Getpid()))
+	if addr := os.Getenv("SUPERVISE_ADDR"); addr != "" { // with a connection, and one thread
+		fd, err := socketTo(addr, unix.SOCK_STREAM)
+		check(err)
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
+		check(err)
+		_, err = unix.Write(fd, []byte("before"))
+		check(err)
+		check(unix.Exec("/bin/cat", []string{"cat", filepath.Join(os.Getenv(stuckEnv), "file")}, nil))
+	}
 	var st unix.Stat_t
 	_ = unix.Stat(filepath.Join(os.Getenv(stuckEnv), "file"), &st)
 }
@@ -224,4 +236,47 @@ func TestOutlivedItsParent(t *testing.T) {
 	if alive(pid) {
 		t.Error("it is alive after the witness spoke")
 	}
+}
+
+// TestGuardOutlived: the connection of a process that cannot be killed is reset at the end of the lease, while it lives.
+func TestGuardOutlived(t *testing.T) {
+	c, _ := guardNetwork(t)
+	dir, asked, fail := deafDisk(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	t.Setenv(stuckEnv, dir)
+	t.Setenv("SUPERVISE_ADDR", l.Addr().String())
+	path, b := newBoard(t)
+	cmd := shell(`exec "$@"`)
+	cmd.Args, cmd.Env, cmd.Containment = append(cmd.Args, "sh", program(t), "board="+path), partEnv("stuck"), c
+	left := atomic.Int64{}
+	left.Store(int64(time.Hour))
+	cmd.Lease = func() (time.Duration, bool) { return time.Duration(left.Load()), true }
+	f := start(t, cmd)
+	t.Cleanup(fail) // before the end of start's, which waits
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	buf := make([]byte, 100)
+	if n, err := conn.Read(buf); string(buf[:n]) != "before" {
+		t.Fatalf("%q, %v", buf[:n], err)
+	}
+	pid := awaitStuck(t, b, asked)
+	left.Store(0)
+	f.Renew()
+	f.LeaseEnds(clock.Now())
+	if n, err := conn.Read(buf); n > 0 || !errors.Is(err, unix.ECONNRESET) {
+		t.Errorf("the server has read %q, %v; want a reset", buf[:n], err)
+	}
+	if !alive(pid) {
+		t.Error("it has died, so that nothing is shown")
+	}
+	fail()
+	wait(t, f)
 }

@@ -47,6 +47,9 @@ func (f *Family) Gone() bool { return true }
 // Exited returns nil.
 func (f *Family) Exited() <-chan struct{} { return nil }
 
+// Renew does nothing.
+func (f *Family) Renew() {}
+
 // Done returns nil.
 func (f *Family) Done() <-chan struct{} { return nil }
 
@@ -78,3 +81,6 @@ func (g *Guardian) InTime() bool { return false }
 func Contain(context.Context, Level, string, *slog.Logger) (*Containment, error) {
 	return nil, ErrUnsupported
 }
+
+// GuardNetwork returns ErrUnsupported.
+func (c *Containment) GuardNetwork() error { return ErrUnsupported }

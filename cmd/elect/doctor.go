@@ -32,7 +32,8 @@ const doctorHelp = `Measure what an election among peers depends on, and report 
                 certificate is needed, and a running node ignores the connection
   clock         its name, its resolution, and whether it and CLOCK_MONOTONIC stay together
   files         how many files this process may open
-  contain       the level that elect run --contain auto uses here, and what cgroup needs
+  contain       the level that elect run --contain auto uses here, and what cgroup
+                and the network guard need
   certificates  how long each that --election names is valid, the authority's, too
 
 For each profile, and for the times of --election if they are not those of a profile,
@@ -52,7 +53,7 @@ Exit codes: 0 a profile fits; 1 none fits; 130 interrupted.
 
 -o json writes one object: system, cpus, load, took_ms, pauses, disk, peers, clock,
 certificates (a list of file, for, expires, days_left, soon), files, contain (level,
-missing), voters, problems, notes, profiles (a list of name, heartbeat_ms, promise_ms,
+missing, guard), voters, problems, notes, profiles (a list of name, heartbeat_ms, promise_ms,
 lease_ms, slot_ms, worst_takeover_ms, fits, findings) and recommended. Each measurement
 has samples, p50_ms, p99_ms and max_ms. -o yaml writes the same on several lines.`
 

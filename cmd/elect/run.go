@@ -65,6 +65,13 @@ selects a protocol without leases (docs/peers.md). It needs --exclusive=false.
   sweep   the keeper finds the processes and kills them one by one.
   auto    cgroup where it works, else sweep. This is the default.
 
+--guard network has the kernel drop what COMMAND and all that it starts send over IP
+after the lease, even if elect and its keeper are frozen or dead. Without a lease
+(file:) the guard closes when the keeper lets go, or when elect and keeper are both
+dead. It needs the level cgroup, Linux 5.15, CAP_BPF and CAP_NET_ADMIN; exit code 72
+says what is missing. With network,optional a line says so, and COMMAND runs without.
+Unix sockets, files and packet sockets are not covered: docs/containment.md.
+
 Root refuses a place and a --data directory that other users can write to (exit code
 73), unless --shared-place says that these users are trusted. Links below the place
 are not followed.
@@ -115,7 +122,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	exclusive := true
 	cfg := runner.Config{Openers: openers, Wait: runner.NoLimit, Grace: supervise.DefaultGrace}
 	restart := runner.OnFailure.String()
-	contain := supervise.Auto.String()
+	contain, guard := supervise.Auto.String(), ""
 	logFormat := logFormat("text")
 	cmd := &cobra.Command{
 		Use:     "run [flags] -- COMMAND [ARG…]",
@@ -132,6 +139,12 @@ func newRun(openers elect.Openers) *cobra.Command {
 			}
 			if cfg.Contain, err = supervise.ParseLevel(contain); err != nil {
 				return exit.With(exit.Usage, err)
+			}
+			if cfg.Guard, err = runner.ParseGuard(guard); err != nil {
+				return exit.With(exit.Usage, err)
+			}
+			if !exclusive && cfg.Guard != runner.Unguarded {
+				return exit.Usagef("--guard and --exclusive=false contradict each other: there is no lease at whose end a guard could close; want one of them")
 			}
 			if len(args) == 0 || args[0] == "" {
 				return exit.Usagef("no command to run; want elect run [flags] -- COMMAND [ARG…]")
@@ -195,6 +208,8 @@ func newRun(openers elect.Openers) *cobra.Command {
 	f.Var(cli.Duration(&cfg.Grace), "grace", "`TIME` between SIGTERM and SIGKILL")
 	f.StringVar(&contain, "contain", contain, "`LEVEL` of holding COMMAND and all that it starts together: auto, sweep or cgroup")
 	_ = cmd.RegisterFlagCompletionFunc("contain", cobra.FixedCompletions([]string{"auto", "sweep", "cgroup"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	f.StringVar(&guard, "guard", "", "`WHAT` of COMMAND the kernel stops at the end of the lease, even if elect is frozen or dead: network, or network,optional")
+	_ = cmd.RegisterFlagCompletionFunc("guard", cobra.FixedCompletions([]string{"network", "network,optional"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	f.BoolVar(&exclusive, "exclusive", true, "start COMMAND only when leadership is proven exclusive; =false if its token fences all that it does")
 	peers.flags(f)
 	positions.flags(f)

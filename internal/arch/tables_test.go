@@ -229,7 +229,7 @@ var repository = house{
 	},
 	exported: []surface{
 		{at: ".", names: 93, why: "entry"},
-		{at: "agent/supervise", names: 81, why: "keeper"},
+		{at: "agent/supervise", names: 84, why: "keeper; network guard"},
 		{at: "driver", names: 91, why: "contract"},
 		{at: "driver/electtest", names: 26, why: "conformance"},
 		{at: "fence", names: 98, why: "tokens"},

@@ -60,6 +60,7 @@ type Peer struct {
 type Contain struct {
 	Level   string `json:"level"`             // of supervise
 	Missing string `json:"missing,omitempty"` // for the level cgroup
+	Guard   string `json:"guard,omitempty"`   // what the network guard lacks; "" is nothing
 }
 
 // Certificate is that of a node, an operator or an authority.

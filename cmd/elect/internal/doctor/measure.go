@@ -72,6 +72,8 @@ func contained(ctx context.Context) Contain {
 	found := Contain{Level: c.Level().String()}
 	if err := c.Missing(); err != nil {
 		found.Missing = err.Error()
+	} else if err := c.GuardNetwork(); err != nil {
+		found.Guard = err.Error()
 	}
 	return found
 }

@@ -63,6 +63,10 @@ func (r *Report) Write(w io.Writer) error {
 	fmt.Fprintf(t, "contain\t%s", r.Contain.Level)
 	if why := r.Contain.Missing; why != "" {
 		fmt.Fprintf(t, "; cgroup: %s", why)
+	} else if why := r.Contain.Guard; why != "" {
+		fmt.Fprintf(t, "; no network guard: %s", why)
+	} else {
+		fmt.Fprint(t, ", network guard")
 	}
 	fmt.Fprintln(t)
 	for i, c := range r.Certificates {

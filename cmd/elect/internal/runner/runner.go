@@ -46,6 +46,7 @@ type Config struct {
 	Wait    time.Duration // the greatest time to stand by; 0 tries once; NoLimit
 	Grace   time.Duration // between SIGTERM and SIGKILL
 	Contain supervise.Level
+	Guard   Guard
 	Verbose bool // log everything
 	JSON    bool // lines on stderr are objects
 	Time    bool // or, for people, begin with the time
@@ -56,6 +57,24 @@ type Config struct {
 	// NonExclusive starts the command before leadership is proven exclusive; see
 	// elect.Config.NonExclusive.
 	NonExclusive bool
+}
+
+// Guard says what of the command is guarded after the end of its lease, beside its life.
+type Guard string
+
+// What ParseGuard reads.
+const (
+	Unguarded       Guard = ""
+	Network         Guard = "network"
+	NetworkOptional Guard = "network,optional" // where it is possible
+)
+
+// ParseGuard reads a Guard.
+func ParseGuard(s string) (Guard, error) {
+	if g := Guard(s); g == Unguarded || g == Network || g == NetworkOptional {
+		return g, nil
+	}
+	return "", fmt.Errorf("guard %q is unknown; want network, or network,optional", s)
 }
 
 // The causes that end one Lead.
@@ -150,6 +169,17 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return exit.With(exit.NoProc, err)
 	case err != nil && !errors.Is(err, supervise.ErrUnsupported):
 		return err
+	}
+	if cfg.Guard != Unguarded {
+		switch err := r.contain.GuardNetwork(); {
+		case err == nil:
+		case cfg.Guard == NetworkOptional:
+			r.tell(slog.LevelWarn, "unguarded", 0, "the network guard is off: %v", err)
+		case errors.Is(err, supervise.ErrContain):
+			return exit.With(exit.NoProc, err)
+		default:
+			return err
+		}
 	}
 	if missing := r.contain.Missing(); missing != nil {
 		r.log().Info("contained by sweep", "missing", missing)

@@ -18,7 +18,7 @@ import (
 
 // work runs the command for one term. It returns when the whole family is dead.
 func (r *run) work(ctx context.Context, term *elect.Term) error {
-	r.tell(slog.LevelInfo, "leading", term.Token(), "leading %s (token %v) %s, contained by %v", r.cfg.Name, term.Token(), r.where(), r.contain.Level())
+	r.tell(slog.LevelInfo, "leading", term.Token(), "leading %s (token %v) %s, contained by %v", r.cfg.Name, term.Token(), r.where(), r.level())
 	o := &outcome{}
 	defer func() {
 		r.mu.Lock()
@@ -73,6 +73,18 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	o.ran = time.Since(begun)
 	o.interrupted = held && byPerson(o.exit)
 	return nil
+}
+
+// level is how the command is contained, and whether its network is guarded if that was wanted.
+func (r *run) level() string {
+	level := r.contain.Level().String()
+	switch {
+	case r.contain.Network():
+		level += ", network guarded"
+	case r.cfg.Guard != Unguarded:
+		level += ", network not guarded"
+	}
+	return level
 }
 
 // Lead implements elect.Guardian: work puts the command under the mandate.
@@ -149,6 +161,7 @@ func (r *run) stop(ctx context.Context, family *supervise.Family) *elect.LostErr
 	if loss == nil { // Lead has no other causes
 		loss = &elect.LostError{Reason: elect.ReasonShutdown, Err: context.Cause(ctx)}
 	}
+	family.Renew() // before anybody is told
 	switch loss.Reason {
 	case elect.ReasonShutdown:
 		r.mu.Lock()

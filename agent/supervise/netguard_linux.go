@@ -1,0 +1,375 @@
+package supervise
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/clock"
+)
+
+// netGuard lets the packets of a cgroup, and of those below it, out until an instant of CLOCK_BOOTTIME. The kernel
+// compares the clock with it for each packet, on its way out, retransmissions included.
+//
+// There are two programs. The gate is attached to the cgroup, and stays so until the cgroup and the sockets that were
+// opened in it are gone. It is not attached by a link, because that ends, and lets everything out, when its last
+// descriptor is closed. The gate calls the second program through an array, and drops the packet if the array has
+// none. The kernel empties such an array when its last descriptor is closed: so the guard is closed once its holders,
+// parent and keeper, are both dead. The second program compares the clock with the deadline.
+//
+// bpf(2) is called without a library: 44 instructions need no compiler, no loader and no type information.
+type netGuard struct {
+	mu     sync.Mutex // guards what follows: a cgroup may be removed while its lease is renewed
+	memory []byte     // the deadline, shared with the kernel; nil in the keeper, and when closed
+	gate   int        // the array, which is what keeps the guard open; -1 when closed
+}
+
+// The parts of bpf(2) that are used here, by the names of linux/bpf.h.
+const (
+	bpfMapCreate, bpfMapUpdate, bpfMapDelete, bpfProgLoad, bpfProgAttach = 0, 2, 3, 5, 8 // commands
+
+	bpfMapArray, bpfMapProgArray = 2, 3
+	bpfMmapable                  = 1 << 10
+	bpfProgCgroupSKB             = 8
+	bpfCgroupInetEgress          = 1
+	bpfAllowMulti                = 2 // programs of cgroups above and below count, too: each must let a packet pass
+	bpfPseudoMapFD               = 1
+	bpfPseudoMapValue            = 2
+	bpfTailCall                  = 12
+	bpfLoadBytes                 = 26
+	bpfFullSock                  = 95
+	bpfKtimeGetBootNanos         = 125
+)
+
+// instruction is one of BPF: an operation, two registers, an offset and a number.
+type instruction struct {
+	op, dst, src byte
+	off          int16
+	imm          int32
+	to, label    string // it jumps to the instruction with that label
+}
+
+// The operations that are used here: loads, arithmetic with a number (k) or a register (x), jumps.
+const (
+	load64k, load64, load32, load8   = 0x18, 0x79, 0x61, 0x71
+	setK, setX, addK, andK, shiftK   = 0xb7, 0xbf, 0x07, 0x57, 0x67
+	goTo, equalK, otherK, belowK     = 0x05, 0x15, 0x55, 0xa5
+	belowX, hasK, callHelper, opExit = 0xad, 0x45, 0x85, 0x95
+)
+
+// assemble encodes instructions as little-endian machines do.
+func assemble(list []instruction) (code []uint64) {
+	at := map[string]int{}
+	var where []int
+	n := 0
+	for _, i := range list {
+		if i.label != "" {
+			at[i.label] = n
+		}
+		where = append(where, n)
+		if n++; i.op == load64k { // has two words
+			n++
+		}
+	}
+	for k, i := range list {
+		if i.to != "" {
+			i.off = int16(at[i.to] - where[k] - 1)
+		}
+		code = append(code, uint64(i.op)|uint64(i.dst|i.src<<4)<<8|uint64(uint16(i.off))<<16|uint64(uint32(i.imm))<<32)
+		if i.op == load64k {
+			code = append(code, 0)
+		}
+	}
+	return code
+}
+
+// gateProgram goes on with the program in the array, if there is one, and else drops the packet.
+func gateProgram(array int) []uint64 {
+	return assemble([]instruction{
+		{op: load64k, dst: 2, src: bpfPseudoMapFD, imm: int32(array)},
+		{op: setK, dst: 3, imm: 0},
+		{op: callHelper, imm: bpfTailCall}, // (r1, r2, r3): does not return if it succeeds
+		{op: setK, dst: 0, imm: 0},
+		{op: opExit},
+	})
+}
+
+// deadlineProgram lets a packet pass until the deadline, and afterwards a reset of TCP: that has no data, and tells a
+// server that the connection is over. What is dropped is EPERM to its sender, or for TCP another try later.
+func deadlineProgram(deadlines int) []uint64 {
+	const stack, sk, protocol, version, next, flags = -8, 168, 12, 0, 6, 13 // of __sk_buff, bpf_sock, and headers
+	return assemble([]instruction{
+		{op: setX, dst: 6, src: 1}, // the packet
+		{op: callHelper, imm: bpfKtimeGetBootNanos},
+		{op: load64k, dst: 1, src: bpfPseudoMapValue, imm: int32(deadlines)},
+		{op: load64, dst: 1, src: 1},
+		{op: belowX, dst: 0, src: 1, to: "pass"},
+
+		// What a TCP socket sends was made by the kernel, unlike what a raw one does.
+		{op: load64, dst: 1, src: 6, off: sk},
+		{op: equalK, dst: 1, imm: 0, to: "drop"},
+		{op: callHelper, imm: bpfFullSock},
+		{op: equalK, dst: 0, imm: 0, to: "drop"},
+		{op: load32, dst: 1, src: 0, off: protocol},
+		{op: otherK, dst: 1, imm: unix.IPPROTO_TCP, to: "drop"},
+
+		// The IP header: where that of TCP begins.
+		{op: setX, dst: 1, src: 6},
+		{op: setK, dst: 2, imm: 0},
+		{op: setX, dst: 3, src: 10},
+		{op: addK, dst: 3, imm: stack},
+		{op: setK, dst: 4, imm: 8},
+		{op: callHelper, imm: bpfLoadBytes},
+		{op: otherK, dst: 0, imm: 0, to: "drop"},
+		{op: load8, dst: 2, src: 10, off: stack + version},
+		{op: belowK, dst: 2, imm: 0x60, to: "v4"},
+		{op: load8, dst: 1, src: 10, off: stack + next},
+		{op: otherK, dst: 1, imm: unix.IPPROTO_TCP, to: "drop"}, // options of IPv6 are not followed
+		{op: setK, dst: 2, imm: 40},
+		{op: goTo, to: "tcp"},
+		{op: andK, dst: 2, imm: 15, label: "v4"}, // its length, in words of 32 bits
+		{op: shiftK, dst: 2, imm: 2},
+
+		{op: addK, dst: 2, imm: flags, label: "tcp"},
+		{op: setX, dst: 1, src: 6},
+		{op: setX, dst: 3, src: 10},
+		{op: addK, dst: 3, imm: stack},
+		{op: setK, dst: 4, imm: 1},
+		{op: callHelper, imm: bpfLoadBytes},
+		{op: otherK, dst: 0, imm: 0, to: "drop"},
+		{op: load8, dst: 1, src: 10, off: stack},
+		{op: hasK, dst: 1, imm: 4, to: "pass"}, // RST
+
+		{op: setK, dst: 0, imm: 0, label: "drop"},
+		{op: opExit},
+		{op: setK, dst: 0, imm: 1, label: "pass"},
+		{op: opExit},
+	})
+}
+
+// bpf makes the system call. attr are numbers of 32 bits (int), pointers, and names.
+func bpf(what string, command int, attr ...any) (int, error) {
+	var b []byte
+	for _, a := range attr {
+		switch a := a.(type) {
+		case int:
+			b = binary.NativeEndian.AppendUint32(b, uint32(a))
+		case unsafe.Pointer:
+			b = binary.NativeEndian.AppendUint64(b, uint64(uintptr(a)))
+		case string:
+			b = append(b, a+strings.Repeat("\x00", 16-len(a))...)
+		}
+	}
+	r, _, errno := unix.Syscall(unix.SYS_BPF, uintptr(command), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+	runtime.KeepAlive(attr)
+	if errno != 0 {
+		return -1, os.NewSyscallError("bpf("+what+")", errno)
+	}
+	return int(r), nil
+}
+
+// loadProgram loads code for the way out of a cgroup.
+func loadProgram(name string, code []uint64) (int, error) {
+	license := []byte("Apache-2.0\x00")
+	for tries := 0; ; tries++ {
+		fd, err := bpf("load", bpfProgLoad, bpfProgCgroupSKB, len(code), unsafe.Pointer(&code[0]), unsafe.Pointer(&license[0]),
+			0, 0, unsafe.Pointer(nil), 0, 0, name, 0, bpfCgroupInetEgress)
+		if tries == 1000 || !errors.Is(err, unix.EAGAIN) { // a signal came in while the kernel verified it
+			return fd, err
+		}
+	}
+}
+
+// newNetGuard attaches one that lets nothing out.
+func newNetGuard(cgroup int) (_ *netGuard, err error) {
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		return nil, errors.New("the network guard is made for little-endian machines; want one")
+	}
+	g := &netGuard{gate: -1}
+	open := []int{}
+	defer func() {
+		for _, fd := range open {
+			unix.Close(fd) // the programs hold what they need
+		}
+		if err != nil {
+			g.close()
+			err = fmt.Errorf("the network guard cannot be made: %w; want CAP_BPF and CAP_NET_ADMIN, and Linux 5.15 with CONFIG_CGROUP_BPF", err)
+		}
+	}()
+	deadlines, err := bpf("map", bpfMapCreate, bpfMapArray, 4, 8, 1, bpfMmapable, 0, 0, "elect_deadline")
+	if err != nil {
+		return nil, err
+	}
+	open = append(open, deadlines)
+	if g.memory, err = unix.Mmap(deadlines, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return nil, os.NewSyscallError("mmap", err)
+	}
+	if g.gate, err = bpf("map", bpfMapCreate, bpfMapProgArray, 4, 4, 1, 0, 0, 0, "elect_gate"); err != nil {
+		return nil, err
+	}
+	deadline, err := loadProgram("elect_deadline", deadlineProgram(deadlines))
+	if err != nil {
+		return nil, err
+	}
+	open = append(open, deadline)
+	gate, err := loadProgram("elect_gate", gateProgram(g.gate))
+	if err != nil {
+		return nil, err
+	}
+	open = append(open, gate)
+	key, value := new(uint32), new(uint32)
+	*value = uint32(deadline)
+	if _, err := bpf("update", bpfMapUpdate, g.gate, 0, unsafe.Pointer(key), unsafe.Pointer(value), 0, 0); err != nil {
+		return nil, err
+	}
+	_, err = bpf("attach", bpfProgAttach, cgroup, gate, bpfCgroupInetEgress, bpfAllowMulti)
+	return g, err
+}
+
+// until sets when the last packet may leave; 0 is at once. It is for the parent.
+func (g *netGuard) until(at int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.memory != nil {
+		(*atomic.Int64)(unsafe.Pointer(&g.memory[0])).Store(at)
+	}
+}
+
+// mute closes the guard for good, whatever the other holder does.
+func (g *netGuard) mute() {
+	g.until(0)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.gate >= 0 {
+		_, _ = bpf("delete", bpfMapDelete, g.gate, 0, unsafe.Pointer(new(uint32))) // ENOENT: the other holder did
+	}
+}
+
+// close ends this process's hold.
+func (g *netGuard) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.memory != nil {
+		_ = unix.Munmap(g.memory)
+	}
+	if g.gate >= 0 {
+		unix.Close(g.gate)
+	}
+	g.memory, g.gate = nil, -1
+}
+
+// GuardNetwork has the kernel drop what the families send over IP after their leases have ended, whatever they and
+// their supervisors do then. The end is that of Command.Lease, or without one the death of the family, or of keeper
+// and parent. It is called before the first Start. An error is an [ErrContain] that says what is missing: then nothing
+// is guarded.
+//
+// What belongs to the family is what it opened itself: a command is refused that would inherit a socket which may
+// leave the machine.
+func (c *Containment) GuardNetwork() error {
+	if err := c.guardable(); err != nil {
+		return fmt.Errorf("%w: %w", ErrContain, err)
+	}
+	c.network = true
+	err := c.try()
+	if err == nil {
+		return nil
+	}
+	c.network = false
+	return fmt.Errorf("%w: %w", ErrContain, err)
+}
+
+// guardable returns why the network cannot be guarded, as far as that is known without trying.
+func (c *Containment) guardable() error {
+	if c.Level() != Cgroup {
+		why := c.Missing()
+		if why == nil {
+			why = errors.New("the level is sweep; want cgroup or auto")
+		}
+		return fmt.Errorf("the network guard needs the level cgroup: %w", why)
+	}
+	if clock.Bends() {
+		return errors.New("the clock of this process is bent by a test, and the kernel's is not; want none")
+	}
+	offsets, _ := os.ReadFile("/proc/self/timens_offsets") // older kernels have none
+	for line := range strings.Lines(string(offsets)) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "boottime" && (f[1] != "0" || f[2] != "0") {
+			return errors.New("this process is in a time namespace whose clock differs from the kernel's; want none")
+		}
+	}
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		fd := 0
+		if _, err := fmt.Sscan(e.Name(), &fd); err != nil || !inherited(fd) {
+			continue
+		}
+		if err := leaves(fd, fmt.Sprintf("descriptor %d", fd)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leaves returns an error if fd is a socket that may leave the machine. To the kernel such a socket belongs to the
+// cgroup in which it was opened, whoever uses it.
+func leaves(fd int, name string) error {
+	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if err != nil || domain == unix.AF_UNIX || domain == unix.AF_NETLINK {
+		return nil
+	}
+	return fmt.Errorf("%s, which the command would inherit, is a socket that was opened outside of the network guard; want none", name)
+}
+
+// pierced reports whether a process in a cgroup whose guard is closed can send. A kernel before 5.15 forgets the
+// cgroups of sockets if net_cls or net_prio of version 1 is in use.
+func (g *cgroup) pierced() error {
+	if keeperReady.Load() == nil {
+		return errNotReady
+	}
+	exe, err := selfPath()
+	if err != nil {
+		return err
+	}
+	attr := &syscall.ProcAttr{Env: os.Environ(), Sys: &syscall.SysProcAttr{}}
+	g.enter(attr.Sys)
+	pid, err := syscall.ForkExec(exe, []string{keeperName, probeName}, attr)
+	if err != nil {
+		return err
+	}
+	var status syscall.WaitStatus
+	for {
+		if _, err = syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
+			break
+		}
+	}
+	if err == nil && status.ExitStatus() == int(unix.EPERM) {
+		return nil
+	}
+	return fmt.Errorf("a packet passed the closed network guard, or none can be sent at all (%v, %v); want Linux 5.15 or later, and a loopback device", err, status)
+}
+
+// probeNetwork sends a packet to nobody, and returns how that failed.
+func probeNetwork() syscall.Errno {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	to := unix.Sockaddr(&unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: 9})
+	if err == unix.EAFNOSUPPORT {
+		fd, err = unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		to = &unix.SockaddrInet6{Addr: [16]byte{15: 1}, Port: 9}
+	}
+	if err == nil {
+		err = unix.Sendto(fd, []byte{0}, 0, to)
+	}
+	errno, _ := errors.AsType[syscall.Errno](err)
+	return errno
+}
