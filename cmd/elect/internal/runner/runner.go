@@ -27,7 +27,7 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// NoLimit, as Config.Wait, is to stand by for ever.
+// NoLimit as Config.Wait means no limit.
 const NoLimit time.Duration = -1
 
 // Config configures Run. All fields are required, except Once, Verbose and Grace.
