@@ -18,8 +18,7 @@ func TestPartsKnowEarlierParts(t *testing.T) {
 		t.Errorf("%d parts: %v", len(index), index)
 	}
 	for part, at := range index {
-		for i := range part.NumField() {
-			f := part.Field(i)
+		for f := range part.Fields() {
 			if f.Type.Kind() != reflect.Pointer {
 				continue
 			}
