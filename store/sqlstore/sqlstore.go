@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/register"
 )
 
@@ -100,7 +101,7 @@ func New(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config
 		cfg.Logger.Warn("the database does not answer yet", "election", name, "error", err)
 	}
 	return register.New(r, register.Config{
-		Name: name, ID: id, Era: uint64(cfg.Era), Lease: cfg.Lease, MaxLease: cfg.MaxLease, Poll: cfg.Poll, Logger: cfg.Logger,
+		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger}, Lease: cfg.Lease, MaxLease: cfg.MaxLease, Poll: cfg.Poll,
 		Assumes: "the database keeps every write that it has acknowledged, also when a standby takes over",
 	})
 }

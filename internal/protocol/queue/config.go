@@ -250,6 +250,18 @@ func (c Config) margin() protocol.Drift {
 	return d
 }
 
+// Claim is how long a tenure is proven after its renewals were sent.
+func (c Config) Claim() time.Duration {
+	c = c.withDefaults()
+	if c.Hold > 0 { // it is at most TTL
+		return c.margin().Claim(c.Hold)
+	}
+	return c.margin().Claim(c.TTL)
+}
+
+// RequestTimeout is how long a back end should wait for an answer before it reports StatusUnknown.
+func (c Config) RequestTimeout() time.Duration { return c.withDefaults().KeepAliveEvery }
+
 // WorstTakeover is the longest time until another participant may lead exclusively after a leader
 // has fallen silent, without the requests that this takes, if every participant has this
 // configuration: the session's TTL by the slowest clock allowed, and the hold-off. Where no mark

@@ -19,14 +19,15 @@ func (e *Elector) Ask(a protocol.Ask, tell func(protocol.Answer)) {
 	case protocol.Write:
 		version, known := e.versions.text(a.Version)
 		text, err := e.compose(&a.Record)
-		if !known || err != nil {
-			if err == nil {
-				err = errors.New("the version to replace was not seen by this process")
-			}
-			e.work.Go(func() { e.failed(err); tell(protocol.Answer{Number: a.Number, Status: protocol.StatusRefused}) })
-			return
+		if !known && err == nil {
+			err = errors.New("the version to replace was not seen by this process")
 		}
-		e.request(a, tell, func(ctx context.Context) (Kept, error) { return e.register.Write(ctx, version, text) })
+		e.request(a, tell, func(ctx context.Context) (Kept, error) {
+			if err != nil {
+				return Kept{}, fmt.Errorf("%w: %w", ErrNotSent, err)
+			}
+			return e.register.Write(ctx, version, text)
+		})
 	case protocol.Watch:
 		// Nothing is watched: the machine polls.
 	default:
@@ -39,62 +40,29 @@ func (e *Elector) compose(r *protocol.Record) (string, error) {
 	if r.Holder != "" && r.Count != e.own {
 		e.own, e.since = r.Count, time.Now()
 	}
-	return encode(r, e.since, e.metadata)
+	return encode(r, e.since, e.Metadata)
 }
 
-// request makes a request, for as long as a renewal may take, and tells its outcome.
+// request makes a request, and tells its outcome.
 func (e *Elector) request(a protocol.Ask, tell func(protocol.Answer), do func(context.Context) (Kept, error)) {
-	e.work.Go(func() {
-		ctx, cancel := context.WithTimeout(e.life, e.times.RequestTimeout())
-		defer cancel()
+	e.Request(a, tell, func(ctx context.Context, answer *protocol.Answer) (func(), error) {
 		k, err := do(ctx)
-		answer := protocol.Answer{Number: a.Number, Status: protocol.StatusDone, Store: k.Store}
-		var r *protocol.Record
-		var in *record
-		if err == nil && k.Version != "" {
-			if r, in, err = decode(k.Text); err != nil {
-				err = fmt.Errorf("the record of the election is not one of elect's: %w; restore it, or delete it and raise the era", err)
-			}
+		answer.Store = k.Store
+		if err != nil || k.Version == "" {
+			return nil, err
 		}
-		switch {
-		case errors.Is(err, ErrConflict):
-			answer.Status, err = protocol.StatusConflict, nil
-		case errors.Is(err, ErrNotSent):
-			answer.Status = protocol.StatusRefused
-		case err != nil:
-			answer.Status = protocol.StatusUnknown
-		case k.Version != "":
-			answer.Version, answer.Record = e.versions.number(k.Version), *r
-		}
+		r, in, err := decode(k.Text)
 		if err != nil {
-			e.failed(err)
-		} else {
-			e.run.Do(func() { e.heard(in) })
+			return nil, fmt.Errorf("the record of the election is not one of elect's: %w; restore it, or delete it and raise the era", err)
 		}
-		tell(answer)
+		answer.Version, answer.Record = e.versions.number(k.Version), *r
+		return func() { e.heard(in) }, nil
 	})
 }
 
-// failed notes that a request came to nothing, and says so once.
-func (e *Elector) failed(err error) {
-	if e.life.Err() != nil {
-		return
-	}
-	e.run.Do(func() {
-		if e.trouble == nil {
-			e.cfg.Logger.Warn("the store does not answer", "election", e.cfg.Name, "error", err)
-		}
-		e.trouble, e.answered = err, true
-	})
-}
-
-// heard notes an answer, and whom it shows.
+// heard notes the holder that an answer shows.
 func (e *Elector) heard(in *record) {
-	if e.trouble != nil {
-		e.cfg.Logger.Warn("the store answers again", "election", e.cfg.Name)
-	}
-	e.trouble, e.answered = nil, true
-	if in != nil && in.Holder != "" {
+	if in.Holder != "" {
 		e.holder, e.count = in.leader(), in.Count
 	}
 }

@@ -1,8 +1,7 @@
-// Package register elects over one record of a store that has compare-and-set. It drives
-// the machine of internal/protocol/lease by the runtime that all machines share, and
-// makes of it a [driver.Elector]. What differs between stores is behind [Register].
+// Package register elects over one record of a store that has compare-and-set. It drives the machine
+// of internal/protocol/lease, and makes of it a [driver.Elector]. What differs between stores is
+// behind [Register]; what it shares with the queues is in package drive.
 //
-// Here, once for all stores, is: the record's form; one request in flight, with a timeout
-// that follows from the lease; outcomes that are not known, which the machine resolves by
-// reading; what observers are shown; and the release that is awaited.
+// Here, once for all registers, is: the record's form; outcomes that are not known, which the machine
+// resolves by reading; and what observers are shown.
 package register

@@ -11,6 +11,7 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/register"
 )
 
@@ -137,7 +138,9 @@ func now() protocol.Reading {
 func open(t testing.TB, k *kept, era uint64, name, id string) electtest.Participant {
 	t.Helper()
 	l := newLine(k)
-	e, err := register.New(l, register.Config{Name: name, ID: id, Era: era, Lease: time.Second, MaxLease: 2 * time.Second, Assumes: "a test", Now: now})
+	e, err := register.New(l, register.Config{
+		Config: drive.Config{Name: name, ID: id, Era: era, Now: now}, Lease: time.Second, MaxLease: 2 * time.Second, Assumes: "a test",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

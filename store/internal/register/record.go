@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"strconv"
 	"time"
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/store/internal/drive"
 )
 
 // format is the version of the record's form.
@@ -86,7 +86,7 @@ func decode(text string) (*protocol.Record, *record, error) {
 	}
 	r := &protocol.Record{Holder: protocol.NodeID(in.Holder), Count: in.Count, Attempt: in.Attempt, Store: in.Store}
 	var err error
-	if r.Nonce, err = parseNonce(in.Nonce); err != nil {
+	if r.Nonce, err = drive.ParseNonce(in.Nonce); err != nil {
 		return nil, nil, err
 	}
 	if r.Duration, err = time.ParseDuration(in.Lease); err != nil {
@@ -94,7 +94,7 @@ func decode(text string) (*protocol.Record, *record, error) {
 	}
 	if m := in.Freed; m != nil {
 		r.Free = protocol.FreeMark{Holder: protocol.NodeID(m.Holder), Count: m.Count}
-		if r.Free.Nonce, err = parseNonce(m.Nonce); err != nil {
+		if r.Free.Nonce, err = drive.ParseNonce(m.Nonce); err != nil {
 			return nil, nil, fmt.Errorf("freed: %w", err)
 		}
 	}
@@ -106,18 +106,6 @@ func decode(text string) (*protocol.Record, *record, error) {
 		}
 	}
 	return r, &in, nil
-}
-
-func parseNonce(text string) (n protocol.Nonce, err error) {
-	if len(text) == 32 {
-		if n[0], err = strconv.ParseUint(text[:16], 16, 64); err == nil {
-			n[1], err = strconv.ParseUint(text[16:], 16, 64)
-		}
-		if err == nil {
-			return n, nil
-		}
-	}
-	return n, fmt.Errorf("nonce %.40q; want 32 hexadecimal digits", text)
 }
 
 // numbered is the number by which the machine knows a version. Two versions of one record

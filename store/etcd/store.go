@@ -1,0 +1,220 @@
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/electd/elect/store/internal/queue"
+)
+
+// store is one election in etcd. Sessions are leases, and orders are create revisions.
+type store struct {
+	client  *clientv3.Client
+	key     string
+	fixed   bool
+	life    context.Context
+	checked atomic.Bool
+
+	mu     sync.Mutex // guards what follows, and is held by the one renewal in flight
+	stream pb.Lease_LeaseKeepAliveClient
+	end    context.CancelFunc // of stream
+}
+
+var _ queue.Queue = (*store)(nil)
+
+func (s *store) prefix() string { return s.key + "/" }
+func (s *store) mark() string   { return s.key + ".elect" }
+
+// own is the key of a session.
+func (s *store) own(session uint64) string { return s.prefix() + strconv.FormatUint(session, 16) }
+
+// plain translates the error of a request.
+func plain(err error) error {
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return queue.ErrGone
+	}
+	return err
+}
+
+// Open implements [queue.Queue].
+func (s *store) Open(ctx context.Context, ttl time.Duration) (uint64, time.Duration, error) {
+	if err := s.ready(ctx); err != nil {
+		return 0, 0, fmt.Errorf("%w: %w", queue.ErrNotSent, err)
+	}
+	r, err := s.client.Grant(ctx, int64(ttl/time.Second))
+	if err != nil {
+		return 0, 0, err
+	}
+	return uint64(r.ID), time.Duration(r.TTL) * time.Second, nil
+}
+
+// KeepAlive implements [queue.Queue]. It keeps a stream for the next one, because a stream costs the
+// server a check of the password, and ends it with the first request that is not answered, so that
+// an answer belongs to its request. (KeepAliveOnce of the client opens one each time, and asks
+// without a pause while no server answers.)
+func (s *store) KeepAlive(ctx context.Context, session uint64) (time.Duration, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var life context.Context
+	if s.stream == nil {
+		life, s.end = context.WithCancel(s.life)
+	}
+	stop := context.AfterFunc(ctx, s.end)
+	ttl, err := s.renew(life, session)
+	if !stop() || err != nil {
+		s.end()
+		s.stream = nil
+	}
+	switch {
+	case err != nil:
+		return 0, plain(err)
+	case ttl <= 0:
+		return 0, queue.ErrGone
+	}
+	return time.Duration(ttl) * time.Second, nil
+}
+
+// renew renews on the stream, or on a new one that lasts for life.
+func (s *store) renew(life context.Context, session uint64) (ttl int64, err error) {
+	if s.stream == nil {
+		if s.stream, err = clientv3.RetryLeaseClient(s.client).LeaseKeepAlive(life); err != nil {
+			return 0, rpctypes.Error(err)
+		}
+	}
+	if err := s.stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(session)}); err != nil {
+		return 0, rpctypes.Error(err)
+	}
+	r, err := s.stream.Recv()
+	if err != nil {
+		return 0, rpctypes.Error(err)
+	}
+	if r.ID != int64(session) {
+		return 0, fmt.Errorf("etcd has renewed the lease %x in place of %x", r.ID, session)
+	}
+	return r.TTL, nil
+}
+
+// Close implements [queue.Queue]. The key is gone with the lease, unless someone has put it without.
+func (s *store) Close(ctx context.Context, session uint64) error {
+	_, revoked := s.client.Revoke(ctx, clientv3.LeaseID(session))
+	if revoked != nil && !errors.Is(revoked, rpctypes.ErrLeaseNotFound) {
+		return revoked
+	}
+	if _, err := s.client.Delete(ctx, s.own(session)); err != nil {
+		return err
+	}
+	return plain(revoked)
+}
+
+// Enter implements [queue.Queue].
+func (s *store) Enter(ctx context.Context, session uint64, text string) (queue.Entry, error) {
+	key := s.own(session)
+	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+		Then(clientv3.OpPut(key, text, clientv3.WithLease(clientv3.LeaseID(session)))).
+		Else(clientv3.OpGet(key)).Commit()
+	switch {
+	case err != nil:
+		return queue.Entry{}, plain(err)
+	case r.Succeeded:
+		return queue.Entry{Order: uint64(r.Header.Revision), Session: session, Key: key, Text: text}, nil
+	}
+	return entry(r.Responses[0].GetResponseRange().Kvs[0]), nil
+}
+
+func entry(kv *mvccpb.KeyValue) queue.Entry {
+	return queue.Entry{Order: uint64(kv.CreateRevision), Session: uint64(kv.Lease), Key: string(kv.Key), Text: string(kv.Value)}
+}
+
+// List implements [queue.Queue].
+func (s *store) List(ctx context.Context, own queue.Entry) (l queue.Listing, err error) {
+	ops := []clientv3.Op{clientv3.OpGet(s.mark()), clientv3.OpGet(s.prefix(), clientv3.WithFirstCreate()...)}
+	if own.Order != 0 {
+		before := append(clientv3.WithLastCreate(), clientv3.WithMaxCreateRev(int64(own.Order)-1))
+		ops = append(ops, clientv3.OpGet(s.prefix(), before...), clientv3.OpGet(own.Key))
+	}
+	r, err := s.client.Txn(ctx).Then(ops...).Commit()
+	if err != nil {
+		return l, err
+	}
+	l.Revision = uint64(r.Header.Revision)
+	for i, found := range r.Responses {
+		for _, kv := range found.GetResponseRange().Kvs {
+			if i == 0 {
+				l.Mark = string(kv.Value)
+			} else {
+				l.Entries = append(l.Entries, entry(kv))
+			}
+		}
+	}
+	slices.SortFunc(l.Entries, func(a, b queue.Entry) int { return cmp.Compare(a.Order, b.Order) })
+	l.Entries = slices.CompactFunc(l.Entries, func(a, b queue.Entry) bool { return a.Order == b.Order })
+	return l, nil
+}
+
+// Watch implements [queue.Queue].
+func (s *store) Watch(ctx context.Context, e queue.Entry, after uint64) error {
+	key, opts := e.Key, []clientv3.OpOption{clientv3.WithRev(int64(after) + 1)}
+	if e.Order == 0 {
+		key, opts = s.prefix(), append(opts, clientv3.WithPrefix())
+	}
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	for r := range s.client.Watch(ctx, key, opts...) {
+		if err := r.Err(); err != nil {
+			return err
+		}
+		if len(r.Events) > 0 {
+			return nil
+		}
+	}
+	return errors.New("the watch has ended")
+}
+
+// Verify implements [queue.Queue].
+func (s *store) Verify(ctx context.Context, own queue.Entry) (queue.Entry, uint64, error) {
+	r, err := s.client.Txn(ctx).If(
+		clientv3.Compare(clientv3.CreateRevision(own.Key), "=", int64(own.Order)),
+		clientv3.Compare(clientv3.LeaseValue(own.Key), "=", clientv3.LeaseID(own.Session)),
+	).Then(clientv3.OpGet(s.prefix(), clientv3.WithFirstCreate()...)).Commit()
+	switch {
+	case err != nil:
+		return queue.Entry{}, 0, err
+	case !r.Succeeded:
+		return queue.Entry{}, 0, queue.ErrGone
+	}
+	return entry(r.Responses[0].GetResponseRange().Kvs[0]), uint64(r.Header.Revision), nil
+}
+
+// Change implements [queue.Queue].
+func (s *store) Change(ctx context.Context, own queue.Entry, c queue.Change) error {
+	var ops []clientv3.Op
+	if c.Mark != "" {
+		ops = append(ops, clientv3.OpPut(s.mark(), c.Mark))
+	}
+	if c.Text != "" {
+		ops = append(ops, clientv3.OpPut(own.Key, c.Text, clientv3.WithLease(clientv3.LeaseID(own.Session))))
+	}
+	if c.Leave {
+		ops = append(ops, clientv3.OpDelete(own.Key))
+	}
+	r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(own.Key), "=", int64(own.Order))).Then(ops...).Commit()
+	switch {
+	case err != nil:
+		return plain(err)
+	case !r.Succeeded:
+		return queue.ErrGone
+	}
+	return nil
+}

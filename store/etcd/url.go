@@ -1,0 +1,219 @@
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/electd/elect/driver"
+)
+
+// Open is the opener of URLs such as
+//
+//	etcd://10.0.0.1,10.0.0.2:2379,10.0.0.3/jobs?lease=10s&cacert=/etc/etcd/ca.crt
+//
+// The path is before the election's name in its key: here /jobs/NAME. Without a path the key is the
+// name. The port is 2379 if there is none. The parameters are
+//
+//	lease=10s  hold=5s  max_hold=5s  poll=10s  server_election=1s  servers_fixed=on  era=N  key=KEY
+//
+// as in [Config], and
+//
+//	tls=on  cacert=FILE  cert=FILE  cert_key=FILE  server_name=NAME  user=NAME  password_file=FILE
+//
+// where each of the files before server_name means tls=on. What the URL does not have is taken from
+// the environment of etcdctl: ETCDCTL_USER (NAME or NAME:PASSWORD), ETCDCTL_PASSWORD,
+// ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY.
+func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
+	cfg, client, err := parse(t.URL, t.Name, os.Getenv)
+	if err != nil {
+		return nil, driver.Permanent(fmt.Errorf("etcd: %w", err))
+	}
+	cfg.Logger = t.Logger
+	if client.Password != "" && client.TLS == nil && t.Logger != nil {
+		t.Logger.Warn("the password for etcd is sent without TLS; want tls=on")
+	}
+	c, err := clientv3.New(*client)
+	if err != nil { // with a password, it has asked a server
+		err = fmt.Errorf("etcd: %w", err)
+		if isOne(err, rpctypes.ErrAuthFailed, rpctypes.ErrUserNotFound) {
+			err = driver.Permanent(err)
+		}
+		return nil, err
+	}
+	e, err := New(ctx, c, t.Name, t.ID, cfg)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return closing(e, c.Close), nil
+}
+
+// parse reads a URL, with what the environment has beside it.
+func parse(u *url.URL, name string, env func(string) string) (cfg Config, client *clientv3.Config, err error) {
+	authority, path, user := u.Host, u.Path, u.User
+	if u.Opaque != "" { // several hosts; see elect.ParseURL
+		place, found := strings.CutPrefix(u.Opaque, "//")
+		authority, path, _ = strings.Cut(place, "/")
+		if strings.Contains(place, "/") {
+			path = "/" + path
+		}
+		if path, err = url.PathUnescape(path); err != nil || !found {
+			return cfg, nil, errors.New("the URL does not parse; want etcd://HOST,HOST/PREFIX")
+		}
+		if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+			one, err := url.Parse("etcd://" + authority[:at] + "@host")
+			if err != nil {
+				return cfg, nil, errors.New("the user in the URL does not parse; want etcd://USER@HOST,HOST/PREFIX")
+			}
+			authority, user = authority[at+1:], one.User
+		}
+	}
+	p, err := parameters(u.RawQuery, &cfg)
+	if err != nil {
+		return cfg, nil, err
+	}
+	if cfg.Key = p["key"]; cfg.Key == "" {
+		if cfg.Key = name; path != "" {
+			cfg.Key = strings.TrimSuffix(path, "/") + "/" + name
+		}
+	}
+	client = &clientv3.Config{
+		Logger: zap.NewNop(), DialTimeout: 5 * time.Second, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
+	}
+	if client.TLS, err = security(p, env); err != nil {
+		return cfg, nil, err
+	}
+	if client.Username, client.Password, err = credentials(p, user, env); err != nil {
+		return cfg, nil, err
+	}
+	scheme := "http://"
+	if client.TLS != nil {
+		scheme = "https://"
+	}
+	for host := range strings.SplitSeq(authority, ",") {
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), "2379")
+		}
+		if name, port, err := net.SplitHostPort(host); err != nil || name == "" || port == "" {
+			return cfg, nil, fmt.Errorf("host %.100q; want HOST or HOST:PORT, and a comma between two", host)
+		}
+		client.Endpoints = append(client.Endpoints, scheme+host)
+	}
+	return cfg, client, nil
+}
+
+// parameters reads a query into cfg, and returns what is not in it.
+func parameters(query string, cfg *Config) (map[string]string, error) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, fmt.Errorf("parameters: %w", err)
+	}
+	times := map[string]*time.Duration{
+		"lease": &cfg.Lease, "hold": &cfg.Hold, "max_hold": &cfg.MaxHold, "poll": &cfg.Poll, "server_election": &cfg.ServerElection,
+	}
+	p := map[string]string{}
+	for key, all := range values {
+		value := all[0]
+		if len(all) != 1 || value == "" {
+			return nil, fmt.Errorf("%.40s is empty, or given %d times; want it once", key, len(all))
+		}
+		switch key {
+		case "lease", "hold", "max_hold", "poll", "server_election":
+			if *times[key], err = time.ParseDuration(value); err != nil || *times[key] <= 0 {
+				return nil, fmt.Errorf("%s=%.40s; want a time such as 5s", key, value)
+			}
+		case "era":
+			n, err := strconv.ParseUint(value, 10, 16)
+			if err != nil {
+				return nil, fmt.Errorf("era=%.40s; want 0 to 65535", value)
+			}
+			cfg.Era = uint16(n)
+		case "servers_fixed", "tls":
+			if value != "on" && value != "off" {
+				return nil, fmt.Errorf("%s=%.40s; want on or off", key, value)
+			}
+			cfg.ServersFixed = cfg.ServersFixed || key == "servers_fixed" && value == "on"
+			p[key] = value
+		case "key", "cacert", "cert", "cert_key", "server_name", "user", "password_file":
+			p[key] = value
+		default:
+			return nil, fmt.Errorf("unknown parameter %.40q; want lease, hold, max_hold, poll, server_election, servers_fixed, era, key, tls, cacert, cert, cert_key, server_name, user or password_file", key)
+		}
+	}
+	return p, nil
+}
+
+// security returns how connections are secured, nil if they are not.
+func security(p map[string]string, env func(string) string) (*tls.Config, error) {
+	cacert, cert, key := cmp.Or(p["cacert"], env("ETCDCTL_CACERT")), cmp.Or(p["cert"], env("ETCDCTL_CERT")), cmp.Or(p["cert_key"], env("ETCDCTL_KEY"))
+	files := cacert != "" || cert != "" || key != ""
+	switch {
+	case p["tls"] == "off" && (p["cacert"] != "" || p["cert"] != "" || p["cert_key"] != "" || p["server_name"] != ""):
+		return nil, errors.New("tls=off, and parameters of TLS; want tls=on")
+	case p["tls"] == "off", p["tls"] == "" && !files:
+		return nil, nil
+	case cert == "" != (key == ""):
+		return nil, errors.New("one of cert and cert_key; want both, or neither")
+	}
+	c := &tls.Config{ServerName: p["server_name"], MinVersion: tls.VersionTLS12}
+	if cacert != "" {
+		text, err := os.ReadFile(cacert)
+		if err != nil {
+			return nil, err
+		}
+		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s has no certificate; want PEM", cacert)
+		}
+	}
+	if cert != "" {
+		if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
+			return nil, err
+		}
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // it may have been renewed
+			pair, err := tls.LoadX509KeyPair(cert, key)
+			return &pair, err
+		}
+	}
+	return c, nil
+}
+
+// credentials returns user and password, each "" if there is none.
+func credentials(p map[string]string, in *url.Userinfo, env func(string) string) (user, password string, err error) {
+	user, password, _ = strings.Cut(env("ETCDCTL_USER"), ":")
+	password = cmp.Or(password, env("ETCDCTL_PASSWORD"))
+	if p["user"] != "" && in != nil {
+		return "", "", errors.New("a user before the host and in the parameter user; want one of them")
+	}
+	if name := cmp.Or(p["user"], in.Username()); name != "" {
+		if own, has := in.Password(); has {
+			password = own
+		} else if name != user && user != "" {
+			password = env("ETCDCTL_PASSWORD") // the other one is of another user
+		}
+		user = name
+	}
+	if file := p["password_file"]; file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return "", "", err
+		}
+		password = strings.TrimRight(string(text), "\r\n")
+	}
+	if user == "" != (password == "") {
+		return "", "", errors.New("a user without a password, or a password without a user; want both (password_file, ETCDCTL_PASSWORD), or neither")
+	}
+	return user, password, nil
+}

@@ -1,0 +1,299 @@
+// Package drive is the part of a participant over a store that does not depend on its machine: it
+// starts the machine on the runtime that all machines share, and carries campaigns, releases and
+// [Elector.Close]. It makes the machine's requests with a timeout that follows from the lease, and
+// translates their errors. Packages register and queue build on it.
+//
+// An [Elector] is safe for concurrent use. A request that fails is reported to the machine, which
+// repeats it or resolves it; the first failure of a series is logged.
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/runtime"
+)
+
+// Errors that a request may return. After any other one its outcome is not known.
+var (
+	// ErrConflict: the condition of a write did not hold.
+	ErrConflict = errors.New("another version is there")
+	// ErrGone: the session or the entry does not exist any more.
+	ErrGone = errors.New("the session or the entry is gone")
+	// ErrNotSent: nothing was sent, and nothing will be.
+	ErrNotSent = errors.New("not sent")
+)
+
+// Config is what any participant is made with.
+type Config struct {
+	Name, ID string
+	Era      uint64
+	Logger   *slog.Logger            // nil is silence
+	Now      func() protocol.Reading // reads the clocks; nil: those of the system
+}
+
+// Hooks are the actions of a back end beside its machine.
+type Hooks struct {
+	Store runtime.Store
+	// Timeout is that of a request.
+	Timeout time.Duration
+	// Published runs after each step, in the turn. Nil does nothing.
+	Published func(*protocol.View)
+	// SetMetadata replaces what is shown beside the leader that has the mandate.
+	SetMetadata func(context.Context, *runtime.Mandate, map[string]string) error
+}
+
+// Elector is embedded in that of a back end. Its zero value is not usable before [Elector.Init].
+type Elector struct {
+	Run  *runtime.Runner
+	Life context.Context // ends with Close
+	Log  *slog.Logger    // never nil
+
+	cfg     Config
+	hooks   Hooks
+	cancel  context.CancelFunc
+	work    sync.WaitGroup
+	closing sync.Once
+
+	// Owned by turns.
+	Metadata map[string]string // of the candidacy
+	Trouble  error             // of the latest request
+	Answered bool              // there was an answer, or a trouble
+	closed   bool
+
+	mu    sync.Mutex
+	idle  bool          // the machine releases nothing
+	moved chan struct{} // closed at each change of idle
+}
+
+// Init checks what it is given, and starts nothing.
+func (e *Elector) Init(cfg Config) error {
+	_, err := fence.NewToken(cfg.Era, 1)
+	if err := errors.Join(driver.CheckName(cfg.Name), driver.CheckID(cfg.ID), err); err != nil {
+		return driver.Permanent(err)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	e.cfg, e.Log, e.idle, e.moved = cfg, cfg.Logger, true, make(chan struct{})
+	return nil
+}
+
+// Start starts the machine.
+func (e *Elector) Start(m protocol.Machine, h Hooks) error {
+	e.hooks = h
+	e.Life, e.cancel = context.WithCancel(context.Background())
+	e.Run = runtime.New(runtime.Config{
+		ID: protocol.NodeID(e.cfg.ID), Era: e.cfg.Era, Store: h.Store, Log: e.Log, Now: e.cfg.Now, Late: h.Timeout,
+		Hooks: runtime.Hooks{Published: e.published, Reason: reason, Stand: e.stand},
+	})
+	if err := e.Run.Boot(m, nil, nil); err != nil {
+		return err
+	}
+	e.Run.Start()
+	e.work.Go(e.Run.Run)
+	return nil
+}
+
+// reason is the reason for a lease over a store that has lapsed: there is no majority of voters.
+func reason(r protocol.Reason) protocol.Reason {
+	if r == protocol.Lapsed {
+		return "expired"
+	}
+	return r
+}
+
+func (e *Elector) stand(c *runtime.Candidacy) error {
+	if e.closed {
+		return runtime.ErrClosed
+	}
+	e.Metadata = c.Metadata
+	return nil
+}
+
+// Campaign implements [driver.Elector].
+func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err := driver.CheckMetadata(c.Metadata); err != nil {
+		return nil, driver.Permanent(err)
+	}
+	if c.Priority != 0 {
+		return nil, driver.Permanent(fmt.Errorf("%w: priorities; want 0", driver.ErrUnsupported))
+	}
+	c.Exclusive = true // elected and proven are one here
+	m, err := e.Run.Campaign(ctx, c)
+	if err != nil {
+		e.released(context.WithoutCancel(ctx)) // what was under way could still win
+		return nil, err
+	}
+	return &mandate{m, e}, nil
+}
+
+// Close implements [driver.Elector]. It waits for a release that is under way.
+func (e *Elector) Close() error {
+	e.closing.Do(func() {
+		e.Run.Call(func() {
+			e.closed = true
+			e.Run.Reject(runtime.ErrClosed)
+		})
+		e.released(context.Background())
+		e.Run.Stop()
+		e.cancel()
+		e.work.Wait()
+		e.Run.Close()
+	})
+	return nil
+}
+
+// released waits until the machine releases nothing: for three requests at most, of which the first
+// may be unknown and the second may find that out.
+func (e *Elector) released(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 3*e.hooks.Timeout)
+	defer cancel()
+	for {
+		e.mu.Lock()
+		idle, moved := e.idle, e.moved
+		e.mu.Unlock()
+		if idle {
+			return
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return
+		case <-e.Life.Done():
+			return
+		}
+	}
+}
+
+// published follows the machine's releases, and ends a campaign that cannot be won.
+func (e *Elector) published(*protocol.Input, *protocol.View) {
+	v := e.Run.View()
+	e.mu.Lock()
+	if idle := v.Role != protocol.Releasing; idle != e.idle {
+		e.idle = idle
+		close(e.moved)
+		e.moved = make(chan struct{})
+	}
+	e.mu.Unlock()
+	if fault := v.Fault; fault != "" {
+		e.Run.Do(func() { e.Run.Reject(driver.Permanent(errors.New(fault))) })
+	}
+	if e.hooks.Published != nil {
+		e.hooks.Published(v)
+	}
+}
+
+// Request has do make a request, and tells its outcome. do fills in the answer. If it returns no
+// error, heard is called in a turn before the machine gets the answer.
+func (e *Elector) Request(a protocol.Ask, tell func(protocol.Answer), do func(context.Context, *protocol.Answer) (heard func(), err error)) {
+	e.work.Go(func() {
+		ctx, cancel := context.WithTimeout(e.Life, e.hooks.Timeout)
+		defer cancel()
+		answer := protocol.Answer{Number: a.Number, Status: protocol.StatusDone}
+		heard, err := do(ctx, &answer)
+		switch {
+		case err == nil:
+		case errors.Is(err, ErrNotSent):
+			answer.Status = protocol.StatusRefused
+		case errors.Is(err, ErrConflict):
+			answer.Status, err = protocol.StatusConflict, nil
+		case errors.Is(err, ErrGone):
+			answer.Status, err = protocol.StatusGone, nil
+		default:
+			answer.Status = protocol.StatusUnknown
+		}
+		if err != nil {
+			e.failed(err)
+		} else {
+			e.Run.Do(func() { e.heard(heard) })
+		}
+		tell(answer)
+	})
+}
+
+// Go calls do in a goroutine that Close waits for. do returns when Life ends.
+func (e *Elector) Go(do func()) { e.work.Go(do) }
+
+// failed notes that a request failed, and logs the first failure.
+func (e *Elector) failed(err error) {
+	if e.Life.Err() != nil {
+		return
+	}
+	e.Run.Do(func() {
+		if e.Trouble == nil {
+			e.Log.Warn("the store does not answer", "election", e.cfg.Name, "error", err)
+		}
+		e.Trouble, e.Answered = err, true
+	})
+}
+
+// heard notes an answer.
+func (e *Elector) heard(do func()) {
+	if e.Trouble != nil {
+		e.Log.Warn("the store answers again", "election", e.cfg.Name)
+	}
+	e.Trouble, e.Answered = nil, true
+	if do != nil {
+		do()
+	}
+}
+
+// Same reports whether two states show the same.
+func Same(a, b *driver.State) bool {
+	if a.Stale != b.Stale || (a.Leader == nil) != (b.Leader == nil) {
+		return false
+	}
+	return a.Leader == nil || a.Leader.Token == b.Leader.Token && a.Leader.ID == b.Leader.ID && a.Leader.Since.Equal(b.Leader.Since) &&
+		maps.Equal(a.Leader.Metadata, b.Leader.Metadata)
+}
+
+// Assumes is the text of [driver.Limits] for an assumption about a store.
+func Assumes(of string) string {
+	return fmt.Sprintf("the rates of clocks are true within %d %%, and %s", protocol.DefaultDrift().PPM/10_000, of)
+}
+
+// mandate is a victory. Its release returns when the store has it.
+type mandate struct {
+	*runtime.Mandate
+	e *Elector
+}
+
+var _ interface {
+	driver.Mandate
+	driver.Confirmer
+	driver.MetadataSetter
+} = (*mandate)(nil)
+
+// Release implements [driver.Mandate].
+func (m *mandate) Release(ctx context.Context) error {
+	err := m.Mandate.Release(ctx)
+	m.e.released(ctx)
+	return err
+}
+
+// SetMetadata implements [driver.MetadataSetter].
+func (m *mandate) SetMetadata(ctx context.Context, metadata map[string]string) error {
+	if err := driver.CheckMetadata(metadata); err != nil {
+		return err
+	}
+	if err := m.Over(); err != nil {
+		return err
+	}
+	err := m.e.hooks.SetMetadata(ctx, m.Mandate, metadata)
+	if err != nil && m.Over() == nil {
+		return fmt.Errorf("%w: %w", driver.ErrUnknownOutcome, err)
+	}
+	return err
+}

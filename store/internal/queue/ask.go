@@ -1,0 +1,137 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/electd/elect/internal/protocol"
+)
+
+// Ask implements [runtime.Store]. The machine has at most one request of a kind in flight.
+func (e *Elector) Ask(a protocol.Ask, tell func(protocol.Answer)) {
+	own, known := e.known[a.Entry.Order]
+	switch a.Op {
+	case protocol.OpenSession, protocol.CloseSession, protocol.Leave:
+		e.mine()
+		e.ahead()
+	case protocol.WatchEntry:
+		e.watch(a, own, tell)
+		return
+	}
+	text, err := "", error(nil)
+	switch a.Op {
+	case protocol.Enter:
+		text, err = encode(string(a.Entry.Holder), a.Nonce, e.Metadata)
+	case protocol.Mark, protocol.Leave:
+		if a.Op == protocol.Mark && e.since.IsZero() {
+			e.since = time.Now()
+		}
+		if a.SetMark {
+			text = encodeMark(a.Mark, e.since)
+		}
+	case protocol.List:
+		own = e.known[e.own]
+	}
+	needs := a.Op == protocol.Verify || a.Op == protocol.Mark || a.Op == protocol.Leave
+	if needs && !known && err == nil {
+		err = fmt.Errorf("the entry of order %d was not seen by this process", a.Entry.Order)
+	}
+	e.Request(a, tell, func(ctx context.Context, out *protocol.Answer) (func(), error) {
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
+		}
+		return e.do(ctx, &a, own, text, out)
+	})
+}
+
+// do makes the request of an ask.
+func (e *Elector) do(ctx context.Context, a *protocol.Ask, own Entry, text string, out *protocol.Answer) (heard func(), err error) {
+	switch a.Op {
+	case protocol.OpenSession:
+		out.Session, out.TTL, err = e.queue.Open(ctx, a.TTL)
+		return func() { e.forget(); e.session = out.Session }, err
+	case protocol.KeepAlive:
+		out.TTL, err = e.queue.KeepAlive(ctx, a.Session)
+	case protocol.CloseSession:
+		return e.forget, e.queue.Close(ctx, a.Session)
+	case protocol.Enter:
+		var entered Entry
+		if entered, err = e.queue.Enter(ctx, a.Session, text); err == nil {
+			out.Entry = decode(&entered).entry(&entered)
+			heard = func() {
+				if e.session == a.Session { // otherwise it is late, and the candidacy another one
+					e.own, e.known = entered.Order, map[uint64]Entry{entered.Order: entered}
+				}
+			}
+		}
+	case protocol.List:
+		var l Listing
+		if l, err = e.queue.List(ctx, own); err == nil {
+			heard = e.listed(&l, own, out)
+		}
+	case protocol.Verify:
+		var first Entry
+		if first, out.Revision, err = e.queue.Verify(ctx, own); err == nil {
+			out.Entry = decode(&first).entry(&first)
+		}
+	case protocol.Mark:
+		err = e.queue.Change(ctx, own, Change{Mark: text})
+	case protocol.Leave:
+		err = e.queue.Change(ctx, own, Change{Mark: text, Leave: true})
+	default:
+		panic("queue: the machine asks to " + a.Op.String())
+	}
+	return heard, err
+}
+
+// forget drops what is known of a candidacy.
+func (e *Elector) forget() {
+	e.session, e.own, e.known, e.since = 0, 0, map[uint64]Entry{}, time.Time{}
+}
+
+// listed fills in the answer to List. A mark that is not ours counts as none, after which a winner
+// waits for the longest hold.
+func (e *Elector) listed(l *Listing, own Entry, out *protocol.Answer) (heard func()) {
+	known := map[uint64]Entry{own.Order: own}
+	for i := range l.Entries {
+		from := &l.Entries[i]
+		known[from.Order] = *from
+		out.Entries = append(out.Entries, decode(from).entry(from))
+	}
+	m, err := decodeMark(l.Mark)
+	if err == nil {
+		out.Mark = m.mark()
+	}
+	out.Revision = l.Revision
+	return func() {
+		if e.own == own.Order {
+			e.known = known
+		}
+		if bad := err != nil; bad != e.warned {
+			if e.warned = bad; bad {
+				e.Log.Warn("the mark of the queue is not one of elect's, and counts as none", "election", e.cfg.Name, "error", err)
+			}
+		}
+	}
+}
+
+// watch watches the own entry, or the one ahead in place of an earlier one.
+func (e *Elector) watch(a protocol.Ask, of Entry, tell func(protocol.Answer)) {
+	ctx, cancel := context.WithCancel(e.Life)
+	if a.Entry.Order == e.own {
+		e.mine()
+		e.mine = cancel
+	} else {
+		e.ahead()
+		e.ahead = cancel
+	}
+	e.Go(func() {
+		defer cancel()
+		answer := protocol.Answer{Number: a.Number, Status: protocol.StatusEvent}
+		if of.Order == 0 || e.queue.Watch(ctx, of, a.Revision) != nil {
+			answer.Status = protocol.StatusClosed
+		}
+		tell(answer)
+	})
+}

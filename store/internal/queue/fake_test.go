@@ -1,0 +1,329 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/driver/electtest"
+	"github.com/electd/elect/internal/protocol"
+	machine "github.com/electd/elect/internal/protocol/queue"
+	"github.com/electd/elect/store/internal/drive"
+	"github.com/electd/elect/store/internal/queue"
+)
+
+// way is the time that a request, or an answer, takes.
+const way = time.Millisecond
+
+// store is a queue with sessions that end by its own clock.
+type store struct {
+	mu       sync.Mutex
+	revision uint64
+	ids      uint64
+	sessions map[uint64]*session
+	entries  []entry
+	mark     string
+	changed  chan struct{} // closed at each change
+}
+
+type session struct {
+	ttl time.Duration
+	end *time.Timer
+}
+
+type entry struct {
+	queue.Entry
+	changed uint64
+}
+
+func newStore() *store { return &store{sessions: map[uint64]*session{}, changed: make(chan struct{})} }
+
+// do calls f, which may change the content.
+func (s *store) do(f func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f()
+}
+
+func (s *store) commit() uint64 {
+	s.revision++
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return s.revision
+}
+
+// drop ends a session with its entries, of which there may be some without it.
+func (s *store) drop(id uint64) {
+	if x := s.sessions[id]; x != nil {
+		x.end.Stop()
+		delete(s.sessions, id)
+	}
+	s.entries = slices.DeleteFunc(s.entries, func(e entry) bool { return e.Session == id })
+	s.commit()
+}
+
+// reset is what an operator does who restores the store from nothing.
+func (s *store) reset() {
+	_ = s.do(func() error {
+		for id := range s.sessions {
+			s.drop(id)
+		}
+		s.entries, s.mark, s.revision = nil, "", 0
+		return nil
+	})
+}
+
+func (s *store) find(order uint64) *entry {
+	i := slices.IndexFunc(s.entries, func(e entry) bool { return e.Order == order })
+	if i < 0 {
+		return nil
+	}
+	return &s.entries[i]
+}
+
+// line is the way of one participant to the store, with its faults.
+type line struct {
+	store *store
+
+	mu     sync.Mutex
+	cut    bool
+	healed chan struct{}
+	lose   int
+	delay  time.Duration // of the next answer to a mark, or to a renewal of what has one
+	marked bool
+	behind time.Time // answers come in order: none before that
+}
+
+var errLost = errors.New("the answer was lost")
+
+// ask makes a request. holds: its answer extends a tenure.
+func (l *line) ask(ctx context.Context, holds bool, do func(s *store) error) error {
+	if err := l.pass(ctx, way); err != nil {
+		return err
+	}
+	err := l.store.do(func() error { return do(l.store) })
+	l.mu.Lock()
+	late, lost := max(time.Until(l.behind), 0), l.lose > 0
+	if l.delay > 0 && holds {
+		late, l.behind, l.delay = l.delay, time.Now().Add(l.delay+way), 0
+	}
+	if lost {
+		l.lose--
+	}
+	l.mu.Unlock()
+	if lost {
+		return errLost
+	}
+	if err := l.pass(ctx, way+late); err != nil {
+		return err
+	}
+	return err
+}
+
+// pass waits for a way, and while it is cut.
+func (l *line) pass(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	for {
+		l.mu.Lock()
+		cut, healed := l.cut, l.healed
+		l.mu.Unlock()
+		if !cut {
+			return nil
+		}
+		select {
+		case <-healed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (l *line) Cut(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut = on; !on {
+		close(l.healed)
+		l.healed = make(chan struct{})
+	}
+}
+
+func (l *line) holding() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.marked
+}
+
+func (l *line) Open(ctx context.Context, ttl time.Duration) (id uint64, granted time.Duration, err error) {
+	err = l.ask(ctx, false, func(s *store) error {
+		s.ids++
+		id = s.ids
+		of := id
+		s.sessions[of] = &session{ttl, time.AfterFunc(ttl, func() { _ = s.do(func() error { s.drop(of); return nil }) })}
+		return nil
+	})
+	return id, ttl, err
+}
+
+func (l *line) KeepAlive(ctx context.Context, id uint64) (ttl time.Duration, err error) {
+	err = l.ask(ctx, l.holding(), func(s *store) error {
+		x := s.sessions[id]
+		if x == nil {
+			return queue.ErrGone
+		}
+		x.end.Reset(x.ttl)
+		ttl = x.ttl
+		return nil
+	})
+	return ttl, err
+}
+
+func (l *line) Close(ctx context.Context, id uint64) error {
+	return l.ask(ctx, false, func(s *store) error {
+		if s.sessions[id] == nil {
+			return queue.ErrGone
+		}
+		s.drop(id)
+		return nil
+	})
+}
+
+func (l *line) Enter(ctx context.Context, id uint64, text string) (e queue.Entry, err error) {
+	err = l.ask(ctx, false, func(s *store) error {
+		if s.sessions[id] == nil {
+			return queue.ErrGone
+		}
+		if i := slices.IndexFunc(s.entries, func(e entry) bool { return e.Session == id }); i >= 0 {
+			e = s.entries[i].Entry
+			return nil
+		}
+		order := s.commit()
+		e = queue.Entry{Order: order, Session: id, Text: text}
+		s.entries = append(s.entries, entry{e, order})
+		return nil
+	})
+	return e, err
+}
+
+func (l *line) List(ctx context.Context, own queue.Entry) (out queue.Listing, err error) {
+	err = l.ask(ctx, false, func(s *store) error {
+		out = queue.Listing{Mark: s.mark, Revision: s.revision}
+		for i, e := range s.entries {
+			if i == 0 || e.Order == own.Order || i+1 < len(s.entries) && s.entries[i+1].Order == own.Order {
+				out.Entries = append(out.Entries, e.Entry)
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (l *line) Watch(ctx context.Context, e queue.Entry, after uint64) error {
+	for {
+		var changed chan struct{}
+		_ = l.store.do(func() error {
+			now := l.store.find(e.Order)
+			if e.Order == 0 && l.store.revision <= after || now != nil && now.changed <= after {
+				changed = l.store.changed
+			}
+			return nil
+		})
+		if changed == nil {
+			return l.pass(ctx, way)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (l *line) Verify(ctx context.Context, own queue.Entry) (first queue.Entry, revision uint64, err error) {
+	err = l.ask(ctx, l.holding(), func(s *store) error {
+		if e := s.find(own.Order); e == nil || e.Session != own.Session {
+			return queue.ErrGone
+		}
+		first, revision = s.entries[0].Entry, s.revision
+		return nil
+	})
+	return first, revision, err
+}
+
+func (l *line) Change(ctx context.Context, own queue.Entry, c queue.Change) error {
+	return l.ask(ctx, c.Mark != "" && !c.Leave, func(s *store) error {
+		e := s.find(own.Order)
+		if e == nil {
+			return queue.ErrGone
+		}
+		if c.Mark != "" {
+			s.mark = c.Mark
+			l.mu.Lock()
+			l.marked = !c.Leave
+			l.mu.Unlock()
+		}
+		if c.Text != "" {
+			e.Text, e.changed = c.Text, s.revision+1
+		}
+		if c.Leave {
+			s.entries = slices.DeleteFunc(s.entries, func(e entry) bool { return e.Order == own.Order })
+		}
+		s.commit()
+		return nil
+	})
+}
+
+// now is the time of the bubble.
+func now() protocol.Reading {
+	i := protocol.Instant(time.Now().UnixNano())
+	return protocol.Reading{Boot: i, Mono: i}
+}
+
+// open returns a participant of the store. Its requests may take longer than half of a claim, so
+// that a late answer can be the one that counts. The last renewal of the hold-off, at 1.8 s, is apart
+// from the mark at 2 s, so that a late mark is not preceded by the end of its claim.
+func open(t testing.TB, s *store, era uint64, name, id string) electtest.Participant {
+	t.Helper()
+	l := &line{store: s, healed: make(chan struct{})}
+	e, err := queue.New(l, queue.Config{
+		Config:  drive.Config{Name: name, ID: id, Era: era, Now: now},
+		Machine: machine.Config{Dialect: machine.Etcd, TTL: 4 * time.Second, Hold: 2 * time.Second, MaxHold: 2 * time.Second, KeepAliveEvery: 900 * time.Millisecond},
+		Assumes: "a test",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(do func()) { l.mu.Lock(); defer l.mu.Unlock(); do() }
+	return electtest.Participant{
+		Elector: e, Cut: l.Cut,
+		Lose:  func(n int) { set(func() { l.lose = n }) },
+		Delay: func(d time.Duration) { set(func() { l.delay = d }) },
+	}
+}
+
+func TestConformance(t *testing.T) {
+	var s *store
+	var of testing.TB
+	era := uint64(0)
+	electtest.Run(t, electtest.Config{
+		Bubble: true,
+		Cannot: map[electtest.Fault]string{
+			electtest.Freeze: "a goroutine cannot freeze another: see the conformance of processes in test/fencing/leases",
+			electtest.Crash:  "as Freeze",
+		},
+		Open: func(t testing.TB, name, id string) electtest.Participant {
+			if of != t {
+				s, of, era = newStore(), t, 0
+			}
+			return open(t, s, era, name, id)
+		},
+		Restart:  func(testing.TB) {},
+		Recreate: func(testing.TB) { s.reset(); era++ },
+	})
+}

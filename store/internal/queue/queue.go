@@ -1,0 +1,210 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/protocol"
+	machine "github.com/electd/elect/internal/protocol/queue"
+	"github.com/electd/elect/internal/runtime"
+	"github.com/electd/elect/store/internal/drive"
+)
+
+// Queue is where a store keeps the entries of one election. Its methods are called by any number of
+// goroutines. After an error the outcome is not known, unless [ErrGone] or [ErrNotSent] is in it.
+type Queue interface {
+	// Open opens a session. It lives for granted after the last Open or KeepAlive.
+	Open(ctx context.Context, ttl time.Duration) (session uint64, granted time.Duration, err error)
+	// KeepAlive renews a session. A request that comes after ctx has ended may still be carried out.
+	KeepAlive(ctx context.Context, session uint64) (ttl time.Duration, err error)
+	// Close ends a session and deletes its entries, and those that are still on their way.
+	Close(ctx context.Context, session uint64) error
+	// Enter creates the entry of a session, or returns the one that it has.
+	Enter(ctx context.Context, session uint64, text string) (Entry, error)
+	// List reads, at one moment, the mark, the first entry, own, and the one before own; if own is
+	// the zero Entry, only the first two. It is linearizable.
+	List(ctx context.Context, own Entry) (Listing, error)
+	// Watch returns nil when e was changed or deleted after that revision, or for the zero Entry
+	// when there is any change in the queue.
+	Watch(ctx context.Context, e Entry, after uint64) error
+	// Verify returns the first entry if own exists and belongs to its session, otherwise ErrGone.
+	Verify(ctx context.Context, own Entry) (first Entry, revision uint64, err error)
+	// Change makes a change in one transaction if own exists, otherwise it returns ErrGone.
+	Change(ctx context.Context, own Entry, c Change) error
+}
+
+// Entry is one place in the queue.
+type Entry struct {
+	Order   uint64 // of its creation; 0: there is no entry
+	Session uint64
+	Key     string // by which the store knows it
+	Text    string
+}
+
+// Listing is what [Queue].List reads.
+type Listing struct {
+	Entries  []Entry // by rising order; an entry that is two of the three is in it once
+	Mark     string  // "": there is none
+	Revision uint64  // of the store, when it was read
+}
+
+// Change is what [Queue].Change changes; "" leaves a text as it is.
+type Change struct {
+	Text  string // of the own entry
+	Mark  string
+	Leave bool // deletes the own entry
+}
+
+// What a Queue's errors may be.
+var (
+	ErrGone    = drive.ErrGone
+	ErrNotSent = drive.ErrNotSent
+)
+
+// Config is what an Elector is made with.
+type Config struct {
+	drive.Config
+	Machine machine.Config // without Self
+	Assumes string         // what exclusivity rests on; see driver.Limits
+}
+
+// Elector is one participant of an election. Make it with [New].
+type Elector struct {
+	drive.Elector
+	cfg   Config
+	queue Queue
+
+	// Owned by turns.
+	known       map[uint64]Entry // the own entry, and those of the latest list
+	session     uint64
+	own         uint64    // the order of the own entry
+	since       time.Time // of the own tenure
+	mine, ahead context.CancelFunc
+	warned      bool // of a mark that is not ours
+}
+
+var _ driver.Elector = (*Elector)(nil)
+
+// New returns a participant. The caller keeps q, and closes it after the Elector.
+func New(q Queue, cfg Config) (*Elector, error) {
+	none := func() {}
+	e := &Elector{cfg: cfg, queue: q, known: map[uint64]Entry{}, mine: none, ahead: none}
+	if err := e.Init(cfg.Config); err != nil {
+		return nil, err
+	}
+	e.cfg.Machine.Self = protocol.NodeID(cfg.ID)
+	m, err := machine.New(e.cfg.Machine)
+	if err != nil {
+		return nil, driver.Permanent(err)
+	}
+	e.cfg.Machine = m.Config()
+	if err := e.Start(m, drive.Hooks{Store: e, Timeout: e.cfg.Machine.RequestTimeout(), SetMetadata: e.setMetadata}); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Limits implements [driver.Elector].
+func (e *Elector) Limits() driver.Limits {
+	c := e.cfg.Machine
+	least := min(c.Claim(), machine.Config{Dialect: c.Dialect, TTL: 2 * time.Second}.Claim())
+	return driver.Limits{
+		Lease: c.Claim(), MinLease: least, MaxLease: protocol.DefaultDrift().Claim(machine.MaxTTL),
+		Takeover: c.WorstTakeover(), Exclusive: true,
+		Abilities: []driver.Ability{driver.AbilityConfirm, driver.AbilityMetadata},
+		Assumes:   drive.Assumes(e.cfg.Assumes),
+	}
+}
+
+// Watch implements [driver.Elector].
+func (e *Elector) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
+	return func(yield func(driver.State, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(e.Life, cancel)()
+		var shown driver.State
+		any := false
+		for ctx.Err() == nil {
+			s, first, revision, err := e.observe(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil {
+				s = driver.State{Leader: shown.Leader, Stale: true, Cause: fmt.Errorf("%w: %w", driver.ErrUnreachable, err)}
+			}
+			if !any || !drive.Same(&s, &shown) {
+				if !yield(s, nil) {
+					return
+				}
+				shown, any = s, true
+			}
+			pause := rand.N(2 * e.cfg.Machine.Backoff)
+			if err == nil {
+				err = e.change(ctx, first, revision)
+			}
+			if err != nil {
+				select {
+				case <-time.After(pause):
+				case <-ctx.Done():
+				}
+			}
+		}
+	}
+}
+
+// observe reads what the queue shows.
+func (e *Elector) observe(ctx context.Context) (s driver.State, first Entry, revision uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Machine.RequestTimeout())
+	defer cancel()
+	l, err := e.queue.List(ctx, Entry{})
+	if err != nil || len(l.Entries) == 0 {
+		return s, first, l.Revision, err
+	}
+	first = l.Entries[0]
+	t := decode(&first)
+	s.Leader = &driver.Leader{ID: t.ID, Token: e.Run.Token(first.Order), Metadata: t.Metadata}
+	if m, err := decodeMark(l.Mark); err == nil && m.Held && m.Order == first.Order {
+		s.Leader.Since = m.Since
+	}
+	return s, first, l.Revision, nil
+}
+
+// change waits for a change, and not for longer than a poll takes: a watch may be silent because
+// its store cannot be reached.
+func (e *Elector) change(ctx context.Context, first Entry, revision uint64) error {
+	poll := e.cfg.Machine.Poll
+	timer, cancel := context.WithTimeout(ctx, poll/2+rand.N(poll))
+	defer cancel()
+	err := e.queue.Watch(timer, first, revision)
+	if timer.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// setMetadata writes the own entry again.
+func (e *Elector) setMetadata(ctx context.Context, m *runtime.Mandate, metadata map[string]string) error {
+	var own Entry
+	held := false
+	e.Run.Call(func() {
+		if held = e.Run.Held() == m; held {
+			own = e.known[e.own]
+		}
+	})
+	if !held || own.Order == 0 {
+		return errors.New("the entry is not known any more")
+	}
+	t := decode(&own)
+	text, err := encode(t.ID, t.nonce, metadata)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Machine.RequestTimeout())
+	defer cancel()
+	return e.queue.Change(ctx, own, Change{Text: text})
+}
