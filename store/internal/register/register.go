@@ -18,11 +18,13 @@ import (
 // any number of goroutines; those of one elector make one call at a time. An error means
 // that the outcome is not known, unless [ErrNotSent] is in it.
 type Register interface {
-	// Read returns what is kept now. It is linearizable.
+	// Read returns what is kept now. It is linearizable with the writes, but what it shows need
+	// not be durable: only a Write that returned no error proves anything.
 	Read(ctx context.Context) (Kept, error)
 	// Write replaces the record of that version by text, or creates it where version is ""
 	// and there is none. If the store has another version, or none, it does nothing, and
-	// returns [ErrConflict]. It returns when what it wrote is as durable as it gets.
+	// returns [ErrConflict]. It returns no error before what it wrote, and all that was there
+	// before it, is as durable as it gets.
 	Write(ctx context.Context, version, text string) (Kept, error)
 }
 
@@ -70,6 +72,8 @@ type Elector struct {
 	count  uint64    // of holder
 	since  time.Time // of the own tenure with that count
 	own    uint64
+	nonce  protocol.Nonce // of the own tenure that was written last
+	proven string         // the version that was acknowledged last
 	shown  driver.State
 	any    bool // shown was shown
 }
