@@ -94,7 +94,7 @@ func New(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config
 	r := &row{table: t, election: name}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	switch err := r.ready(ctx); {
+	switch _, err := drive.Within(ctx, func() error { return r.ready(ctx) }); {
 	case driver.IsPermanent(err):
 		return nil, fmt.Errorf("sqlstore: %w", err)
 	case err != nil && cfg.Logger != nil:
@@ -154,7 +154,7 @@ func tableOf(db *sql.DB, d Dialect, name string) (*table, error) {
 	case MySQL:
 		t.dialect = mysql{}
 	case SQLite:
-		t.dialect = sqlite{}
+		t.dialect = &sqlite{}
 	default:
 		return nil, fmt.Errorf("sqlstore: dialect %q; want %s, %s or %s", string(d), PostgreSQL, MySQL, SQLite)
 	}
@@ -177,6 +177,14 @@ const maxName = 63
 
 func validName(s string) bool {
 	return s != "" && len(s) <= maxName && (s[0] < '0' || s[0] > '9') && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
+}
+
+// database is the schema of the table; "main" without one, as SQLite calls it.
+func (t *table) database() string {
+	if schema, _, found := strings.Cut(t.plain, "."); found {
+		return schema
+	}
+	return "main"
 }
 
 func (t *table) expand(statement string) string {

@@ -87,12 +87,7 @@ func New(r Register, cfg Config) (*Elector, error) {
 	if err := e.Init(cfg.Config); err != nil {
 		return nil, err
 	}
-	if e.cfg.MaxLease == 0 {
-		e.cfg.MaxLease = max(DefaultMaxLease, cfg.Lease)
-	}
-	if e.cfg.Lease == 0 {
-		e.cfg.Lease = min(DefaultLease, e.cfg.MaxLease)
-	}
+	e.cfg.Lease, e.cfg.MaxLease = defaults(cfg.Lease, cfg.MaxLease)
 	switch c := &e.cfg; {
 	case c.Lease < MinLease || c.Lease > MaxLease:
 		return nil, driver.Permanent(fmt.Errorf("a lease of %v; want %v to %v", c.Lease, MinLease, MaxLease))
@@ -108,6 +103,23 @@ func New(r Register, cfg Config) (*Elector, error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+func defaults(d, longest time.Duration) (time.Duration, time.Duration) {
+	if longest == 0 {
+		longest = max(DefaultMaxLease, d)
+	}
+	if d == 0 {
+		d = min(DefaultLease, longest)
+	}
+	return d, longest
+}
+
+// Timeout is that of a participant's requests, 0 if there can be none with these times. They are
+// as in [Config].
+func Timeout(d, longest time.Duration) time.Duration {
+	d, longest = defaults(d, longest)
+	return lease.Config{Self: "a", Duration: d, MaxDuration: longest}.RequestTimeout()
 }
 
 // Watch implements [driver.Elector].
