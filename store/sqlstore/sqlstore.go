@@ -14,7 +14,8 @@
 // of clocks are true within 5 % and the database keeps what it has acknowledged. A
 // database that is restored from a backup, or whose asynchronous standby has taken over,
 // has not kept that: stop the participants, or raise the era, before they begin again.
-// Settings by which the database acknowledges what it may forget are refused. A server
+// Settings by which the database acknowledges what it may forget are refused. What it shows,
+// and has not acknowledged, proves nothing. A server
 // that was deposed and does not know it breaks the guarantee, too, if it acknowledges
 // writes: use synchronous standbys that must agree.
 //
