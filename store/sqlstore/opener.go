@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/internal/register"
 )
 
 // Opener returns the opener of URLs of a dialect, for elect.Openers. open opens the
@@ -21,7 +22,9 @@ import (
 //
 //	lease=5s  max_lease=15s  poll=1s  table=elect_leases  era=N
 //
-// as in Config. With package pgx, for one:
+// as in Config. For MySQL the URL has readTimeout and writeTimeout, which are those of
+// go-sql-driver/mysql: the time that a request may take, unless the URL has others. With package
+// pgx, for one:
 //
 //	elect.Openers{"postgres": sqlstore.Opener(sqlstore.PostgreSQL, func(u *url.URL) (*sql.DB, error) {
 //		return sql.Open("pgx", u.String())
@@ -33,6 +36,9 @@ func Opener(d Dialect, open func(u *url.URL) (*sql.DB, error)) driver.Opener {
 			return nil, driver.Permanent(err)
 		}
 		cfg.Logger = t.Logger
+		if d == MySQL {
+			u = timed(u, register.Timeout(cfg.Lease, cfg.MaxLease))
+		}
 		db, err := open(u)
 		if err != nil {
 			return nil, driver.Permanent(err)
@@ -43,6 +49,19 @@ func Opener(d Dialect, open func(u *url.URL) (*sql.DB, error)) driver.Opener {
 		}
 		return &owner{e, db}, nil
 	}
+}
+
+// timed is a URL with the timeouts of go-sql-driver/mysql. 0 is none.
+func timed(u *url.URL, timeout time.Duration) *url.URL {
+	query := u.Query()
+	for _, key := range []string{"readTimeout", "writeTimeout"} {
+		if !query.Has(key) && timeout > 0 {
+			query.Set(key, timeout.String())
+		}
+	}
+	own := *u
+	own.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20")
+	return &own
 }
 
 // Parameters takes the election's parameters out of a URL. It returns the URL that is left,

@@ -30,20 +30,27 @@ func (postgresql) schema() string {
 const incarnation = `(SELECT system_identifier FROM pg_control_system()) || '/' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)`
 
 func (postgresql) check(ctx context.Context, t *table) error {
-	var persistence, commit, fsync string
-	err := t.db.QueryRowContext(ctx, `SELECT c.relpersistence::text, current_setting('synchronous_commit'), current_setting('fsync')
-		FROM pg_class c WHERE c.oid = to_regclass($1)`, t.name).Scan(&persistence, &commit, &fsync)
+	var kept, rows bool
+	var commit, standbys, fsync string
+	err := t.db.QueryRowContext(ctx, `SELECT
+			c.relpersistence = 'p' AND NOT EXISTS (SELECT FROM pg_partition_tree(c.oid) p JOIN pg_class q ON q.oid = p.relid WHERE q.relpersistence <> 'p'),
+			c.relkind IN ('r', 'p') AND NOT EXISTS (SELECT FROM pg_partition_tree(c.oid) p JOIN pg_class q ON q.oid = p.relid WHERE q.relkind NOT IN ('r', 'p')),
+			`+settings+`, current_setting('fsync')
+		FROM pg_class c WHERE c.oid = to_regclass($1)`, t.name).Scan(&kept, &rows, &commit, &standbys, &fsync)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return t.unusable(errors.New("it does not exist"))
 	case err != nil:
 		return err
-	case persistence != "p":
+	case !rows:
+		return t.unusable(errors.New("it is a view, or a table of another server"))
+	case !kept:
 		return t.unusable(errors.New("it is unlogged or temporary, and lost in a crash"))
 	case fsync != "on":
 		return driver.Permanent(errors.New("the server has fsync=off: it forgets acknowledged writes in a crash; want fsync=on"))
-	case commit == "off":
-		return driver.Permanent(errAsynchronous)
+	}
+	if err := forgets(commit, standbys); err != nil {
+		return driver.Permanent(err)
 	}
 	k, err := (postgresql{}).read(ctx, t, "")
 	if err == nil && k.store == "" {
@@ -52,7 +59,20 @@ func (postgresql) check(ctx context.Context, t *table) error {
 	return err
 }
 
-var errAsynchronous = errors.New("synchronous_commit is off: the server forgets acknowledged writes in a crash; want on, for the role of the election at least")
+// settings are the arguments of forgets.
+const settings = `current_setting('synchronous_commit'), current_setting('synchronous_standby_names')`
+
+// forgets returns an error for settings by which the server forgets what it has acknowledged, in a
+// crash of its own or of a standby that takes over.
+func forgets(commit, standbys string) error {
+	switch {
+	case commit == "off":
+		return errors.New("synchronous_commit is off: the server forgets acknowledged writes in a crash; want on, for the role of the election at least")
+	case standbys != "" && (commit == "local" || commit == "remote_write"):
+		return fmt.Errorf("synchronous_commit is %s: a synchronous standby may not have what was acknowledged, after a crash of both; want on, for the role of the election at least", commit)
+	}
+	return nil
+}
 
 func (postgresql) read(ctx context.Context, t *table, name string) (k content, err error) {
 	var text sql.NullString
@@ -66,13 +86,16 @@ func (postgresql) write(ctx context.Context, t *table, name string, replaces boo
 	if replaces {
 		statement, args = `UPDATE {table} SET record = $2 WHERE name = $1 AND record = $3`, append(args, old)
 	}
-	var commit string
-	err = t.db.QueryRowContext(ctx, t.expand(statement+` RETURNING `+incarnation+`, current_setting('synchronous_commit')`), args...).Scan(&store, &commit)
+	var commit, standbys string
+	err = t.db.QueryRowContext(ctx, t.expand(statement+` RETURNING `+incarnation+`, `+settings), args...).Scan(&store, &commit, &standbys)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return "", register.ErrConflict
-	case err == nil && commit == "off": // of this session, whatever the one of check had
-		return "", fmt.Errorf("written, but %w", errAsynchronous)
+	case err != nil:
+		return "", err
 	}
-	return store, err
+	if err := forgets(commit, standbys); err != nil { // in this session, whatever the one of check had
+		return "", fmt.Errorf("written, but %w", err)
+	}
+	return store, nil
 }

@@ -14,7 +14,8 @@
 // of clocks are true within 5 % and the database keeps what it has acknowledged. A
 // database that is restored from a backup, or whose asynchronous standby has taken over,
 // has not kept that: stop the participants, or raise the era, before they begin again.
-// Settings by which the database acknowledges what it may forget are refused. A server
+// Settings by which the database acknowledges what it may forget are refused. What it shows,
+// and has not acknowledged, proves nothing. A server
 // that was deposed and does not know it breaks the guarantee, too, if it acknowledges
 // writes: use synchronous standbys that must agree.
 //
@@ -94,7 +95,7 @@ func New(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config
 	r := &row{table: t, election: name}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	switch err := r.ready(ctx); {
+	switch _, err := drive.Within(ctx, func() error { return r.ready(ctx) }); {
 	case driver.IsPermanent(err):
 		return nil, fmt.Errorf("sqlstore: %w", err)
 	case err != nil && cfg.Logger != nil:
@@ -154,7 +155,7 @@ func tableOf(db *sql.DB, d Dialect, name string) (*table, error) {
 	case MySQL:
 		t.dialect = mysql{}
 	case SQLite:
-		t.dialect = sqlite{}
+		t.dialect = &sqlite{}
 	default:
 		return nil, fmt.Errorf("sqlstore: dialect %q; want %s, %s or %s", string(d), PostgreSQL, MySQL, SQLite)
 	}
@@ -177,6 +178,14 @@ const maxName = 63
 
 func validName(s string) bool {
 	return s != "" && len(s) <= maxName && (s[0] < '0' || s[0] > '9') && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
+}
+
+// database is the schema of the table; "main" without one, as SQLite calls it.
+func (t *table) database() string {
+	if schema, _, found := strings.Cut(t.plain, "."); found {
+		return schema
+	}
+	return "main"
 }
 
 func (t *table) expand(statement string) string {

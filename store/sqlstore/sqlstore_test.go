@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 	"net/url"
 	"strings"
 	"testing"
@@ -74,5 +75,68 @@ func TestOpenerRefuses(t *testing.T) {
 	u.RawQuery = ""
 	if _, err = open(context.Background(), driver.Target{URL: u, Name: "e", ID: "a"}); err == nil || !driver.IsPermanent(err) || !opened {
 		t.Errorf("%v; want that of the driver, as permanent", err)
+	}
+}
+
+// TestMySQLSettings: what a server tells of itself makes its identity, or is refused.
+func TestMySQLSettings(t *testing.T) {
+	good := map[string]string{
+		"server_uid": "uid", "hostname": "db1", "port": "3306", "datadir": "/var/lib/mysql/", "innodb_flush_log_at_trx_commit": "1",
+		"sync_binlog": "0", "log_bin": "OFF", "binlog_format": "MIXED", "wsrep_on": "OFF", "autocommit": "ON", "tx_isolation": "REPEATABLE-READ",
+	}
+	for name, c := range map[string]struct {
+		set      map[string]string
+		id, want string
+	}{
+		"MariaDB":                     {nil, "uid@db1:3306/var/lib/mysql/", ""},
+		"another place, the same uid": {map[string]string{"hostname": "db2"}, "uid@db2:3306/var/lib/mysql/", ""},
+		"MySQL":                       {map[string]string{"server_uuid": "uuid"}, "uuid", ""},
+		"nothing told":                {map[string]string{"hostname": ""}, "", "does not tell what it is"},
+		"no flush":                    {map[string]string{"innodb_flush_log_at_trx_commit": "2"}, "", "innodb_flush_log_at_trx_commit=2"},
+		"a log that is not synced":    {map[string]string{"log_bin": "ON"}, "", "sync_binlog=0"},
+		"a log that is":               {map[string]string{"log_bin": "ON", "sync_binlog": "1"}, "uid@db1:3306/var/lib/mysql/", ""},
+		"Galera":                      {map[string]string{"wsrep_on": "ON"}, "", "wsrep_on=ON"},
+		"no autocommit":               {map[string]string{"autocommit": "OFF"}, "", "autocommit=OFF"},
+		"dirty reads":                 {map[string]string{"tx_isolation": "READ-UNCOMMITTED"}, "", "READ UNCOMMITTED"},
+		"dirty reads in MySQL":        {map[string]string{"transaction_isolation": "READ-UNCOMMITTED"}, "", "READ UNCOMMITTED"},
+		"no writes":                   {map[string]string{"tx_isolation": "READ-COMMITTED", "log_bin": "ON", "sync_binlog": "1", "binlog_format": "STATEMENT"}, "", "binlog_format=STATEMENT"},
+		"committed reads":             {map[string]string{"tx_isolation": "READ-COMMITTED"}, "uid@db1:3306/var/lib/mysql/", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := maps.Clone(good)
+			maps.Copy(v, c.set)
+			id, err := judge(v)
+			if id != c.id || (err == nil) != (c.want == "") || err != nil && (!driver.IsPermanent(err) || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%q, %v; want %q, and %q", id, err, c.id, c.want)
+			}
+		})
+	}
+}
+
+func TestPostgreSQLSettings(t *testing.T) {
+	for _, c := range []struct {
+		commit, standbys string
+		forgets          bool
+	}{
+		{"on", "", false}, {"on", "s1", false}, {"remote_apply", "s1", false}, {"local", "", false}, {"remote_write", "", false},
+		{"off", "", true}, {"local", "s1", true}, {"remote_write", "s1", true},
+	} {
+		if err := forgets(c.commit, c.standbys); (err != nil) != c.forgets {
+			t.Errorf("synchronous_commit=%s with standbys %q: %v", c.commit, c.standbys, err)
+		}
+	}
+}
+
+// TestMySQLTimeouts: a driver that does not watch the context gives up by itself.
+func TestMySQLTimeouts(t *testing.T) {
+	u, err := url.Parse("mysql://me@db/app?lease=2s&max_lease=2s&readTimeout=7s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got url.Values
+	_, err = Opener(MySQL, func(u *url.URL) (*sql.DB, error) { got = u.Query(); return nil, errors.New("no such driver") })(
+		t.Context(), driver.Target{URL: u, Name: "e", ID: "a"})
+	if d, bad := time.ParseDuration(got.Get("writeTimeout")); err == nil || bad != nil || d <= 0 || d >= 2*time.Second || got.Get("readTimeout") != "7s" {
+		t.Errorf("%v, %v; want a writeTimeout below the lease, and the readTimeout that was given", got, err)
 	}
 }

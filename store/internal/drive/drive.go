@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -62,6 +63,7 @@ type Elector struct {
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
 	closing sync.Once
+	left    atomic.Int32 // requests that were left behind and have not returned
 
 	// Owned by turns.
 	Metadata map[string]string // of the candidacy
@@ -196,13 +198,12 @@ func (e *Elector) published(*protocol.Input, *protocol.View) {
 }
 
 // Request has do make a request, and tells its outcome. do fills in the answer. If it returns no
-// error, heard is called in a turn before the machine gets the answer.
+// error, heard is called in a turn before the machine gets the answer. A do that does not return
+// when its context ends is left behind (see [Within]); then its outcome is not known.
 func (e *Elector) Request(a protocol.Ask, tell func(protocol.Answer), do func(context.Context, *protocol.Answer) (heard func(), err error)) {
 	e.work.Go(func() {
-		ctx, cancel := context.WithTimeout(e.Life, e.hooks.Timeout)
-		defer cancel()
-		answer := protocol.Answer{Number: a.Number, Status: protocol.StatusDone}
-		heard, err := do(ctx, &answer)
+		answer, heard, err := e.try(do)
+		answer.Number, answer.Status = a.Number, protocol.StatusDone
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrNotSent):
@@ -221,6 +222,62 @@ func (e *Elector) Request(a protocol.Ask, tell func(protocol.Answer), do func(co
 		}
 		tell(answer)
 	})
+}
+
+// maxLeft is how many requests of an Elector may be left behind at a time.
+const maxLeft = 4
+
+// try makes a request within its timeout.
+func (e *Elector) try(do func(context.Context, *protocol.Answer) (heard func(), err error)) (protocol.Answer, func(), error) {
+	if n := e.left.Load(); n >= maxLeft {
+		err := fmt.Errorf("%w: %d requests have not returned though their contexts have ended; want a driver that returns then", ErrNotSent, n)
+		return protocol.Answer{}, nil, err
+	}
+	ctx, cancel := context.WithTimeout(e.Life, e.hooks.Timeout)
+	defer cancel()
+	var out struct { // a request that was left behind may still write to it
+		answer protocol.Answer
+		heard  func()
+	}
+	left, err := Within(ctx, func() (err error) {
+		out.heard, err = do(ctx, &out.answer)
+		return err
+	})
+	if left != nil {
+		e.left.Add(1)
+		go func() {
+			<-left
+			e.left.Add(-1)
+		}()
+		return protocol.Answer{}, nil, err
+	}
+	return out.answer, out.heard, err
+}
+
+// Grace is how long a call may take to return after its context has ended.
+const Grace = time.Second
+
+// Within calls do, and returns its error. Not every driver returns when a context ends: if do has
+// not returned [Grace] after the end of ctx, it is left behind. Then left is not nil, and is closed
+// when do returns.
+func Within(ctx context.Context, do func() error) (left <-chan struct{}, err error) {
+	returned := make(chan struct{})
+	var result error
+	go func() {
+		defer close(returned)
+		result = do()
+	}()
+	select {
+	case <-returned:
+		return nil, result
+	case <-ctx.Done():
+	}
+	select {
+	case <-returned:
+		return nil, result
+	case <-time.After(Grace):
+		return returned, fmt.Errorf("the request has not returned %v after its end: %w", Grace, context.Cause(ctx))
+	}
 }
 
 // Go calls do in a goroutine that Close waits for. do returns when Life ends.

@@ -15,18 +15,28 @@ import (
 func (e *Elector) Ask(a protocol.Ask, tell func(protocol.Answer)) {
 	switch a.Op {
 	case protocol.Read:
-		e.request(a, tell, func(ctx context.Context) (Kept, error) { return e.register.Read(ctx) })
+		prove := e.unproven()
+		e.request(a, tell, func(ctx context.Context) (k Kept, proven bool, err error) {
+			if k, err = e.register.Read(ctx); err == nil {
+				return prove(ctx, k)
+			}
+			return k, false, err
+		})
 	case protocol.Write:
 		version, known := e.versions.text(a.Version)
 		text, err := e.compose(&a.Record)
 		if !known && err == nil {
 			err = errors.New("the version to replace was not seen by this process")
 		}
-		e.request(a, tell, func(ctx context.Context) (Kept, error) {
+		if a.Record.Holder != "" {
+			e.nonce = a.Record.Nonce
+		}
+		e.request(a, tell, func(ctx context.Context) (Kept, bool, error) {
 			if err != nil {
-				return Kept{}, fmt.Errorf("%w: %w", ErrNotSent, err)
+				return Kept{}, false, fmt.Errorf("%w: %w", ErrNotSent, err)
 			}
-			return e.register.Write(ctx, version, text)
+			k, err := e.register.Write(ctx, version, text)
+			return k, true, err
 		})
 	case protocol.Watch:
 		// Nothing is watched: the machine polls.
@@ -43,10 +53,36 @@ func (e *Elector) compose(r *protocol.Record) (string, error) {
 	return encode(r, e.since, e.Metadata)
 }
 
-// request makes a request, and tells its outcome.
-func (e *Elector) request(a protocol.Ask, tell func(protocol.Answer), do func(context.Context) (Kept, error)) {
+// unproven returns what makes proof of a read. What a store shows need not be durable: a write that
+// waits for a disk or for a standby is visible already in some, and stays visible when the client
+// has given up. So a record of the own tenure is proof only in the version that was acknowledged
+// last. Another version is written again, with its seal counted up, over what was read: when that
+// is acknowledged, so is what it says. The claim runs from the attempt's own sending, which is
+// earlier. A participant without a tenure, or one that releases it, claims nothing and needs no
+// proof.
+func (e *Elector) unproven() func(context.Context, Kept) (k Kept, proven bool, err error) {
+	role, nonce, known := e.Run.View().Role, e.nonce, e.proven
+	return func(ctx context.Context, k Kept) (Kept, bool, error) {
+		if role != protocol.Candidate && role != protocol.Leader && role != protocol.Fencing || k.Version == "" || k.Version == known {
+			return k, false, nil
+		}
+		r, in, err := decode(k.Text)
+		if err != nil || string(r.Holder) != e.cfg.ID || r.Nonce != nonce {
+			return k, false, nil // request tells what is wrong with the record
+		}
+		in.Seal++
+		text, err := in.text()
+		if err == nil {
+			k, err = e.register.Write(ctx, k.Version, text)
+		}
+		return k, true, err
+	}
+}
+
+// request makes a request, and tells its outcome. If do says so, what it returns is acknowledged.
+func (e *Elector) request(a protocol.Ask, tell func(protocol.Answer), do func(context.Context) (k Kept, proven bool, err error)) {
 	e.Request(a, tell, func(ctx context.Context, answer *protocol.Answer) (func(), error) {
-		k, err := do(ctx)
+		k, proven, err := do(ctx)
 		answer.Store = k.Store
 		if err != nil || k.Version == "" {
 			return nil, err
@@ -56,7 +92,12 @@ func (e *Elector) request(a protocol.Ask, tell func(protocol.Answer), do func(co
 			return nil, fmt.Errorf("the record of the election is not one of elect's: %w; restore it, or delete it and raise the era", err)
 		}
 		answer.Version, answer.Record = e.versions.number(k.Version), *r
-		return func() { e.heard(in) }, nil
+		return func() {
+			if proven {
+				e.proven = k.Version
+			}
+			e.heard(in)
+		}, nil
 	})
 }
 

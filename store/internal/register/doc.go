@@ -3,5 +3,6 @@
 // behind [Register]; what it shares with the queues is in package drive.
 //
 // Here, once for all registers, is: the record's form; outcomes that are not known, which the machine
-// resolves by reading; and what observers are shown.
+// resolves by reading, and which a read proves only once it is written again; and what observers are
+// shown.
 package register

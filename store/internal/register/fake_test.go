@@ -18,11 +18,44 @@ import (
 // way is the time that a request, or an answer, takes.
 const way = time.Millisecond
 
-// kept is a store of one record.
+// kept is a store of one record. What it shows is durable when the write, or a later one, was
+// acknowledged.
 type kept struct {
 	mu          sync.Mutex
 	text        string
+	durable     string
 	incarnation string
+	frail       bool // it shows what is written, and acknowledges nothing
+}
+
+// acknowledge makes what is kept durable, with its answer.
+func (k *kept) acknowledge(ctx context.Context) error {
+	k.mu.Lock()
+	frail := k.frail
+	if !frail {
+		k.durable = k.text
+	}
+	k.mu.Unlock()
+	if frail {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// fail loses what is not durable.
+func (k *kept) fail() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.text = k.durable
+}
+
+// standby is the store that takes over, while k lives on, and acknowledges no more.
+func (k *kept) standby() *kept {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.frail = true
+	return &kept{text: k.durable, durable: k.durable, incarnation: k.incarnation + "'"}
 }
 
 func (k *kept) put(version, text string) error {
@@ -44,7 +77,7 @@ func (k *kept) get() register.Kept {
 func (k *kept) set(text, incarnation string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.text, k.incarnation = text, incarnation
+	k.text, k.durable, k.incarnation = text, text, incarnation
 }
 
 // line is the way of one participant to a store, with its faults.
@@ -64,17 +97,17 @@ func newLine(k *kept) *line { return &line{store: k, healed: make(chan struct{})
 var errLost = errors.New("the answer was lost")
 
 func (l *line) Read(ctx context.Context) (register.Kept, error) {
-	return l.do(ctx, false, func() (register.Kept, error) { return l.store.get(), nil })
+	return l.do(ctx, false, false, func() (register.Kept, error) { return l.store.get(), nil })
 }
 
 func (l *line) Write(ctx context.Context, version, text string) (register.Kept, error) {
-	return l.do(ctx, strings.Contains(text, `"holder":"`), func() (register.Kept, error) {
+	return l.do(ctx, true, strings.Contains(text, `"holder":"`), func() (register.Kept, error) {
 		return register.Kept{Text: text, Version: text, Store: l.store.get().Store}, l.store.put(version, text)
 	})
 }
 
-// do makes a request. renews: it acquires or renews, and so is one whose answer may be late.
-func (l *line) do(ctx context.Context, renews bool, do func() (register.Kept, error)) (register.Kept, error) {
+// do makes a request. write: its answer acknowledges it. renews: it acquires or renews, and so is one whose answer may be late.
+func (l *line) do(ctx context.Context, write, renews bool, do func() (register.Kept, error)) (register.Kept, error) {
 	if err := l.pass(ctx, way); err != nil {
 		return register.Kept{}, err
 	}
@@ -93,6 +126,9 @@ func (l *line) do(ctx context.Context, renews bool, do func() (register.Kept, er
 	}
 	if err := l.pass(ctx, way+late); err != nil {
 		return register.Kept{}, err
+	}
+	if write && err == nil {
+		err = l.store.acknowledge(ctx)
 	}
 	return k, err
 }
@@ -168,7 +204,7 @@ func TestConformance(t *testing.T) {
 			}
 			return open(t, k, era, name, id)
 		},
-		Restart:  func(testing.TB) {},
+		Restart:  func(testing.TB) { k.fail() },
 		Recreate: func(testing.TB) { k.set("", "2"); era++ },
 	})
 }

@@ -36,6 +36,9 @@ type record struct {
 	Store    string            `json:"store,omitempty"`  // the store's incarnation at the acquisition
 	Since    time.Time         `json:"since,omitzero"`   // by the holder's wall clock, for people
 	Metadata map[string]string `json:"metadata,omitempty"`
+	// Seal counts how often the record was written again only to have it acknowledged. It makes
+	// that another text, and takes part in nothing else.
+	Seal uint64 `json:"seal,omitempty"`
 }
 
 type mark struct {
@@ -56,7 +59,12 @@ func encode(r *protocol.Record, since time.Time, metadata map[string]string) (st
 	if r.Free != (protocol.FreeMark{}) {
 		out.Freed = &mark{Holder: string(r.Free.Holder), Nonce: r.Free.Nonce.String(), Count: r.Free.Count}
 	}
-	text, err := json.Marshal(out)
+	return out.text()
+}
+
+// text is the record as the store keeps it.
+func (r *record) text() (string, error) {
+	text, err := json.Marshal(r)
 	switch {
 	case err != nil: // of strings and numbers it never fails
 		return "", err

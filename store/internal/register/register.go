@@ -18,11 +18,13 @@ import (
 // any number of goroutines; those of one elector make one call at a time. An error means
 // that the outcome is not known, unless [ErrNotSent] is in it.
 type Register interface {
-	// Read returns what is kept now. It is linearizable.
+	// Read returns what is kept now. It is linearizable with the writes, but what it shows need
+	// not be durable: only a Write that returned no error proves anything.
 	Read(ctx context.Context) (Kept, error)
 	// Write replaces the record of that version by text, or creates it where version is ""
 	// and there is none. If the store has another version, or none, it does nothing, and
-	// returns [ErrConflict]. It returns when what it wrote is as durable as it gets.
+	// returns [ErrConflict]. It returns no error before what it wrote, and all that was there
+	// before it, is as durable as it gets.
 	Write(ctx context.Context, version, text string) (Kept, error)
 }
 
@@ -70,6 +72,8 @@ type Elector struct {
 	count  uint64    // of holder
 	since  time.Time // of the own tenure with that count
 	own    uint64
+	nonce  protocol.Nonce // of the own tenure that was written last
+	proven string         // the version that was acknowledged last
 	shown  driver.State
 	any    bool // shown was shown
 }
@@ -83,12 +87,7 @@ func New(r Register, cfg Config) (*Elector, error) {
 	if err := e.Init(cfg.Config); err != nil {
 		return nil, err
 	}
-	if e.cfg.MaxLease == 0 {
-		e.cfg.MaxLease = max(DefaultMaxLease, cfg.Lease)
-	}
-	if e.cfg.Lease == 0 {
-		e.cfg.Lease = min(DefaultLease, e.cfg.MaxLease)
-	}
+	e.cfg.Lease, e.cfg.MaxLease = defaults(cfg.Lease, cfg.MaxLease)
 	switch c := &e.cfg; {
 	case c.Lease < MinLease || c.Lease > MaxLease:
 		return nil, driver.Permanent(fmt.Errorf("a lease of %v; want %v to %v", c.Lease, MinLease, MaxLease))
@@ -104,6 +103,23 @@ func New(r Register, cfg Config) (*Elector, error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+func defaults(d, longest time.Duration) (time.Duration, time.Duration) {
+	if longest == 0 {
+		longest = max(DefaultMaxLease, d)
+	}
+	if d == 0 {
+		d = min(DefaultLease, longest)
+	}
+	return d, longest
+}
+
+// Timeout is that of a participant's requests, 0 if there can be none with these times. They are
+// as in [Config].
+func Timeout(d, longest time.Duration) time.Duration {
+	d, longest = defaults(d, longest)
+	return lease.Config{Self: "a", Duration: d, MaxDuration: longest}.RequestTimeout()
 }
 
 // Watch implements [driver.Elector].
