@@ -90,11 +90,11 @@ var repository = house{
 			why: "it runs protocols side by side, and draws what came of them",
 		},
 		{
-			at: "lab/sim/count/...", may: []string{"lab/sim/...", "internal/protocol/...", "fence", "internal/plot"}, tests: []string{"internal/golden"}, others: nothing,
+			at: "lab/sim/count/...", may: []string{"lab/sim/...", "internal/protocol/...", "fence", "internal/plot"}, tests: []string{"internal/golden", "internal/race"}, others: nothing,
 			why: "it counts messages, and draws how they grow",
 		},
 		{
-			at: "lab/sim/picture/...", may: []string{"lab/sim/...", "internal/protocol/...", "fence", "internal/plot"}, tests: []string{"internal/golden"}, others: nothing,
+			at: "lab/sim/picture/...", may: []string{"lab/sim/...", "internal/protocol/...", "fence", "internal/plot"}, tests: []string{"internal/golden", "internal/race"}, others: nothing,
 			why: "it draws traces",
 		},
 		{
@@ -130,8 +130,8 @@ var repository = house{
 			why: "what commands have in common; it knows neither the elections of the one nor the worlds of the other",
 		},
 		{
-			at: "internal/arch", others: nothing,
-			why: "it reads the code and must not depend on what it judges",
+			at: "internal/arch", tests: []string{"internal/race"}, others: nothing,
+			why: "it reads the code and must not depend on what it judges, but for a constant of the build",
 		},
 		{
 			at: "file/...", may: []string{"driver", "fence", "internal/..."}, tests: []string{".", "driver/electtest", "store/memory"}, others: system,
