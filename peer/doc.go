@@ -53,8 +53,8 @@
 // was removed is told by those who know, and its campaigns fail for good.
 //
 // A directory that is a copy, or was restored from an older one, cannot be told
-// from the right one. It may vote twice. Whoever has restored one stops all
-// participants, empties all directories and raises era.
+// from the right one. It may vote twice. After restoring one, stop all
+// participants, empty all directories and raise era.
 //
 // # Other protocols
 //

@@ -11,7 +11,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// notes is what each node of a village has logged.
+// notes are what each node of a cluster has logged.
 type notes struct {
 	mu sync.Mutex
 	by map[protocol.NodeID]*bytes.Buffer
@@ -31,7 +31,7 @@ func (w noteOf) Write(p []byte) (int, error) {
 	return w.l.by[w.id].Write(p)
 }
 
-// of are the lines of a node that have all of the texts.
+// of returns the lines of a node that have all of the texts.
 func (l *notes) of(id protocol.NodeID, texts ...string) (lines []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,16 +51,16 @@ next:
 }
 
 // keepLogs has the nodes that are opened from now on log to what it returns.
-func (v *village) keepLogs() *notes {
+func (v *fakeCluster) keepLogs() *notes {
 	l := &notes{by: map[protocol.NodeID]*bytes.Buffer{}}
 	v.change = func(c *setup) { c.Logger = slog.New(slog.NewTextHandler(noteOf{l, c.ID}, nil)) }
 	return l
 }
 
-// TestOverdueFounding: a node that waits for the founding of its election says so in its
-// log, once, and whom it waits for.
+// TestOverdueFounding: a node that waits for the founding of its election logs so once, with the voters that it waits
+// for.
 func TestOverdueFounding(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		l := v.keepLogs()
 		n := v.open("n1")
 		v.open("n2")
@@ -83,7 +83,7 @@ func TestOverdueFounding(t *testing.T) {
 // TestOverdueLeader: a node says once why it has known no leader for longer than a
 // promise, and again the next time.
 func TestOverdueLeader(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		l := v.keepLogs()
 		nodes := v.openAll()
 		promise := nodes[0].plan.Promise

@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 	os.Exit(inOwnState(m))
 }
 
-// inOwnState runs the tests with a state directory of their own: what nodes on the
-// loopback make in it is nothing of whoever runs them.
+// inOwnState runs the tests with a state directory of their own, so that nodes on the loopback write nothing into the
+// user's.
 func inOwnState(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "peer-test-")
 	if err != nil {
@@ -58,8 +58,7 @@ func TestConformanceProcesses(t *testing.T) {
 	})
 }
 
-// TestProcesses: a leader's process is killed, and another is elected at once;
-// its wait is for what was promised.
+// TestProcesses: a leader's process is killed, and another node is elected at once. It waits for what was promised.
 func TestProcesses(t *testing.T) {
 	long.Test(t, "it kills five processes")
 	c := newCluster(t, names("n", 3), nil, false)

@@ -12,8 +12,8 @@ import (
 	"github.com/electd/elect/peer/certs"
 )
 
-// apart is a cluster whose nodes have a directory of certificates each, filled from
-// one that has ca.key: hand copies what a node gets.
+// apart is a cluster whose nodes have a directory of certificates each, filled from one with ca.key. hand copies what a
+// node gets.
 func apart(t *testing.T, c *cluster) (dir string, hand func(to protocol.NodeID, files ...string)) {
 	t.Helper()
 	dir = certified(t, c)
@@ -39,9 +39,8 @@ func apart(t *testing.T, c *cluster) (dir string, hand func(to protocol.NodeID, 
 	return dir, hand
 }
 
-// TestRolloverLive: three nodes get new certificates, and then a new authority, file by
-// file and one after the other, while one leads. It leads on, with the same token, and
-// in the end nothing of the old authority is in use.
+// TestRolloverLive: three nodes get new certificates, and then a new authority, file by file and one after the other,
+// while one leads. It keeps its token, and in the end nothing of the old authority is in use.
 func TestRolloverLive(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, names("n", 3), nil, false).steady()
@@ -104,7 +103,7 @@ func TestRolloverLive(t *testing.T) {
 	if now := c.node("n1").Status().Certificate.Authority; now == old {
 		t.Errorf("the authority is still %s", old)
 	}
-	// Whoever starts now meets the others: nothing rests on connections of before.
+	// A node that starts now meets the others: nothing depends on earlier connections.
 	c.stop("n3")
 	c.founded(c.start("n3"))
 	sees(t, c.node("n3"), "the leader", leads(m))
@@ -142,8 +141,8 @@ func TestStartAfterTheEnd(t *testing.T) {
 	release(t, m)
 }
 
-// TestEndIsTold: a node tells in its status when its certificate and its authority end,
-// and warns before; so does a client of its own.
+// TestEndIsTold: a node reports in its status when its certificate and its authority end, and warns before. So does a
+// client of its own.
 func TestEndIsTold(t *testing.T) {
 	c := newCluster(t, names("n", 1), nil, false)
 	dir := certified(t, c)

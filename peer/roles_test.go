@@ -143,8 +143,8 @@ func TestRoles(t *testing.T) {
 	release(t, m)
 }
 
-// TestHandedOn: who may not do a thing may not by way of another node, either; a voter
-// hands on what it has permitted, and says for whom.
+// TestHandedOn: a client may not do by way of another node what it may not do itself. A voter passes on what it has
+// permitted, with the client's name.
 func TestHandedOn(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, names("n", 3), nil, false).steady()

@@ -246,8 +246,8 @@ func TestLoadRefuses(t *testing.T) {
 	says(t, err, "ca.key", "no certificate in it")
 }
 
-// TestExpiredAtTheOtherSide: what was valid when it was loaded is refused once
-// it has expired, by whoever is shown it.
+// TestExpiredAtTheOtherSide: a certificate that was valid when it was loaded is refused by the other side once it has
+// expired.
 func TestExpiredAtTheOtherSide(t *testing.T) {
 	dir := made(t, "prod", "n1")
 	n1 := load(t, dir, "n1")
@@ -306,7 +306,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestWarnings: what should be mended is said, and nothing about what is well.
+// TestWarnings: Warnings names what should be mended, and nothing else.
 func TestWarnings(t *testing.T) {
 	dir := made(t, "prod", "n1", "n2")
 	warns := func(i *certs.Identity, parts ...string) {
@@ -355,8 +355,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestStrangersTextIsQuoted: a certificate that anybody may have made writes no
-// control characters into a log, and not much of anything.
+// TestStrangersTextIsQuoted: a certificate of any maker writes no control characters into a log, and only a bounded
+// text.
 func TestStrangersTextIsQuoted(t *testing.T) {
 	dir, evil := made(t, "prod", "n1"), made(t, "prod", "n1")
 	n1 := load(t, dir, "n1")
@@ -558,7 +558,7 @@ func BenchmarkHandshake(b *testing.B) {
 	}
 }
 
-// TestLoadRoot: what was read of an open directory stays, whatever becomes of it.
+// TestLoadRoot: what was read from an open directory stays, whatever becomes of the directory.
 func TestLoadRoot(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	long := certs.Options{Cluster: "prod", Nodes: nodes("n1"), Operators: []certs.OperatorSpec{{Role: certs.Administer}}, Valid: 3 * certs.ValidCA}

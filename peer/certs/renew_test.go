@@ -25,8 +25,8 @@ func leaf(t *testing.T, dir, name string) *x509.Certificate {
 	return pair.Leaf
 }
 
-// TestRenew: new keys and a new end; ids, roles and hosts stay, and who has the files
-// open goes on with the new ones.
+// TestRenew: new keys and a new end. Ids, roles and hosts stay, and a node that has loaded the files goes on with the
+// new ones.
 func TestRenew(t *testing.T) {
 	dir := made(t, "prod", "n1", "n2")
 	if err := certs.Make(dir, certs.Options{Cluster: "prod", Operators: []certs.OperatorSpec{{Role: certs.Observe, Name: "alice"}}, Valid: time.Hour}); err != nil {
@@ -161,8 +161,8 @@ func TestRollover(t *testing.T) {
 	}
 }
 
-// TestRolloverInterrupted: between the new ca.crt and its key the old authority signs
-// on, and to begin again is right.
+// TestRolloverInterrupted: between the new ca.crt and its key the old authority still signs, and to begin again is
+// right.
 func TestRolloverInterrupted(t *testing.T) {
 	dir := made(t, "prod", "n1")
 	key := read(t, dir)["ca.key"]
@@ -191,8 +191,8 @@ func TestRolloverInterrupted(t *testing.T) {
 	load(t, dir, "n1")
 }
 
-// TestAuthorityEnds: that the authority ends is said before, and that its certificates
-// cannot be renewed beyond it is not hidden.
+// TestAuthorityEnds: warnings come before the authority ends, and say that its certificates cannot be renewed beyond
+// it.
 func TestAuthorityEnds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	long := time.Now().Add(60*24*time.Hour - certs.ValidCA)
@@ -221,8 +221,7 @@ func TestAuthorityEnds(t *testing.T) {
 	}
 }
 
-// TestRecheck: what is said of a connection that is there, when a certificate that was
-// shown on it is not what it was.
+// TestRecheck: what Recheck says of an open connection after the certificate shown on it has changed.
 func TestRecheck(t *testing.T) {
 	const day = 24 * time.Hour
 	dir, other := t.TempDir(), t.TempDir()

@@ -96,8 +96,7 @@ func TestOperators(t *testing.T) {
 	}
 }
 
-// TestStrongest: of a directory the strongest certificate is taken to ask with whose
-// key can be read.
+// TestStrongest: LoadDir takes the strongest operator's certificate whose key can be read.
 func TestStrongest(t *testing.T) {
 	dir := made(t, "prod", "n1")
 	make := func(role certs.Role, name string) {

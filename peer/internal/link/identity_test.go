@@ -16,8 +16,8 @@ import (
 // looking has a node look at certificates all the time.
 func looking(cfg *Config) { cfg.Look = 5 * time.Millisecond }
 
-// TestMadeAnew: when certificates are renewed all connections are made anew with them,
-// and nobody takes that for a death. So it is when the authority changes.
+// TestMadeAnew: when certificates are renewed all connections are made anew with them, and no node takes that for a
+// death. The same holds for a change of the authority.
 func TestMadeAnew(t *testing.T) {
 	w := secure(t, "n1", "n2")
 	l1, l2 := w.listen("n1"), w.listen("n2")
@@ -94,8 +94,8 @@ func TestAuthorityIsRemoved(t *testing.T) {
 	harness.Eventually(t, "disconnected", func() bool { return !n1.connected("n2") })
 }
 
-// TestConnectionsOutliveACertificate: those between nodes for a while, which is said;
-// those of clients not.
+// TestConnectionsOutliveACertificate: connections between nodes outlive a certificate for a while, with a warning.
+// Those of clients do not.
 func TestConnectionsOutliveACertificate(t *testing.T) {
 	w := secure(t, "n1")
 	const valid = 5 * time.Second // time enough to connect on a busy machine

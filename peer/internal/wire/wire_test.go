@@ -257,7 +257,7 @@ func TestOutOfRange(t *testing.T) {
 	}
 }
 
-// What nobody of ours would send, written by hand.
+// Frames that no program of this repository sends, written by hand.
 func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	field := func(n protowire.Number, body ...[]byte) []byte {

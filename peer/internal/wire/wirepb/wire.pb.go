@@ -12,7 +12,7 @@
 // marked as an answer, with a new number; its earlier one does not count any more.
 // Letters flow when both sides have been welcomed, and carry the number of their
 // sender's newest Enter for their election. A refusal with a number takes back the
-// entry into that election, in both directions; whoever wants it says Enter anew.
+// entry into that election, in both directions; a side that wants it says Enter anew.
 //
 // Every number is checked against the range that stands beside it. A text is
 // UTF-8. A node id is 1 to 64 letters, digits, '.', '_' or '-'. A directory id
