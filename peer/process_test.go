@@ -43,18 +43,17 @@ func TestConformanceProcesses(t *testing.T) {
 	faults := map[electtest.Fault]string{electtest.Cut: "see TestConformance"}
 	maps.Copy(faults, cannot)
 	clusters := map[testing.TB]*cluster{}
-	electtest.Run(t, electtest.Config{
+	electtest.Run(t, func(t testing.TB, _, id string) electtest.Participant {
+		c := clusters[t]
+		if c == nil {
+			c = newCluster(t, names("p", size(t)), nil, false)
+			clusters[t] = c
+			c.startAll()
+		}
+		c.stop(protocol.NodeID(id))
+		return electtest.Spawn(t, c.url(protocol.NodeID(id)), c.name, id)
+	}, electtest.Config{
 		Cannot: faults, Candidates: protocol.MaxVoters,
-		Open: func(t testing.TB, _, id string) electtest.Participant {
-			c := clusters[t]
-			if c == nil {
-				c = newCluster(t, names("p", size(t)), nil, false)
-				clusters[t] = c
-				c.startAll()
-			}
-			c.stop(protocol.NodeID(id))
-			return electtest.Spawn(t, c.url(protocol.NodeID(id)), c.name, id)
-		},
 	})
 }
 
