@@ -106,7 +106,7 @@ func TestChangeLosesLeader(t *testing.T) {
 		m = win(t, nodes[1])
 		letGo()
 		r := <-change
-		if !errors.Is(r.err, ErrUnknown) || r.done != nil {
+		if !errors.Is(r.err, driver.ErrUnknownOutcome) || r.done != nil {
 			t.Fatalf("%+v, %v; want that the outcome is unknown", r.done, r.err)
 		}
 		for _, s := range []string{"n1 does not lead any more", "is removed", "n3 is an observer", "repeat the command to go on from there"} {

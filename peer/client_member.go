@@ -16,7 +16,7 @@ import (
 // membership on its disk, and then as a voter. An observer is made a voter by adding it again. AddMember returns when
 // the new membership is durable at a majority of its voters.
 //
-// A change that is not safe now is refused, with the reason: [ErrRefused]. With [ErrUnknown] the change may have been
+// A change that is not safe now is refused, with the reason: [ErrRefused]. With [driver.ErrUnknownOutcome] the change may have been
 // made. In both cases, and after a change that ended half-way, the error says what holds, and the same call goes on
 // from there. Adding an existing member succeeds. One change is made at a time. step, if not nil, is called after
 // each step with a description of it. AddMember takes 45 s at most.

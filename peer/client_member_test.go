@@ -39,7 +39,7 @@ func TestClientChanges(t *testing.T) {
 			t.Errorf("%v; want it refused", err)
 		}
 		w.nodes["n2"].vague = true
-		if _, _, err := add(); !errors.Is(err, ErrUnknown) {
+		if _, _, err := add(); !errors.Is(err, driver.ErrUnknownOutcome) {
 			t.Errorf("%v; want that the outcome is unknown", err)
 		}
 		w.nodes["n2"].vague = false
@@ -50,7 +50,7 @@ func TestClientChanges(t *testing.T) {
 		}
 		w.is(frozen, "n1") // it hears, and does not answer
 		w.is(down, "n3")
-		if _, _, err := add(); !errors.Is(err, ErrUnknown) && !errors.Is(err, driver.ErrUnreachable) {
+		if _, _, err := add(); !errors.Is(err, driver.ErrUnknownOutcome) && !errors.Is(err, driver.ErrUnreachable) {
 			t.Errorf("%v; want no word of success", err)
 		}
 		w.is(healthy, "n1", "n2", "n3")

@@ -27,10 +27,6 @@ import (
 // DefaultCluster is the cluster without certificates and without Config.Cluster.
 const DefaultCluster = "elect"
 
-// MaxObservers is the greatest number of observers: a leader tells each of them
-// of every heartbeat.
-const MaxObservers = 64
-
 // Peer is a participant and where it listens.
 type Peer struct {
 	ID   string
@@ -277,8 +273,8 @@ func (c *setup) check() error {
 		return errors.New("no voters; want 1 to 9, as in peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400")
 	case n > protocol.MaxVoters:
 		return fmt.Errorf("%d voters; want at most %d, because each election asks all of them: make the others observers, with observers=…", n, protocol.MaxVoters)
-	case len(c.Observers) > MaxObservers:
-		return fmt.Errorf("%d observers; want at most %d", len(c.Observers), MaxObservers)
+	case len(c.Observers) > protocol.MaxObservers:
+		return fmt.Errorf("%d observers; want at most %d", len(c.Observers), protocol.MaxObservers)
 	case c.Era > fence.MaxEra:
 		return fmt.Errorf("era %d; want a number from 0 to %d", c.Era, uint64(fence.MaxEra))
 	case c.Certs != "" && (c.CA != "" || c.Cert != "" || c.Key != ""):

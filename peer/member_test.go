@@ -185,7 +185,7 @@ func TestChangeRefused(t *testing.T) {
 		v.refusedChange("n1", memberRequest{Op: opReplace, ID: "n4"}, "n4 is not in membership", "n4@HOST:PORT")
 		for _, bad := range []memberRequest{{Op: "swap", ID: "n4"}, {Op: opAdd, ID: "n4"}, {Op: opAdd, ID: "/", Addr: "127.0.0.1:4"}, {Op: opRemove, ID: "n2", Addr: "127.0.0.1:2"},
 			{Op: opReplace, ID: "n2", Observer: true}, {Op: opAdd, ID: "n4", Addr: "nowhere"}} {
-			if _, err := v.asksDone("n1", bad); err == nil || errors.Is(err, ErrRefused) || errors.Is(err, ErrUnknown) {
+			if _, err := v.asksDone("n1", bad); err == nil || errors.Is(err, ErrRefused) || errors.Is(err, driver.ErrUnknownOutcome) {
 				t.Errorf("%v: %v; want it called wrong", &bad, err)
 			}
 		}
@@ -271,7 +271,7 @@ func TestUnknownOutcome(t *testing.T) {
 		n1 := v.node(t, "n1")
 		v.isolate("armed", true)
 		_, err := n1.changes.reconfigure(t.Context(), memberRequest{Op: opRemove, ID: "n3", Forwarded: true}, func(string) {})
-		if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "elect members shows what holds") {
+		if !errors.Is(err, driver.ErrUnknownOutcome) || !strings.Contains(err.Error(), "elect members shows what holds") {
 			t.Fatalf("%v; want that the outcome is unknown", err)
 		}
 		<-cutAt

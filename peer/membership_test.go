@@ -88,7 +88,7 @@ func TestFits(t *testing.T) {
 	t.Parallel()
 	cfg := setup{ID: "n1", Name: "job", Voters: ids3()}
 	long := strings.Repeat("x", 60)
-	for i := range MaxObservers {
+	for i := range protocol.MaxObservers {
 		id := protocol.NodeID(long + string(rune('a'+i/26)) + string(rune('a'+i%26)))
 		cfg.Observers = append(cfg.Observers, Peer{string(id), strings.Repeat("h", 240) + string(id) + ".example:7400"})
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/runtime"
 )
 
 // notes are what each node of a cluster has logged.
@@ -74,7 +75,7 @@ func TestOverdueFounding(t *testing.T) {
 		}
 		v.open("n3")
 		<-time.After(time.Second / 2)
-		if got := l.of("n1", NoLeaderKnown); got != nil {
+		if got := l.of("n1", runtime.NoLeaderKnown); got != nil {
 			t.Errorf("it is founded since half a second, and says %q", got)
 		}
 	})
@@ -89,8 +90,8 @@ func TestOverdueLeader(t *testing.T) {
 		promise := nodes[0].plan.Promise
 		says := func(what string, times int, texts ...string) {
 			t.Helper()
-			if got := l.of("n1", append(texts, NoLeaderKnown)...); len(got) != times {
-				t.Errorf("%s: said %d times, want %d, with %q; the log has %q", what, len(got), times, texts, l.of("n1", NoLeaderKnown))
+			if got := l.of("n1", append(texts, runtime.NoLeaderKnown)...); len(got) != times {
+				t.Errorf("%s: said %d times, want %d, with %q; the log has %q", what, len(got), times, texts, l.of("n1", runtime.NoLeaderKnown))
 			}
 		}
 		<-time.After(10 * promise)

@@ -90,7 +90,7 @@ var codes = []struct {
 	{"closed", driver.ErrClosed},
 	{"ineligible", driver.ErrIneligible},
 	{"refused", ErrRefused},
-	{"unknown", ErrUnknown},
+	{"unknown", driver.ErrUnknownOutcome},
 	{"not-permitted", ErrNotPermitted},
 	{"unsupported", driver.ErrUnsupported},
 	{"unreachable", driver.ErrUnreachable},

@@ -130,7 +130,7 @@ func (f *fakeNode) reconfigure(_ context.Context, q memberRequest, step func(str
 	case q.ID == f.id:
 		return nil, refusedf("%s leads", f.id)
 	case f.vague:
-		return nil, fmt.Errorf("%w: half-way", ErrUnknown)
+		return nil, fmt.Errorf("%w: half-way", driver.ErrUnknownOutcome)
 	}
 	step(string(q.Op) + " " + string(q.ID))
 	return &MemberChange{Changed: true, Steps: []string{string(q.Op) + " " + string(q.ID)}, Membership: MembershipStatus{Term: 3, Count: 2}}, nil

@@ -109,7 +109,7 @@ func says(t *testing.T, err error, parts ...string) {
 func TestHandshake(t *testing.T) {
 	dir := made(t, "prod", "n1", "n2")
 	n1, n2, operator := load(t, dir, "n1"), load(t, dir, "n2"), load(t, dir, "")
-	if n1.Cluster != "prod" || n1.ID != "n1" || operator.ID != certs.Operator {
+	if n1.Cluster != "prod" || n1.ID != "n1" || operator.ID != certs.Unnamed {
 		t.Fatalf("%v and %v", n1, operator)
 	}
 	for _, c := range []struct {
@@ -495,7 +495,7 @@ func TestMadeFiles(t *testing.T) {
 	if end := load(t, dir, "n2").Expires(); end.After(ca.Leaf.NotAfter) {
 		t.Errorf("valid until %v, its authority until %v", end, ca.Leaf.NotAfter)
 	}
-	o.Nodes, o.Now = nodes("n3"), func() time.Time { return ca.Leaf.NotAfter.Add(time.Hour) }
+	o.Nodes, o.From = nodes("n3"), ca.Leaf.NotAfter.Add(time.Hour)
 	says(t, certs.Make(dir, o), "ca.crt expired on", "elect certs rollover")
 }
 

@@ -75,7 +75,7 @@ func LoadDir(dir, id string) (*Identity, error) {
 // strongest finds the operator's certificate for a client. If there is none it returns
 // operator.crt, so that the error names that file.
 func strongest(dir string) (name, id string, err error) {
-	name, id = operatorFile, Operator
+	name, id = operatorFile, unnamed
 	if _, err := os.Stat(filepath.Join(dir, caFile+certExt)); err != nil {
 		return "", "", err
 	}
@@ -266,9 +266,8 @@ func (i *Identity) Version() uint64 {
 	return i.reads
 }
 
-// ReloadError checks the files, and returns why their present contents are not in force, or
-// nil if they are.
-func (i *Identity) ReloadError() error {
+// reloadError checks the files, and returns why their present contents are not in force, or nil if they are.
+func (i *Identity) reloadError() error {
 	i.current()
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -310,7 +309,7 @@ func ExpiresSoon(cert *x509.Certificate, at time.Time) bool {
 func (i *Identity) Warnings() (all []string) {
 	m := i.current()
 	leaf := m.pair.Leaf
-	if err := i.ReloadError(); err != nil {
+	if err := i.reloadError(); err != nil {
 		all = append(all, fmt.Sprintf("what the files hold now is not in force, and the next start will fail: %v", err))
 	}
 	now := time.Now()
@@ -340,7 +339,7 @@ func (m *material) caLife() time.Duration {
 			return ca.NotAfter.Sub(ca.NotBefore)
 		}
 	}
-	return ValidCA // it is an intermediate one
+	return validCA // it is an intermediate one
 }
 
 // String names the holder of the certificate and its authority, for people.

@@ -26,7 +26,7 @@ import (
 // How long certificates are valid where nothing else is said.
 const (
 	DefaultValid = 365 * 24 * time.Hour      // of nodes and operators
-	ValidCA      = 10 * 365 * 24 * time.Hour // of the authority
+	validCA      = 10 * 365 * 24 * time.Hour // of the authority
 
 	early = time.Hour // before now: for clocks that are late
 )
@@ -59,11 +59,12 @@ type Options struct {
 	// and with the role [Operate].
 	Operators []OperatorSpec
 	// Valid is how long the certificates of nodes and operators are valid; 0 is
-	// [DefaultValid]. None outlives its authority, which is made for [ValidCA],
-	// or for Valid if that is longer.
+	// [DefaultValid]. None outlives its authority, which is made for ten years, or for
+	// Valid if that is longer.
 	Valid time.Duration
-	// Now is the clock; nil is time.Now.
-	Now func() time.Time
+	// From is when the certificates, and a new authority, begin to be valid; zero is now. They are valid an hour
+	// before, for clocks that are late.
+	From time.Time
 }
 
 // Make writes into dir, which it makes if need be, an authority (ca.crt, ca.key),
@@ -124,7 +125,10 @@ func (o *Options) check() error {
 }
 
 func (o *Options) make(dir string) error {
-	now := clock(o.Now)
+	now := o.From
+	if now.IsZero() {
+		now = time.Now()
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -181,7 +185,7 @@ func (o *Options) subjects() (all []subjectOf) {
 		people = []OperatorSpec{{Role: Operate}}
 	}
 	for _, p := range people {
-		all = append(all, subjectOf{OperatorID(p.Role, p.Name), fileOf(p.Role, p.Name), nil})
+		all = append(all, subjectOf{operatorID(p.Role, p.Name), fileOf(p.Role, p.Name), nil})
 	}
 	return all
 }
@@ -225,7 +229,7 @@ func (o *Options) authority(dir string, now time.Time) (ca *issuer, made bool, e
 		return nil, false, err
 	}
 	if !there {
-		ca, err = issue(dir, caFile, authorityFor(o.Cluster, now, max(ValidCA, o.Valid)), nil, create)
+		ca, err = issue(dir, caFile, authorityFor(o.Cluster, now, max(validCA, o.Valid)), nil, create)
 		return ca, true, err
 	}
 	if ca, _, err = readAuthority(dir); err == nil {
@@ -384,13 +388,6 @@ func write(name string, mode fs.FileMode, blocks []*pem.Block, place func(temp s
 		return err
 	}
 	return place(f.Name())
-}
-
-func clock(now func() time.Time) time.Time {
-	if now == nil {
-		return time.Now()
-	}
-	return now()
 }
 
 func earlier(a, b time.Time) time.Time {

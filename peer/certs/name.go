@@ -12,12 +12,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Operator is the id of an operator's certificate without a name and with the role
-// [Operate]. Builds without roles make and accept no other; see [OperatorID] for the
-// others.
-const Operator = "~operator"
-
 const (
+	unnamed   = "~operator" // of an operator without a name and with the role Operate; builds without roles know no other
 	scheme    = "elect"
 	authority = "~ca" // in the authority's own certificate
 )
@@ -73,7 +69,7 @@ func parse(u *url.URL) (cluster, id string, err error) {
 	switch role, _ := RoleOf(id); {
 	case err != nil, id == authority, role != "":
 	case strings.HasPrefix(id, "~"):
-		err = fmt.Errorf("%.80q is no role; want ~%s, %s or ~%s, with /NAME or without", id, Observe, Operator, Administer)
+		err = fmt.Errorf("%.80q is no role; want ~%s, %s or ~%s, with /NAME or without", id, Observe, unnamed, Administer)
 	default:
 		_, err = protocol.ParseNodeID(id)
 	}

@@ -20,8 +20,6 @@ type RenewOptions struct {
 	// Valid is how long the new certificates are valid; 0 is [DefaultValid]. None
 	// outlives its authority.
 	Valid time.Duration
-	// Now is the clock; nil is time.Now.
-	Now func() time.Time
 }
 
 // Renewed is a certificate that was renewed.
@@ -51,7 +49,7 @@ func Renew(dir string, o RenewOptions) (done []Renewed, err error) {
 	case valid == 0:
 		valid = DefaultValid
 	}
-	now := clock(o.Now)
+	now := time.Now()
 	ca, _, err := signer(dir)
 	if err == nil {
 		err = ca.signs(dir, now)
@@ -97,14 +95,14 @@ func Renew(dir string, o RenewOptions) (done []Renewed, err error) {
 // so that [Renew] and [Make] sign with it. The old key is removed. Copy ca.crt to all
 // nodes and operators before any certificate of the new authority.
 // [FinishRollover] completes the rollover.
-func BeginRollover(dir string, now func() time.Time) error {
-	if err := beginRollover(dir, clock(now)); err != nil {
+func BeginRollover(dir string) error {
+	if err := beginRollover(dir); err != nil {
 		return fmt.Errorf("certs: %w", err)
 	}
 	return nil
 }
 
-func beginRollover(dir string, now time.Time) error {
+func beginRollover(dir string) error {
 	ca, all, err := signer(dir)
 	if err != nil {
 		return err
@@ -118,7 +116,7 @@ func beginRollover(dir string, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w: it was made by other means, and is replaced by those", filepath.Join(dir, caFile+certExt), err)
 	}
-	made, secret, err := sign(caFile, authorityFor(cluster, now, ValidCA), nil)
+	made, secret, err := sign(caFile, authorityFor(cluster, time.Now(), validCA), nil)
 	if err != nil {
 		return err
 	}

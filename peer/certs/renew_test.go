@@ -85,7 +85,11 @@ func TestRenewRefuses(t *testing.T) {
 	says(t, err, "no certificate n2.crt", "want some of: n1, operator")
 	_, err = certs.Renew(dir, certs.RenewOptions{Valid: -1})
 	says(t, err, "more than 0")
-	_, err = certs.Renew(dir, certs.RenewOptions{Now: func() time.Time { return time.Now().Add(2 * certs.ValidCA) }})
+	old := filepath.Join(t.TempDir(), "certs")
+	if err := certs.Make(old, certs.Options{Cluster: "prod", From: time.Now().Add(-2 * certs.ValidCA)}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = certs.Renew(old, certs.RenewOptions{})
 	says(t, err, "ca.crt expired on", "elect certs rollover")
 	_, err = certs.Renew(t.TempDir(), certs.RenewOptions{})
 	says(t, err, "ca.crt", "want the directory with ca.crt and ca.key")
@@ -132,11 +136,11 @@ func TestRollover(t *testing.T) {
 	}
 	steps := []string{copyOf()}
 	says(t, certs.FinishRollover(dir), "no rollover is under way")
-	if err := certs.BeginRollover(dir, nil); err != nil {
+	if err := certs.BeginRollover(dir); err != nil {
 		t.Fatal(err)
 	}
 	steps = append(steps, copyOf())
-	says(t, certs.BeginRollover(dir, nil), "2 authorities already")
+	says(t, certs.BeginRollover(dir), "2 authorities already")
 	says(t, certs.FinishRollover(dir), "n1.crt is of an old authority", "want all certificates renewed before")
 	if _, err := certs.Renew(dir, certs.RenewOptions{}); err != nil {
 		t.Fatal(err)
@@ -166,7 +170,7 @@ func TestRollover(t *testing.T) {
 func TestRolloverInterrupted(t *testing.T) {
 	dir := made(t, "prod", "n1")
 	key := read(t, dir)["ca.key"]
-	if err := certs.BeginRollover(dir, nil); err != nil {
+	if err := certs.BeginRollover(dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "ca.key"), []byte(key), 0o600); err != nil {
@@ -176,7 +180,7 @@ func TestRolloverInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	load(t, dir, "n2")
-	if err := certs.BeginRollover(dir, nil); err != nil {
+	if err := certs.BeginRollover(dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := certs.Renew(dir, certs.RenewOptions{}); err != nil {
@@ -196,7 +200,7 @@ func TestRolloverInterrupted(t *testing.T) {
 func TestAuthorityEnds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	long := time.Now().Add(60*24*time.Hour - certs.ValidCA)
-	if err := certs.Make(dir, certs.Options{Cluster: "prod", Nodes: nodes("n1"), Now: func() time.Time { return long }}); err != nil {
+	if err := certs.Make(dir, certs.Options{Cluster: "prod", Nodes: nodes("n1"), From: long}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := certs.Renew(dir, certs.RenewOptions{}); err != nil {
@@ -210,7 +214,7 @@ func TestAuthorityEnds(t *testing.T) {
 	if !n1.AuthorityExpires().Equal(n1.Expires()) {
 		t.Errorf("it ends on %v, its authority on %v", n1.Expires(), n1.AuthorityExpires())
 	}
-	if err := certs.BeginRollover(dir, nil); err != nil {
+	if err := certs.BeginRollover(dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := certs.Renew(dir, certs.RenewOptions{}); err != nil {
@@ -226,7 +230,7 @@ func TestRecheck(t *testing.T) {
 	const day = 24 * time.Hour
 	dir, other := t.TempDir(), t.TempDir()
 	for _, d := range []string{dir, other} {
-		if err := certs.Make(d, certs.Options{Cluster: "prod", Nodes: nodes("n1"), Now: func() time.Time { return time.Now().Add(-400 * day) }, Valid: 800 * day}); err != nil {
+		if err := certs.Make(d, certs.Options{Cluster: "prod", Nodes: nodes("n1"), From: time.Now().Add(-400 * day), Valid: 800 * day}); err != nil {
 			t.Fatal(err)
 		}
 	}

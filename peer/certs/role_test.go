@@ -42,7 +42,7 @@ func TestRoles(t *testing.T) {
 	if certs.Role("").Includes("") || certs.Role("root").Includes(certs.Observe) {
 		t.Error("what is no role may do something")
 	}
-	if certs.OperatorID(certs.Operate, "") != certs.Operator {
+	if certs.OperatorID(certs.Operate, "") != certs.Unnamed {
 		t.Error("an operator of an earlier build has another role than operate")
 	}
 	for _, id := range []string{"n1", "~", "~operate", "~root", "~ca", "~observe/", "~observe/a/b", "~observe/..", "~observe/a b", "observe"} {

@@ -17,7 +17,7 @@ import (
 func LoadRoot(dir *os.Root, id, otherwise string) (*Identity, error) {
 	name := id
 	if id == "" {
-		name, id = fileOf(Administer, ""), OperatorID(Administer, "")
+		name, id = fileOf(Administer, ""), operatorID(Administer, "")
 	}
 	var data [3][]byte
 	for n, file := range []string{caFile + certExt, name + certExt, name + keyExt} {

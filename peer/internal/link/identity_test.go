@@ -27,7 +27,7 @@ func TestMadeAnew(t *testing.T) {
 	seq := uint64(3)
 	for _, do := range []func() error{
 		func() error { _, err := certs.Renew(w.dir, certs.RenewOptions{}); return err },
-		func() error { return certs.BeginRollover(w.dir, nil) },
+		func() error { return certs.BeginRollover(w.dir) },
 		func() error { _, err := certs.Renew(w.dir, certs.RenewOptions{Names: []string{"n2"}}); return err },
 		func() error { _, err := certs.Renew(w.dir, certs.RenewOptions{}); return err },
 		func() error { return certs.FinishRollover(w.dir) },
@@ -78,7 +78,7 @@ func TestAuthorityIsRemoved(t *testing.T) {
 	n1 := w.start("n1", l1, looking)
 	n2 := w.start("n2", l2, func(cfg *Config) { looking(cfg); cfg.TLS = identity })
 	n1.talk(n2, 1)
-	if err := certs.BeginRollover(w.dir, nil); err != nil {
+	if err := certs.BeginRollover(w.dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := certs.Renew(w.dir, certs.RenewOptions{}); err != nil {
