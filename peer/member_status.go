@@ -38,8 +38,8 @@ type VoterStatus struct {
 	Lag time.Duration `json:"lag_ns"`
 	// Idle means that the voter would not stand, because it is paused, unwell or no candidate.
 	Idle bool `json:"idle,omitempty"`
-	// Priority is the voter's priority; negative means never, 0 not known.
-	Priority int    `json:"priority,omitempty"`
+	// Priority is as in a NodeStatus; 0, omitted, if not known.
+	Priority int    `json:"priority,omitzero"`
 	Position string `json:"position,omitempty"`
 	// Behind means that its position is behind the leader's.
 	Behind bool `json:"behind,omitempty"`

@@ -70,8 +70,8 @@ type NodeStatus struct {
 
 	// Paused means that an operator has paused the node: it votes and does not stand.
 	Paused bool `json:"paused,omitempty"`
-	// Priority is the node's priority, see [Config]; -1 means never, 0 that the protocol knows no priorities.
-	Priority int `json:"priority"`
+	// Priority is the node's: 1 to 1000, or -1 for never; 0, omitted, if the protocol knows no priorities.
+	Priority int `json:"priority,omitzero"`
 	// PositionPolicy says how positions count. Position is the node's own when it was last located; empty if it has
 	// none.
 	PositionPolicy string `json:"position_policy"`
