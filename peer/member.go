@@ -23,8 +23,7 @@ import (
 // Each step is computed from what is missing between the present membership and the wanted one. So a change that
 // ended half-way is completed by repeating it.
 
-// ErrRefused means that a change of membership, or its next step, would not have been safe or is not possible, and
-// was not begun. The text says what holds.
+// ErrRefused means that a change of membership, or its next step, is not safe or not possible, and was not begun.
 var ErrRefused = errors.New("refused")
 
 // memberOp is a kind of change.
@@ -63,9 +62,7 @@ type MemberChange struct {
 	Steps []string `json:"steps"`
 	// Membership is the present one, which is settled.
 	Membership MembershipStatus `json:"membership"`
-	// Warnings are those of a Plan, such as that four voters are no better than
-	// three.
-	Warnings []string `json:"warnings,omitempty"`
+	Warnings   []string         `json:"warnings,omitempty"`
 }
 
 const (
