@@ -50,9 +50,8 @@ type stamp struct {
 	info fs.FileInfo
 }
 
-// LoadDir reads what [Make] wrote into a directory for a node. If id is "" it reads the
-// operator's certificate with the strongest role whose key can be read; of several
-// with that role, the one with the first file name.
+// LoadDir reads what [Make] wrote for a node. If id is "" it reads the operator's certificate with the strongest role
+// whose key can be read, and of several the one with the first file name.
 func LoadDir(dir, id string) (*Identity, error) {
 	name, want := id, id
 	if id == "" {
@@ -101,9 +100,8 @@ func strongest(dir string) (name, id string, err error) {
 	return name, id, nil
 }
 
-// Load reads an authority's certificate, or several, and a certificate with its
-// key, all in PEM. It refuses what could not be used now: a certificate of
-// another authority, or one that has expired.
+// Load reads an authority's certificate, or several, and a certificate with its key, all in PEM. It refuses a
+// certificate of another authority, or one that has expired.
 func Load(ca, cert, key string) (*Identity, error) {
 	i := &Identity{files: [3]string{ca, cert, key}}
 	stamps, err := i.look()
@@ -256,9 +254,7 @@ func (i *Identity) current() *material {
 	return i.loaded
 }
 
-// Version checks the files, and rises when new contents come into force: a
-// connection made at an earlier version was made with another certificate, or
-// with another authority.
+// Version checks the files, and rises when new contents come into force.
 func (i *Identity) Version() uint64 {
 	i.current()
 	i.mu.Lock()
@@ -277,12 +273,10 @@ func (i *Identity) reloadError() error {
 // Expires is when the certificate in force ends.
 func (i *Identity) Expires() time.Time { return i.current().pair.Leaf.NotAfter }
 
-// AuthorityExpires is when the authority of the certificate in force ends, and the
-// certificate with it.
+// AuthorityExpires is when the authority of the certificate in force ends, and the certificate with it.
 func (i *Identity) AuthorityExpires() time.Time { return i.current().caEnd }
 
-// Authority is the beginning of the key identifier of the authority that signed the
-// certificate in force. It differs for two authorities that have the same name.
+// Authority is the beginning of the key identifier of the authority that signed the certificate in force.
 func (i *Identity) Authority() string { return fingerprint(i.current().pair.Leaf.AuthorityKeyId) }
 
 // How long before its end a certificate should be renewed. A short-lived one is
@@ -293,8 +287,8 @@ const (
 	soonAuthority = 90 * 24 * time.Hour
 )
 
-// ExpiresSoon reports whether a certificate should have been renewed at a time: in the last 30
-// days of its life, an authority's in the last 90, and never before its last third.
+// ExpiresSoon reports whether a certificate should have been renewed at a time: in the last 30 days of its life, an
+// authority's in the last 90, and never before its last third.
 func ExpiresSoon(cert *x509.Certificate, at time.Time) bool {
 	before := soon
 	if cert.IsCA {
@@ -303,9 +297,8 @@ func ExpiresSoon(cert *x509.Certificate, at time.Time) bool {
 	return cert.NotAfter.Sub(at) < min(before, cert.NotAfter.Sub(cert.NotBefore)/3)
 }
 
-// Warnings checks the files, and returns what an operator should mend before it does
-// harm: files that are not in force, a certificate or an authority that ends soon, a
-// key that every user may read. The texts stay the same as long as the causes do.
+// Warnings checks the files, and returns what an operator should mend: files that are not in force, a certificate or an
+// authority that ends soon, a key that every user may read. The texts stay the same as long as the causes do.
 func (i *Identity) Warnings() (all []string) {
 	m := i.current()
 	leaf := m.pair.Leaf

@@ -36,8 +36,8 @@ const (
 	certExt, keyExt      = ".crt", ".key"
 )
 
-// OperatorSpec is an operator to issue a certificate to. Without a Name the files are
-// called operator for [Operate] and as the role otherwise.
+// OperatorSpec is an operator to issue a certificate to. Without a Name the files are called operator for [Operate] and
+// as the role otherwise.
 type OperatorSpec struct {
 	Role Role
 	Name string // for logs; may be empty
@@ -46,8 +46,7 @@ type OperatorSpec struct {
 // Node is a node to issue a certificate to.
 type Node struct {
 	ID string
-	// Hosts are IP addresses and DNS names to put into the certificate, for
-	// tools that look at them. Peers do not.
+	// Hosts are IP addresses and DNS names for the certificate, for other tools.
 	Hosts []string
 }
 
@@ -55,8 +54,7 @@ type Node struct {
 type Options struct {
 	Cluster string
 	Nodes   []Node
-	// Operators are the people to issue certificates to; nil is one without a name
-	// and with the role [Operate].
+	// Operators are the operators to issue certificates to; nil is one without a name and with the role [Operate].
 	Operators []OperatorSpec
 	// Valid is how long the certificates of nodes and operators are valid; 0 is
 	// [DefaultValid]. None outlives its authority, which is made for ten years, or for
@@ -67,13 +65,12 @@ type Options struct {
 	From time.Time
 }
 
-// Make writes into dir, which it makes if need be, an authority (ca.crt, ca.key),
-// a certificate with its key for each node (ID.crt, ID.key) and for each operator
-// (NAME.crt, NAME.key). Keys are ECDSA on P-256 and can be read by their owner only.
+// Make writes into dir, which it makes if need be, an authority (ca.crt, ca.key) and a certificate with its key for
+// each node (ID.crt, ID.key) and each operator (NAME.crt, NAME.key). Keys are ECDSA on P-256 and can be read by their
+// owner only. A node needs ca.crt and its own two files; ca.key belongs on no node.
 //
-// Nothing is overwritten. With the authority already there it adds what is
-// missing; if nothing is missing, the error matches fs.ErrExist. A node needs ca.crt and its
-// own two files; ca.key belongs on no node.
+// Nothing is overwritten: with the authority already there it adds what is missing. If nothing is missing, the error
+// matches fs.ErrExist.
 func Make(dir string, o Options) error {
 	if err := o.check(); err != nil {
 		return fmt.Errorf("certs: %w", err)

@@ -18,9 +18,8 @@ const (
 	authority = "~ca" // in the authority's own certificate
 )
 
-// ParseCluster returns text as the name of a cluster that a certificate can
-// carry, or says what is wrong with it: 1 to 63 letters, digits, '.', '_' or
-// '-', with something on both sides of each dot.
+// ParseCluster returns text as the name of a cluster, or says what is wrong with it: 1 to 63 letters, digits, '.', '_'
+// or '-', with something on both sides of each dot.
 func ParseCluster(text string) (string, error) {
 	if _, err := protocol.ParseNodeID(text); err != nil || len(text) > 63 || slices.Contains(strings.Split(text, "."), "") {
 		return "", fmt.Errorf("cluster %.80q: want 1 to 63 letters, digits, '.', '_' and '-', and no dot at an end or beside another", text)
@@ -32,9 +31,8 @@ func uriOf(cluster, id string) *url.URL {
 	return &url.URL{Scheme: scheme, Host: cluster, Path: "/" + id}
 }
 
-// PeerOf returns the holder of the other side's certificate: the cluster, and the id
-// of a node or of an operator, see [RoleOf]. It verifies nothing: the handshake has
-// done so.
+// PeerOf returns the holder of the other side's certificate: the cluster, and the id of a node or of an operator, see
+// [RoleOf]. It verifies nothing.
 func PeerOf(state tls.ConnectionState) (cluster, id string, err error) {
 	if len(state.PeerCertificates) == 0 {
 		return "", "", errNoCertificate

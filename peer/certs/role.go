@@ -39,8 +39,7 @@ func (r Role) rank() int {
 	return 0
 }
 
-// Includes reports whether r permits everything that other permits. An unknown role
-// permits nothing.
+// Includes reports whether r permits all that other permits. An unknown role permits nothing.
 func (r Role) Includes(other Role) bool { return r.rank() > 0 && r.rank() >= other.rank() }
 
 // operatorID returns the id in the certificate of an operator: ~ROLE/NAME, or without a name ~ROLE. For [Operate]
@@ -55,8 +54,7 @@ func operatorID(role Role, name string) string {
 	return "~" + string(role)
 }
 
-// RoleOf returns the role and the name in the id of a certificate. The role is "" if
-// the certificate is not an operator's, and the name is "" if the id has none.
+// RoleOf returns the role and the name in the id of a certificate: "" if it is not an operator's, or has no name.
 func RoleOf(id string) (role Role, name string) {
 	for _, r := range roles() {
 		if id == operatorID(r, "") {
