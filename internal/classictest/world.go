@@ -1,7 +1,7 @@
 // Package classictest is what the tests of the classic protocols share: a small [World] in which
 // bully and ring run, with a clock and a disk for each participant and a network that can be cut,
 // lose, double and delay; the stories that are told of it; and what holds of any machine and its
-// state. Raft and BlazingMQ have worlds of their own, which check more, and take the [Agenda] and
+// state. All other protocols have worlds of their own, which check more, and take the [Agenda] and
 // the states from here. Time is simulated and chance is seeded, so a world repeats.
 //
 // A world belongs to one test and one goroutine. A violation by any machine (orders out of order, a
