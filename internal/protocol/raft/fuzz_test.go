@@ -149,11 +149,11 @@ func FuzzStep(f *testing.F) {
 }
 
 func FuzzState(f *testing.F) {
-	w := newWorld(1, 3, Config{PreVote: true, CheckQuorum: true})
+	w := newWorld(f, 1, 3, Config{PreVote: true, CheckQuorum: true})
 	w.start()
 	for range 20 {
-		w.run(40 * time.Millisecond)
-		f.Add(w.nodes[0].m.AppendState(nil))
+		w.Run(40 * time.Millisecond)
+		f.Add(w.nodes[0].Machine.AppendState(nil))
 	}
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, src []byte) {
