@@ -1,8 +1,8 @@
-// Package classictest is what the tests of the classic protocols share: a small [World] in which
-// bully and ring run, with a clock and a disk for each participant and a network that can be cut,
-// lose, double and delay; the stories that are told of it; and what holds of any machine and its
-// state. All other protocols have worlds of their own, which check more, and take the [Agenda] and
-// the states from here. Time is simulated and chance is seeded, so a world repeats.
+// Package classictest is what the tests of the machines share: a small [World] in which bully, ring, raft and BlazingMQ
+// run, with a clock and a disk for each participant and a network that can be cut, lose, double and delay; the stories
+// that are told of it; and what holds of any machine and its state. The other protocols have worlds of their own, which
+// check more, and take the [Agenda] and the states from here. Time is simulated and chance is seeded, so a world
+// repeats.
 //
 // A world belongs to one test and one goroutine. A violation by any machine (orders out of order, a
 // token used twice, an inconsistent view) fails the test.

@@ -33,7 +33,7 @@ func FuzzLoadState(f *testing.F) {
 	for range 40 {
 		w.Run(time.Second)
 		for _, n := range w.nodes {
-			f.Add(n.m.AppendState(nil))
+			f.Add(n.Machine.AppendState(nil))
 		}
 	}
 	classictest.FuzzLoadState(f, func() (*Machine, error) { return New(Config{Self: "n1", Members: classictest.IDs(3)}) })
