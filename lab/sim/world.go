@@ -40,11 +40,11 @@ type World struct {
 	never    uint32        // participants that never lead, by place
 	strict   bool          // positions are required
 	// No majority is left that could be healed.
-	hopeless bool
-	flights  slab[flight]
-	waiting  slab[waiting]
-	delayed  slab[delayed]
-	ops      []opState
+	noCore  bool
+	flights slab[flight]
+	waiting slab[waiting]
+	delayed slab[delayed]
+	ops     []opState
 
 	operator stream // of what operators choose
 	store    storeModel
