@@ -179,9 +179,6 @@ func (w *World) Now() Time { return w.now }
 // Hash is the hash of everything that has happened so far.
 func (w *World) Hash() uint64 { return w.hash }
 
-// Schedule is the world's schedule. It must not be changed.
-func (w *World) Schedule() *Schedule { return w.schedule }
-
 // Run executes all events until the run is over.
 func (w *World) Run() {
 	for w.Step() {

@@ -53,14 +53,8 @@ func (c *Cluster) startAuxiliary(name string, cmd *exec.Cmd, env []string) (*Aux
 	return b, nil
 }
 
-// Pid is the process id.
-func (b *Auxiliary) Pid() int { return b.pid }
-
 // Done is closed when the process has ended.
 func (b *Auxiliary) Done() <-chan struct{} { return b.done }
-
-// Signal sends a signal to the process itself. It succeeds if the process has ended.
-func (b *Auxiliary) Signal(sig syscall.Signal) error { return b.signal(sig) }
 
 // Wait waits until the process has ended, and returns how, with its last line of output.
 func (b *Auxiliary) Wait(ctx context.Context) (string, error) {
