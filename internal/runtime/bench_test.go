@@ -34,7 +34,7 @@ func BenchmarkMessage(b *testing.B) {
 		b.Run(map[bool]string{false: "follower", true: "leader"}[renews], func(b *testing.B) {
 			r := New(Config{Transport: nowhere{}, Late: time.Hour})
 			r.machine = &steady{renews: renews, view: protocol.View{Role: protocol.Follower}}
-			t := &turns{r: r, baton: make(chan struct{}, 1)}
+			t := &turns{r: r, busy: make(chan struct{}, 1)}
 			r.inbox.help(t.help)
 			var m protocol.Message
 			b.ReportAllocs()

@@ -40,7 +40,7 @@ func TestReceiveHelps(t *testing.T) {
 // TestHelpDoesNotWait: while a turn is under way the loop is told to make another.
 func TestHelpDoesNotWait(t *testing.T) {
 	r := &Runner{inbox: newInbox()}
-	turns := &turns{r: r, baton: make(chan struct{}, 1)}
+	turns := &turns{r: r, busy: make(chan struct{}, 1)}
 	turns.take()
 	turns.help()
 	if !rung(r.inbox) {

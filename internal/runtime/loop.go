@@ -10,7 +10,7 @@ import (
 
 // loop owns the machine. All inputs pass through turns, and nothing in a turn waits for a disk or for a network.
 func (r *Runner) loop() {
-	t := &turns{r: r, baton: make(chan struct{}, 1)}
+	t := &turns{r: r, busy: make(chan struct{}, 1)}
 	r.inbox.help(t.help)
 	t.take() // it is never released: messages after the loop are too late
 	for {
@@ -41,19 +41,19 @@ const rounds = 64
 // turn is under way: a wake-up for each heartbeat costs several times what the turn does.
 type turns struct {
 	r     *Runner
-	baton chan struct{} // the goroutine that has sent a value has the turn
+	busy chan struct{} // the goroutine that has sent a value has the turn
 	batch []item
 	lost  uint64
 }
 
-func (t *turns) take()  { t.baton <- struct{}{} }
-func (t *turns) leave() { <-t.baton }
+func (t *turns) take()  { t.busy <- struct{}{} }
+func (t *turns) leave() { <-t.busy }
 
 // help makes a turn, unless one is under way or more arrives than it should handle: then it wakes the loop, which
 // makes another one. So the caller that brings a message neither waits nor is delayed for long.
 func (t *turns) help() {
 	select {
-	case t.baton <- struct{}{}:
+	case t.busy <- struct{}{}:
 	default:
 		t.r.inbox.ring()
 		return

@@ -62,7 +62,7 @@ func (o *oracle) healing(w *World) {
 		o.processes[i].notes.cut = 0
 	}
 	least, patience, _, err := w.protocol.leastSettle(w.schedule.Config)
-	if err != nil || w.schedule.Settle < least || w.hopeless {
+	if err != nil || w.schedule.Settle < least || w.noCore {
 		return
 	}
 	o.live = liveness{on: true, healed: w.now, patience: Time(patience), since: w.now, from: w.now}
@@ -216,7 +216,7 @@ func (w *World) chooseCore() {
 				}
 			}
 		}
-		w.hopeless = w.hopeless || in < ms.Quorum() || leaders == 0
+		w.noCore = w.noCore || in < ms.Quorum() || leaders == 0
 	}
 }
 

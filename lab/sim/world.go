@@ -40,11 +40,11 @@ type World struct {
 	never    uint32        // participants that never lead, by place
 	strict   bool          // positions are required
 	// No majority is left that could be healed.
-	hopeless bool
-	flights  slab[flight]
-	waiting  slab[waiting]
-	delayed  slab[delayed]
-	ops      []opState
+	noCore  bool
+	flights slab[flight]
+	waiting slab[waiting]
+	delayed slab[delayed]
+	ops     []opState
 
 	operator stream // of what operators choose
 	store    storeModel
@@ -178,9 +178,6 @@ func (w *World) Now() Time { return w.now }
 
 // Hash is the hash of everything that has happened so far.
 func (w *World) Hash() uint64 { return w.hash }
-
-// Schedule is the world's schedule. It must not be changed.
-func (w *World) Schedule() *Schedule { return w.schedule }
 
 // Run executes all events until the run is over.
 func (w *World) Run() {
