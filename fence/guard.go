@@ -40,9 +40,9 @@ type GuardConfig struct {
 	// mark takes for the token itself does not count.
 	Patience time.Duration
 
-	// Era is the greatest era of a token that may raise a mark which has no greater one; a token above it is refused
-	// with [ErrToken]. It is the configured era of the election. A guard with a smaller one refuses the leaders of a
-	// new era.
+	// Era is the greatest era of a token that may raise a mark, unless the mark already has a greater one; a token
+	// above it is refused with [ErrToken]. It is the configured era of the election. A guard with a smaller one refuses
+	// the leaders of a new era.
 	Era uint64
 
 	// MaxStep bounds how far the count of a token may be above that of the mark, or above 0 if the mark has none or is

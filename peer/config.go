@@ -52,8 +52,7 @@ func (p Peer) Check() error {
 // Config configures a node or a [Client]. The zero value is valid. A Config is copied; its slices must not be changed
 // afterwards.
 type Config struct {
-	// Observers, at most 64, learn who leads, and neither vote nor lead. Those that the voters list at the founding are
-	// in the membership.
+	// Observers, at most 64, learn who leads, and neither vote nor lead.
 	Observers []Peer
 
 	// Listen is the address to listen on; by default that of the list. An observer without an address does not listen.
@@ -88,17 +87,18 @@ type Config struct {
 
 	// Priority is 1 to [driver.MaxPriority], 0 for [driver.DefaultPriority], or [driver.NeverLead] for a voter that
 	// only votes. A greater one stands earlier, and a leader hands over to it when it has been fit for a while. A
-	// Priority of the Candidacy that is not 0 replaces it.
+	// Candidacy's Priority replaces it if that is not 0.
 	Priority int
 
 	// Position says whether a voter refuses a candidate whose data, such as a log, is behind its own: ignore (the
 	// default), never; prefer, for a while; require, always. It is the same at every node.
 	Position string
-	// Locate returns this participant's position, at most 256 bytes of UTF-8. Without one a participant neither stands
-	// nor votes, with prefer for three promises at most; with a nil Locate it is behind all that have one. It is called
-	// in a goroutine of its own, one call at a time: every LocateEvery, before a Campaign, which waits for it for a
-	// Promise at most, after the leader is lost, before a hand-over, which waits, and after CatchUp. After an error,
-	// which is logged, the last position counts. ctx ends with the node, and Close waits for the call.
+	// Locate returns this participant's position, at most 256 bytes of UTF-8. Before it has returned one, this
+	// participant neither stands nor votes: with prefer for three promises, with require for as long as that takes.
+	// With a nil Locate it is behind all that have one. Locate is called in a goroutine of its own, one call at a time:
+	// every LocateEvery, before a Campaign, which waits for it for a Promise at most, after the leader is lost, before
+	// a hand-over, which waits, and after CatchUp. After an error, which is logged, the last position counts. ctx ends
+	// with the node, and Close waits for the call.
 	Locate func(ctx context.Context) (string, error)
 	// LocateEvery is the time between two calls of Locate; 0 means Heartbeat. A leader that hands over learns with this
 	// delay that its successor is level.
@@ -112,10 +112,10 @@ type Config struct {
 	// data arrives without it.
 	CatchUp func(ctx context.Context, from, position string) error
 
-	// Certs is a directory with ca.crt, ID.crt and ID.key, as package certs makes it; a [Client] takes the strongest
-	// operator's certificate in it. CA, Cert and Key name the three files instead. Without these and without Insecure,
-	// nodes on the loopback make certificates in elect-loopback of $XDG_STATE_HOME or ~/.local/state, which only their
-	// user can read, and a [Client] of that user finds one that permits every request.
+	// Certs is a directory with ca.crt, ID.crt and ID.key, as package certs makes it; CA, Cert and Key name the three
+	// files instead. Without these and without Insecure, nodes on the loopback make certificates in elect-loopback of
+	// $XDG_STATE_HOME or ~/.local/state, which only their user can read, and which permit that user's clients every
+	// request.
 	Certs         string
 	CA, Cert, Key string
 	// Insecure allows plain text, on the loopback and on a network: anyone who can reach the port can elect, depose and

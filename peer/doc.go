@@ -20,12 +20,6 @@
 // A directory that is a copy, or was restored from an older one, cannot be told from the right one, and may vote
 // twice. After restoring one, stop all participants, empty all directories and raise [Config].Era.
 //
-// # Which node leads
-//
-// A leader hands over to the voter that a transfer names, or to the best of those that answer and would stand, by
-// position and priority. That takes one round of votes. A voter that is paused ([Node.Pause]), or whose priority is
-// [driver.NeverLead], only votes.
-//
 // # Other protocols
 //
 // [Config].Protocol names another of the [Protocols]. These elect and prove nothing: a Candidacy with Exclusive is
@@ -42,8 +36,7 @@
 // A node in doubt does not lead. A leader that cannot reach a majority, whose process was stopped, or whose clock
 // jumped has no proven lease before another node has one, as long as the rates of all clocks are true within 5 %;
 // beyond that only tokens help. A node whose disk fails follows, gives leadership up, does not vote, and tries again.
-// It goes on without its history and its flight recorder, which keeps the last minutes of the machine in the data
-// directory.
+// It goes on without its history, and without its flight recorder.
 //
 // # Security
 //
@@ -55,8 +48,7 @@
 // [certs.Operate] while the node is in the membership, and as [certs.Observe] otherwise. Other requests fail with
 // [ErrNotPermitted], and the node that was asked logs them.
 //
-// Changed files of certificates are read again at each handshake and each minute, and connections are made anew. A node
-// warns in its log, once a day, and in [NodeStatus] before its certificate ends. After the end [New] and [NewClient]
-// fail with [certs.ErrExpired], and no new connection is accepted. Connections between nodes go on for seven days, or a
-// third of the certificate's life if that is less.
+// Changed files of certificates are read again. After the end of its certificate a node does not start, no new
+// connection is accepted, and those between nodes go on for seven days, or a third of the certificate's life if that is
+// less. A node warns before, in its log and in [NodeStatus].
 package peer

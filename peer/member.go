@@ -62,7 +62,8 @@ type MemberChange struct {
 	Steps []string `json:"steps"`
 	// Membership is the present one, which is settled.
 	Membership MembershipStatus `json:"membership"`
-	Warnings   []string         `json:"warnings,omitempty"`
+	// Warnings are for people, such as those of a Plan.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 const (

@@ -21,9 +21,8 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// Node is a voter or an observer. It takes part from [New] to [Node.Close], whether it campaigns or not. It implements
-// [driver.Elector], [driver.Resigner] and [driver.Transferrer]; its mandates implement [driver.Confirmer],
-// [driver.MandateTransferrer], [driver.MetadataSetter] and [driver.Attestable].
+// Node is a voter or an observer. It takes part from [New] to [Node.Close], whether it campaigns or not. With quorum a
+// voter has all abilities of package driver but [driver.AbilityInherit].
 type Node struct {
 	facts
 	dir      *disk.Dir
