@@ -177,7 +177,7 @@ func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err er
 		t.more(warning, "So are the keeper that would kill its writer before the lease ends, and for")
 		t.more(warning, "%d s the writer itself.", storySeconds(zombiePause))
 	}
-	if err := one.order(checked.Balance + firstPays); err != nil { // the step that is interrupted
+	if err := one.ask(command{Do: "write"}); err != nil { // the step that is interrupted
 		return err
 	}
 
@@ -197,7 +197,7 @@ func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err er
 	if err := two.meetWriter(ctx); err != nil {
 		return err
 	}
-	if err := two.order(checked.Balance + secondPays); err != nil {
+	if err := two.ask(command{Do: "write"}); err != nil {
 		return err
 	}
 	second, err := two.next(ctx)
@@ -207,7 +207,7 @@ func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err er
 	if two.writer == nil {
 		t.tell(second.At, normal, "Client 2 writes %d. Both servers have taken it.", checked.Balance+secondPays)
 	} else {
-		a, err := two.writer.next(ctx)
+		a, err := two.writer.write(ctx, checked.Balance+secondPays)
 		if err != nil {
 			return err
 		}
@@ -220,8 +220,6 @@ func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err er
 	select {
 	case a := <-one.answers:
 		return fmt.Errorf("client 1 was not stopped: %+v", a)
-	case a := <-one.silentWriter():
-		return fmt.Errorf("the writer of client 1 was not stopped: %+v", a)
 	case <-time.After(zombiePause - (stamp.Now() - paused)):
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -253,7 +251,7 @@ func (t *zombieRun) wakeWriter(ctx context.Context, w *client) error {
 	if err := signalTo(w.is.PID, resume); err != nil {
 		return fmt.Errorf("%w: the writer of client 1 was killed: %w", errAgain, err)
 	}
-	a, err := w.next(ctx)
+	a, err := w.write(ctx, opening+firstPays)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,7 +56,9 @@ func Client(ctx context.Context, at, id, bare, guarded, secret string, writer []
 		}
 		a, err := c.do(ctx, what)
 		a.At = stamp.Now()
-		if err != nil {
+		if errors.Is(err, elect.ErrLost) {
+			a.Lost = err.Error()
+		} else if err != nil {
 			a.Failed = err.Error()
 		}
 		if err := answers.Encode(a); err != nil {
@@ -123,7 +126,7 @@ func (c *zombie) prepare(ctx context.Context, pays int, a *answer) error {
 	}
 	if c.writers.command != nil {
 		if err := c.writers.start(ctx); err != nil {
-			return err
+			return cmp.Or(c.term.Check(), err)
 		}
 	}
 	a.Balance, a.ReadAt = there, stamp.Now()

@@ -288,41 +288,39 @@ func (c *client) next(ctx context.Context) (answer, error) {
 	}
 }
 
-// order has a client write, and its writer the amount.
-func (c *client) order(amount int) error {
-	err := c.ask(command{Do: "write"})
-	if err == nil && c.writer != nil {
-		err = c.writer.ask(command{Do: "write", Pays: amount})
-	}
-	return err
-}
-
 // meetWriter reads the first answer of the client's writer, if it has one.
 func (c *client) meetWriter(ctx context.Context) (err error) {
 	if c.writer != nil {
-		c.writer.is, err = c.writer.next(ctx)
+		c.writer.is, err = c.writer.inTime(ctx)
 	}
 	return err
 }
 
-// silentWriter has the answers of the client's writer; nil if there is none.
-func (c *client) silentWriter() <-chan answer {
-	if c.writer == nil {
-		return nil
+// write has a writer write an amount.
+func (c *client) write(ctx context.Context, amount int) (answer, error) {
+	if err := c.ask(command{Do: "write", Pays: amount}); err != nil {
+		return answer{}, fmt.Errorf("%w: a writer has ended: %w", errAgain, err)
 	}
-	return c.writer.answers
+	return c.inTime(ctx)
+}
+
+// inTime is next of a writer, which its keeper may have killed: then its client holds its output open.
+func (c *client) inTime(ctx context.Context) (answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, zombieLimit/4, fmt.Errorf("%w: a writer says nothing", errAgain))
+	defer cancel()
+	return c.next(ctx)
 }
 
 // freeze stops the client, its writer's keeper and its writer, in this order: a keeper that is stopped is continued by
 // its parent.
-func (one *client) freeze(ctx context.Context) error {
-	if err := one.meetWriter(ctx); err != nil {
+func (c *client) freeze(ctx context.Context) error {
+	if err := c.meetWriter(ctx); err != nil {
 		return err
 	}
-	if err := one.stop(ctx); err != nil || one.writer == nil {
+	if err := c.stop(ctx); err != nil || c.writer == nil {
 		return err
 	}
-	for _, pid := range []int{one.writer.is.Keeper, one.writer.is.PID} {
+	for _, pid := range []int{c.writer.is.Keeper, c.writer.is.PID} {
 		if err := signalTo(pid, freeze); err != nil {
 			return fmt.Errorf("%w: the writer of client 1 was killed: %w", errAgain, err)
 		}
