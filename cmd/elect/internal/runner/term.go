@@ -81,6 +81,13 @@ func (r *run) level() string {
 	switch {
 	case r.contain.Network():
 		level += ", network guarded"
+		for i, to := range r.cfg.Allow {
+			text := to.String()
+			if to.Port() == 0 {
+				text = to.Addr().String()
+			}
+			level += []string{" except to ", " and "}[min(i, 1)] + text
+		}
 	case r.cfg.Guard != Unguarded:
 		level += ", network not guarded"
 	}
