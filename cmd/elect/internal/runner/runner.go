@@ -205,7 +205,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if missing := r.contain.Missing(); missing != nil {
 		r.log().Info("contained by sweep", "missing", missing)
 	}
-	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Guardian: r, Logger: r.say.Logger(cfg.Verbose, peer.NoLeaderKnown), OnEvent: r.event})
+	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Metadata: r.metadata(), Guardian: r, Logger: r.say.Logger(cfg.Verbose, peer.NoLeaderKnown), OnEvent: r.event})
 	if err != nil {
 		return failed.Opening(err)
 	}
@@ -315,11 +315,15 @@ func (r *run) released(e elect.Event) {
 // tell writes an event in one line. In JSON it is an object with the kind of event, the election, this candidate and
 // the token, which is omitted if it is 0.
 func (r *run) tell(level slog.Level, event string, token elect.Token, format string, args ...any) {
+	r.say.Event(level, fmt.Sprintf(format, args...), r.attrs(event, token)...)
+}
+
+func (r *run) attrs(event string, token elect.Token) []slog.Attr {
 	attrs := append(r.identity(), slog.String("event", event))
 	if token != 0 {
 		attrs = append(attrs, slog.String("token", token.String()))
 	}
-	r.say.Event(level, fmt.Sprintf(format, args...), attrs...)
+	return attrs
 }
 
 // identity returns the attributes of each line: the election and this candidate.
