@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"syscall"
 )
 
@@ -21,7 +22,7 @@ func Contain(_ context.Context, want Level, _ string, _ *slog.Logger) (*Containm
 func (c *Containment) bounds(context.Context) (bounds, string, error) { return unbound{}, "", nil }
 
 // GuardNetwork returns ErrContain.
-func (c *Containment) GuardNetwork() error {
+func (c *Containment) GuardNetwork(...netip.AddrPort) error {
 	return fmt.Errorf("%w: this system has no network guard; want Linux", ErrContain)
 }
 

@@ -144,7 +144,7 @@ func (c *Containment) make(ctx context.Context) (g *cgroup, err error) {
 			return nil, fmt.Errorf("no cgroup can be made: %w; want root, or a cgroup that is delegated to this user (systemd: Delegate=yes)", err)
 		}
 		if g, err = openCgroup(path); err == nil && c.network {
-			if g.net, err = newNetGuard(g.dir); err != nil {
+			if g.net, err = newNetGuard(g.dir, c.allow); err != nil {
 				g.remove()
 				return nil, err
 			}

@@ -1,11 +1,14 @@
 package supervise
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,7 +29,7 @@ import (
 // none. The kernel empties such an array when its last descriptor is closed: so the guard is closed once its holders,
 // parent and keeper, are both dead. The second program compares the clock with the deadline.
 //
-// bpf(2) is called without a library: 44 instructions need no compiler, no loader and no type information.
+// bpf(2) is called without a library: so few instructions need no compiler, no loader and no type information.
 type netGuard struct {
 	mu     sync.Mutex // guards what follows: a cgroup may be removed while its lease is renewed
 	memory []byte     // the deadline, shared with the kernel; nil in the keeper, and when closed
@@ -60,10 +63,10 @@ type instruction struct {
 
 // The operations that are used here: loads, arithmetic with a number (k) or a register (x), jumps.
 const (
-	load64k, load64, load32, load8   = 0x18, 0x79, 0x61, 0x71
-	setK, setX, addK, andK, shiftK   = 0xb7, 0xbf, 0x07, 0x57, 0x67
-	goTo, equalK, otherK, belowK     = 0x05, 0x15, 0x55, 0xa5
-	belowX, hasK, callHelper, opExit = 0xad, 0x45, 0x85, 0x95
+	load64k, load64, load32, load16, load8 = 0x18, 0x79, 0x61, 0x69, 0x71
+	setK, setX, addK, andK, shiftK         = 0xb7, 0xbf, 0x07, 0x57, 0x67
+	goTo, equalK, otherK, other32K, belowK = 0x05, 0x15, 0x55, 0x56, 0xa5
+	belowX, hasK, callHelper, opExit       = 0xad, 0x45, 0x85, 0x95
 )
 
 // assemble encodes instructions as little-endian machines do.
@@ -104,18 +107,19 @@ func gateProgram(array int) []uint64 {
 }
 
 // deadlineProgram lets a packet pass until the deadline, and afterwards a reset of TCP: that has no data, and tells a
-// server that the connection is over. What is dropped is EPERM to its sender, or for TCP another try later.
-func deadlineProgram(deadlines int) []uint64 {
+// server that the connection is over, and what goes to an address that is allowed. What is dropped is EPERM to its
+// sender, or for TCP another try later.
+func deadlineProgram(deadlines int, allow []netip.AddrPort) []uint64 {
 	const stack, sk, protocol, version, next, flags = -8, 168, 12, 0, 6, 13 // of __sk_buff, bpf_sock, and headers
-	return assemble([]instruction{
+	return assemble(slices.Concat([]instruction{
 		{op: setX, dst: 6, src: 1}, // the packet
 		{op: callHelper, imm: bpfKtimeGetBootNanos},
 		{op: load64k, dst: 1, src: bpfPseudoMapValue, imm: int32(deadlines)},
 		{op: load64, dst: 1, src: 1},
 		{op: belowX, dst: 0, src: 1, to: "pass"},
-
+	}, allowed(allow), []instruction{
 		// What a TCP socket sends was made by the kernel, unlike what a raw one does.
-		{op: load64, dst: 1, src: 6, off: sk},
+		{op: load64, dst: 1, src: 6, off: sk, label: "no"},
 		{op: equalK, dst: 1, imm: 0, to: "drop"},
 		{op: callHelper, imm: bpfFullSock},
 		{op: equalK, dst: 0, imm: 0, to: "drop"},
@@ -153,7 +157,84 @@ func deadlineProgram(deadlines int) []uint64 {
 		{op: opExit},
 		{op: setK, dst: 0, imm: 1, label: "pass"},
 		{op: opExit},
-	})
+	}))
+}
+
+// allowed goes to "pass" if the packet's destination is in the list, and else to "no". A port is that of TCP or UDP,
+// and of a packet that is no fragment.
+func allowed(list []netip.AddrPort) (code []instruction) {
+	const (
+		stack, head                   = -8, -48         // of 40 bytes, which is the header of IPv6
+		noPort                        = 1 << 16         // in r9
+		fragment                      = 0xff3f          // more fragments, or an offset; as a little-endian machine reads it
+		next4, next6, to4, to6, parts = 9, 6, 16, 24, 6 // in the headers
+	)
+	if len(list) == 0 {
+		return nil
+	}
+	load := func(size int32, more ...instruction) []instruction { // r2 is the offset
+		return append([]instruction{
+			{op: setX, dst: 1, src: 6},
+			{op: setX, dst: 3, src: 10},
+			{op: addK, dst: 3, imm: head},
+			{op: setK, dst: 4, imm: size},
+			{op: callHelper, imm: bpfLoadBytes},
+		}, more...)
+	}
+	code = slices.Concat([]instruction{{op: setK, dst: 2, imm: 0}}, load(20,
+		instruction{op: otherK, dst: 0, imm: 0, to: "drop"},
+		instruction{op: setK, dst: 9, imm: noPort},
+		instruction{op: load8, dst: 8, src: 10, off: head}, // the version
+		instruction{op: belowK, dst: 8, imm: 0x60, to: "to v4"},
+		instruction{op: setK, dst: 2, imm: 0},
+	), load(40,
+		instruction{op: otherK, dst: 0, imm: 0, to: "drop"},
+		instruction{op: load8, dst: 5, src: 10, off: head + next6},
+		instruction{op: setK, dst: 7, imm: 40},
+		instruction{op: goTo, to: "ports"},
+
+		instruction{op: load16, dst: 1, src: 10, off: head + parts, label: "to v4"},
+		instruction{op: andK, dst: 1, imm: fragment},
+		instruction{op: otherK, dst: 1, imm: 0, to: "lists"},
+		instruction{op: load8, dst: 5, src: 10, off: head + next4},
+		instruction{op: setX, dst: 7, src: 8},
+		instruction{op: andK, dst: 7, imm: 15}, // the length of the header, in words of 32 bits
+		instruction{op: shiftK, dst: 7, imm: 2},
+
+		instruction{op: equalK, dst: 5, imm: unix.IPPROTO_TCP, to: "port", label: "ports"},
+		instruction{op: otherK, dst: 5, imm: unix.IPPROTO_UDP, to: "lists"},
+		instruction{op: setX, dst: 1, src: 6, label: "port"},
+		instruction{op: setX, dst: 2, src: 7},
+		instruction{op: addK, dst: 2, imm: 2},
+		instruction{op: setX, dst: 3, src: 10},
+		instruction{op: addK, dst: 3, imm: stack},
+		instruction{op: setK, dst: 4, imm: 2},
+		instruction{op: callHelper, imm: bpfLoadBytes},
+		instruction{op: otherK, dst: 0, imm: 0, to: "lists"},
+		instruction{op: load16, dst: 9, src: 10, off: stack},
+
+		instruction{op: belowK, dst: 8, imm: 0x60, to: "v4 list", label: "lists"},
+	))
+	var lists [2][]instruction // of IPv4 and IPv6
+	for k, to := range list {
+		other := fmt.Sprint("other than ", k)
+		at, which := int16(head+to4), 0
+		if to.Addr().Is6() {
+			at, which = head+to6, 1
+		}
+		for b := range slices.Chunk(to.Addr().AsSlice(), 4) {
+			lists[which] = append(lists[which],
+				instruction{op: load32, dst: 1, src: 10, off: at},
+				instruction{op: other32K, dst: 1, imm: int32(binary.LittleEndian.Uint32(b)), to: other})
+			at += 4
+		}
+		if port := to.Port(); port != 0 {
+			lists[which] = append(lists[which], instruction{op: otherK, dst: 9, imm: int32(port>>8 | port<<8&0xff00), to: other})
+		}
+		lists[which] = append(lists[which], instruction{op: goTo, to: "pass"}, instruction{op: setK, dst: 1, imm: 0, label: other})
+	}
+	lists[0] = append([]instruction{{op: setK, dst: 1, imm: 0, label: "v4 list"}}, lists[0]...)
+	return slices.Concat(code, lists[1], []instruction{{op: goTo, to: "no"}}, lists[0])
 }
 
 // bpf makes the system call. attr are numbers of 32 bits (int), pointers, and names.
@@ -189,8 +270,8 @@ func loadProgram(name string, code []uint64) (int, error) {
 	}
 }
 
-// newNetGuard attaches one that lets nothing out.
-func newNetGuard(cgroup int) (_ *netGuard, err error) {
+// newNetGuard attaches one that lets nothing out, but to those that are allowed.
+func newNetGuard(cgroup int, allow []netip.AddrPort) (_ *netGuard, err error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, errors.New("the network guard is made for little-endian machines; want one")
 	}
@@ -216,7 +297,7 @@ func newNetGuard(cgroup int) (_ *netGuard, err error) {
 	if g.gate, err = bpf("map", bpfMapCreate, bpfMapProgArray, 4, 4, 1, 0, 0, 0, "elect_gate"); err != nil {
 		return nil, err
 	}
-	deadline, err := loadProgram("elect_deadline", deadlineProgram(deadlines))
+	deadline, err := loadProgram("elect_deadline", deadlineProgram(deadlines, allow))
 	if err != nil {
 		return nil, err
 	}
@@ -274,18 +355,39 @@ func (g *netGuard) close() {
 //
 // What belongs to the family is what it opened itself: a command is refused that would inherit a socket which may
 // leave the machine.
-func (c *Containment) GuardNetwork() error {
+//
+// What goes to an address in allow passes until the guard is closed for good, which is when the family, or keeper and
+// parent, are dead. Port 0 is any port, and any protocol.
+func (c *Containment) GuardNetwork(allow ...netip.AddrPort) error {
+	for _, to := range allow {
+		if !to.Addr().IsValid() || to.Addr().Is4In6() || to.Addr().Zone() != "" {
+			return fmt.Errorf("supervise: %v cannot be allowed by the network guard; want an IPv4 or IPv6 address without a zone", to)
+		}
+	}
+	if len(allow) > maxAllow {
+		return fmt.Errorf("supervise: the network guard cannot allow %d addresses; want at most %d", len(allow), maxAllow)
+	}
 	if err := c.guardable(); err != nil {
 		return fmt.Errorf("%w: %w", ErrContain, err)
 	}
-	c.network = true
+	c.network, c.allow = true, nil // what is tried must not be allowed
 	err := c.try()
+	if err == nil && len(allow) > 0 {
+		c.allow = slices.Clone(allow)
+		var g *cgroup
+		if g, err = c.make(context.Background()); err == nil {
+			g.remove()
+		}
+	}
 	if err == nil {
 		return nil
 	}
-	c.network = false
+	c.network, c.allow = false, nil
 	return fmt.Errorf("%w: %w", ErrContain, err)
 }
+
+// maxAllow bounds the size of the program.
+const maxAllow = 64
 
 // guardable returns why the network cannot be guarded, as far as that is known without trying.
 func (c *Containment) guardable() error {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,11 +30,11 @@ import (
 // forever is a deadline that no test reaches.
 const forever = clock.Boot(math.MaxInt64)
 
-// guarded returns a cgroup with a closed network guard. Where there can be none the test is skipped.
-func newGuarded(t testing.TB, outer *supervise.Guarded) *supervise.Guarded {
+// newGuarded returns a cgroup with a closed network guard. Where there can be none the test is skipped.
+func newGuarded(t testing.TB, outer *supervise.Guarded, allow ...netip.AddrPort) *supervise.Guarded {
 	t.Helper()
 	c, _ := contain(t)
-	if err := c.GuardNetwork(); errors.Is(err, supervise.ErrContain) {
+	if err := c.GuardNetwork(allow...); errors.Is(err, supervise.ErrContain) {
 		t.Skip(err)
 	} else if err != nil {
 		t.Fatal(err)
@@ -510,6 +511,82 @@ func TestGuardWays(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestGuardAllow: after the deadline packets pass to what is allowed, by any process of the family and way, and to
+// nothing that differs in the address or the port.
+func TestGuardAllow(t *testing.T) {
+	udp := func(t testing.TB, addr string) *ear { return packets(t, "udp", addr) }
+	tcp := func(t testing.TB, addr string) *ear { return stream(t, addr, false) }
+	for _, row := range []struct {
+		name, way, host string
+		ear             func(t testing.TB, addr string) *ear
+		allow           func(to netip.AddrPort) []netip.AddrPort
+		passes          bool
+	}{
+		{"UDP over IPv4, the port", "udp", "127.0.0.1:0", udp, func(to netip.AddrPort) []netip.AddrPort { return []netip.AddrPort{to} }, true},
+		{"UDP over IPv4, another port", "udp", "127.0.0.1:0", udp, besides, false},
+		{"UDP over IPv4, any port", "udp", "127.200.0.201:0", udp, anyPort, true},
+		{"UDP over IPv6, the port", "udp", "[::1]:0", udp, func(to netip.AddrPort) []netip.AddrPort { return append(besides(to), to) }, true},
+		{"UDP over IPv6, another port", "udp", "[::1]:0", udp, besides, false},
+		{"TCP over IPv4, the port", "tcp", "127.0.0.1:0", tcp, func(to netip.AddrPort) []netip.AddrPort { return append(besides(to), to) }, true},
+		{"TCP over IPv4, another port", "tcp", "127.0.0.1:0", tcp, besides, false},
+		{"TCP over IPv6, any port", "tcp", "[::1]:0", tcp, anyPort, true},
+		{"TCP over IPv6, another port", "tcp", "[::1]:0", tcp, besides, false},
+		{"raw IPv4, any port", "raw4", "127.0.0.1:0", rawEar, anyPort, true},
+		{"raw IPv4, no port", "raw4", "127.0.0.1:0", rawEar, besides, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			e := row.ear(t, row.host)
+			to := netip.MustParseAddrPort(e.addr)
+			g := newGuarded(t, nil, row.allow(to)...)
+			g.Until(forever)
+			k := startTalker(t, g, row.way, e.addr)
+			if answer := k.send("before"); answer != "sent" || !e.hears(t, "before", patience) {
+				t.Fatalf("before the deadline: %q, or it did not arrive", answer)
+			}
+			g.Until(clock.Now())
+			answer := k.send("after")
+			switch {
+			case row.passes && (answer != "sent" || !e.hears(t, "after", patience)):
+				t.Errorf("after the deadline: %q, or it did not arrive; want it to pass", answer)
+			case !row.passes && e.hears(t, "after", 300*time.Millisecond):
+				t.Error("it has arrived after the deadline")
+			}
+		})
+	}
+	c, _ := contain(t)
+	for _, wrong := range []netip.AddrPort{{}, netip.MustParseAddrPort("[fe80::1%lo]:1"), netip.MustParseAddrPort("[::ffff:127.0.0.1]:1")} {
+		if err := c.GuardNetwork(wrong); err == nil || !strings.Contains(err.Error(), "want an IPv4 or IPv6 address") {
+			t.Errorf("%v is allowed: %v", wrong, err)
+		}
+	}
+}
+
+func anyPort(to netip.AddrPort) []netip.AddrPort {
+	return []netip.AddrPort{netip.AddrPortFrom(to.Addr(), 0)}
+}
+
+// besides are addresses and ports that differ from to in one bit, or in the kind of address.
+func besides(to netip.AddrPort) (list []netip.AddrPort) {
+	for at := range len(to.Addr().AsSlice()) {
+		b := to.Addr().AsSlice()
+		b[at] ^= 0x80 >> (at % 8)
+		addr, _ := netip.AddrFromSlice(b)
+		if !addr.Is4In6() {
+			list = append(list, netip.AddrPortFrom(addr, 0), netip.AddrPortFrom(addr, to.Port()))
+		}
+	}
+	for _, port := range []uint16{to.Port() ^ 1, to.Port() ^ 0x100, to.Port()>>8 | to.Port()<<8 ^ 1} {
+		list = append(list, netip.AddrPortFrom(to.Addr(), max(port, 1)))
+	}
+	return list
+}
+
+func rawEar(t testing.TB, addr string) *ear {
+	e := socket(t, unix.AF_INET, unix.SOCK_RAW, protocol, nil)
+	e.addr = "127.0.0.1:1"
+	return e
 }
 
 // dialFile is a UDP socket of this process.

@@ -5,6 +5,7 @@ package supervise
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"syscall"
 	"time"
 
@@ -83,4 +84,4 @@ func Contain(context.Context, Level, string, *slog.Logger) (*Containment, error)
 }
 
 // GuardNetwork returns ErrUnsupported.
-func (c *Containment) GuardNetwork() error { return ErrUnsupported }
+func (c *Containment) GuardNetwork(...netip.AddrPort) error { return ErrUnsupported }

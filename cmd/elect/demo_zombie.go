@@ -21,6 +21,10 @@ write. Both write to two servers: one checks tokens, the other does not. A hundr
 a second stands for a second: the lease of 30 s is 0.3 s, and the pause of 45 s is
 0.45 s, or longer if the second client needs longer.
 
+Both write to a third server, which checks nothing, by a process under the network guard
+of elect run --guard network: its kernel drops the late write. Where that guard cannot
+be had a line says so, and the rest is shown.
+
 On a machine that is too busy for such a lease, other elections may come in between.
 Then the example starts again, five times at most.
 
@@ -32,6 +36,7 @@ Exit codes: 0 it went as described; 1 it did not; 130 after Ctrl-C.`
 const (
 	zombieClientVerb = "demo-client"
 	zombieStoreVerb  = "demo-store"
+	zombieWriterVerb = "demo-writer"
 )
 
 func newZombie() *cobra.Command {
@@ -55,10 +60,18 @@ func newZombie() *cobra.Command {
 
 func newZombieClient() *cobra.Command {
 	return &cobra.Command{
-		Use: zombieClientVerb + " URL ID SERVER SERVER SECRET", Hidden: true, Args: cobra.ExactArgs(5),
+		Use: zombieClientVerb + " URL ID SERVER SERVER SECRET [ADDRESS]", Hidden: true, Args: cobra.RangeArgs(5, 6),
 		Short: "do what stdin says (a client of demo zombie)",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := demo.Client(cmd.Context(), args[0], args[1], args[2], args[3], args[4], cmd.InOrStdin(), cmd.OutOrStdout()); err != nil {
+			var writer []string
+			if len(args) == 6 {
+				program, err := cluster.Self()
+				if err != nil {
+					return err
+				}
+				writer = []string{program, zombieWriterVerb, args[5]}
+			}
+			if err := demo.Client(cmd.Context(), args[0], args[1], args[2], args[3], args[4], writer, cmd.InOrStdin(), cmd.OutOrStdout()); err != nil {
 				return exit.With(1, err)
 			}
 			return nil
@@ -68,10 +81,26 @@ func newZombieClient() *cobra.Command {
 
 func newZombieStore() *cobra.Command {
 	return &cobra.Command{
-		Use: zombieStoreVerb + " DIR [checks]", Hidden: true, Args: cobra.RangeArgs(1, 2),
+		Use: zombieStoreVerb + " DIR [checks|lines]", Hidden: true, Args: cobra.RangeArgs(1, 2),
 		Short: "keep an account (a server of demo zombie)",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 && args[1] == "lines" {
+				return exit.With(1, demo.Lines(args[0], cmd.OutOrStdout()))
+			}
 			return exit.With(1, demo.Store(args[0], len(args) == 2, cmd.OutOrStdout()))
+		},
+	}
+}
+
+func newZombieWriter() *cobra.Command {
+	return &cobra.Command{
+		Use: zombieWriterVerb + " ADDRESS", Hidden: true, Args: cobra.ExactArgs(1),
+		Short: "write what stdin says (a writer of demo zombie)",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := demo.Writer(args[0], cmd.InOrStdin(), cmd.OutOrStdout()); err != nil {
+				return exit.With(1, err)
+			}
+			return nil
 		},
 	}
 }

@@ -32,7 +32,7 @@ func newRoot(openers elect.Openers) *cobra.Command {
 		newRun(openers), newStatus(openers), newWatch(openers), newResign(openers), newTransfer(openers), newPause(openers), newResume(openers),
 		newMembers(openers), newMember(openers), newHistory(openers), newForget(openers), newInstall(), newCerts(), newDoctor(),
 		newFence(), newBench(openers), newDemo(),
-		newJob(), newSweep(), newZombieClient(), newZombieStore(), newStamp(), newNode(openers),
+		newJob(), newSweep(), newZombieClient(), newZombieStore(), newZombieWriter(), newStamp(), newNode(openers),
 	)
 	for _, verb := range [...]string{"sim", "check", "trace"} {
 		root.AddCommand(&cobra.Command{

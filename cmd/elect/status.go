@@ -38,7 +38,9 @@ Exit codes:
               id        the id of the leader
               token     its token, as a string of decimal digits
               since     when it was elected, by its own wall clock, RFC 3339
-              metadata  what it says about itself; omitted if there is none
+              metadata  what it says about itself; omitted if there is none. Of elect
+                        run: contain, the level in force, and with --guard also
+                        guard, which is network, or none where it is not possible
               no_lease  true: its protocol has no leases, and another node may
                         believe that it leads; else omitted
   stale     true: the back end did not answer, and leader is the last one known

@@ -154,7 +154,7 @@ var repository = house{
 			why: "it serves whatever election it is handed: cmd/elect lists the back ends",
 		},
 		{
-			at: "agent/supervise", may: []string{"driver", "internal/clock", "internal/mutation", "internal/proc"}, tests: []string{".", "internal/harness", "internal/spawn", "internal/terminal"}, others: system,
+			at: "agent/supervise", may: []string{"driver", "internal/clock", "internal/mutation", "internal/proc"}, tests: []string{".", "internal/harness", "internal/long", "internal/spawn", "internal/terminal"}, others: system,
 			why: "it runs and kills processes by a deadline; of elections it knows the mandate, which has the deadline, and that is all",
 		},
 		{

@@ -4,15 +4,23 @@ package postgres_test
 
 import (
 	"database/sql"
+	"os"
 	"testing"
 	"time"
 
+	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/server"
 	"github.com/electd/elect/test/fencing/sqltest"
 )
 
-func TestMain(m *testing.M) { sqltest.Main(m, database(nil)) }
+func TestMain(m *testing.M) {
+	supervise.KeeperMain(nil)
+	if at := os.Getenv(holdEnv); at != "" {
+		holdRow(at)
+	}
+	sqltest.Main(m, database(nil))
+}
 
 func TestZombies(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")

@@ -29,7 +29,7 @@ type Config struct {
 	SweepVerb string // its verb that calls Sweep
 
 	ClientVerb string // its verb that calls Client; for Zombie
-	StoreVerb  string // its verb that calls Store; for Zombie
+	StoreVerb  string // its verb that calls Store or Lines; for Zombie
 
 	Profile  string // of the nodes: lan, fast, wan or calm
 	Out      io.Writer

@@ -41,6 +41,9 @@ var errAgain = errors.New("another election came in between")
 // servers, of which one checks tokens. It returns an error if anything went differently. If ctx ends it early it
 // returns the cause.
 //
+// A third server checks nothing. What writes to it is under the network guard, which drops the late write. A machine
+// without a network guard is shown the other two.
+//
 // It uses Program, SweepVerb, ClientVerb, StoreVerb, Out and Colour of cfg.
 func Zombie(ctx context.Context, cfg Config) (err error) {
 	if freeze == resume {
@@ -63,6 +66,7 @@ func Zombie(ctx context.Context, cfg Config) (err error) {
 	}
 	defer func() { err = errors.Join(err, remove(dir), sweeper.end()) }()
 	t := &zombieRun{out: &printer{to: cfg.Out, colour: cfg.Colour}}
+	_, t.unguarded = guardedWriters(ctx)
 	t.introduce()
 	for attempt := range zombieAttempts {
 		if attempt > 0 {
@@ -83,6 +87,8 @@ func Zombie(ctx context.Context, cfg Config) (err error) {
 type zombieRun struct {
 	out   *printer
 	begin time.Duration // the begin of the story, on the clock of stamp.Now
+
+	unguarded error // why this machine has no network guard
 }
 
 func (t *zombieRun) say(style style, format string, args ...any) {
@@ -115,13 +121,21 @@ func (t *zombieRun) introduce() {
 	} {
 		t.say(normal, "%s", line)
 	}
+	if t.unguarded != nil {
+		t.say(warning, "A third server, for the network guard, is left out: %v", t.unguarded)
+	} else {
+		t.say(normal, "A third server checks nothing either. Each client writes to it by a process of its")
+		t.say(normal, "own, the writer, which is under a network guard, as with elect run --guard network:")
+		t.say(normal, "after the lease the kernel drops what the writer sends.")
+	}
+	t.out.say()
 }
 
 // attempt plays once.
 func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, zombieLimit, fmt.Errorf("the story has not come to its end within %v", zombieLimit))
 	defer cancel()
-	c, err := startParticipants(ctx, cfg, dir)
+	c, err := startParticipants(ctx, cfg, dir, t.unguarded == nil)
 	if err != nil {
 		return err
 	}
@@ -147,14 +161,22 @@ func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err er
 	if checked.Lost != "" {
 		return fmt.Errorf("%w: %s", errAgain, checked.Lost)
 	}
-	if err := one.stop(ctx); err != nil {
+	if err := one.freeze(ctx); err != nil {
 		return err
 	}
 	paused := stamp.Now()
 	t.tell(checked.ReadAt, normal, "Client 1 has read the account at both servers: %d euros. It pays in %d.", checked.Balance, firstPays)
 	t.tell(checked.At, normal, "Client 1 asks whether it still leads. It does, its lease is good for another")
 	t.more(normal, "%d s. So it may write %d.", storySeconds(checked.Left), checked.Balance+firstPays)
-	t.tell(paused, warning, "Just here client 1 is stopped (SIGSTOP), as by a garbage collection: for 45 s.")
+	pause := zombiePause
+	if one.writer != nil {
+		pause += writerPatience
+	}
+	t.tell(paused, warning, "Just here client 1 is stopped (SIGSTOP), as by a garbage collection: for %d s.", storySeconds(pause))
+	if one.writer != nil {
+		t.more(warning, "So are the keeper that would kill its writer before the lease ends, and for")
+		t.more(warning, "%d s the writer itself.", storySeconds(zombiePause))
+	}
 	if err := one.ask(command{Do: "write"}); err != nil { // the step that is interrupted
 		return err
 	}
@@ -172,6 +194,9 @@ func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err er
 	}
 	t.tell(checked.ReadAt, normal, "Client 2 shows its token, and only then reads the account: %d euros.", checked.Balance)
 	t.more(normal, "It pays in %d.", secondPays)
+	if err := two.meetWriter(ctx); err != nil {
+		return err
+	}
 	if err := two.ask(command{Do: "write"}); err != nil {
 		return err
 	}
@@ -179,7 +204,18 @@ func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err er
 	if err != nil {
 		return err
 	}
-	t.tell(second.At, normal, "Client 2 writes %d. Both servers have taken it.", checked.Balance+secondPays)
+	if two.writer == nil {
+		t.tell(second.At, normal, "Client 2 writes %d. Both servers have taken it.", checked.Balance+secondPays)
+	} else {
+		a, err := two.writer.write(ctx, checked.Balance+secondPays)
+		if err != nil {
+			return err
+		}
+		if a.Refused != "" {
+			return fmt.Errorf("%w: the writer of client 2 had no answer: %s", errAgain, a.Refused)
+		}
+		t.tell(second.At, normal, "Client 2 writes %d. All three servers have taken it.", checked.Balance+secondPays)
+	}
 
 	select {
 	case a := <-one.answers:
@@ -187,6 +223,11 @@ func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err er
 	case <-time.After(zombiePause - (stamp.Now() - paused)):
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+	if one.writer != nil {
+		if err := t.wakeWriter(ctx, one.writer); err != nil {
+			return err
+		}
 	}
 	woken := stamp.Now()
 	if err := one.Signal(resume); err != nil {
@@ -201,11 +242,30 @@ func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err er
 	t.more(failed, "The server that does not check takes it.")
 	t.more(leading, "The server that checks refuses it: %s.", first.Refused)
 	t.tell(first.At, normal, "Client 1 learns that its lease has ended: after its write, not before.")
-	return t.judge(ctx, c, first, second)
+	return t.judge(ctx, c, paused, first, second)
 }
 
-// judge compares the servers' accounts with the expected ones.
-func (t *zombieRun) judge(ctx context.Context, c *participants, first, second answer) error {
+// wakeWriter lets the writer of client 1 go on, while client and keeper are stopped still: nobody kills it.
+func (t *zombieRun) wakeWriter(ctx context.Context, w *client) error {
+	woken := stamp.Now()
+	if err := signalTo(w.is.PID, resume); err != nil {
+		return fmt.Errorf("%w: the writer of client 1 was killed: %w", errAgain, err)
+	}
+	a, err := w.write(ctx, opening+firstPays)
+	if err != nil {
+		return err
+	}
+	if a.Refused == "" {
+		return errors.New("the server that checks nothing has answered the writer of client 1: the network guard did not stop it")
+	}
+	t.tell(woken, warning, "The writer of client 1 goes on first, where it was. It writes %d, with nobody", opening+firstPays)
+	t.more(leading, "there to kill it. For %d s the kernel drops each packet, sent again and again.", storySeconds(a.At-woken))
+	return signalTo(w.is.Keeper, resume)
+}
+
+// judge compares the servers' accounts with the expected ones, and what has arrived since client 1 was stopped with
+// nothing.
+func (t *zombieRun) judge(ctx context.Context, c *participants, paused time.Duration, first, second answer) error {
 	switch {
 	case second.Refused != "":
 		return fmt.Errorf("client 2 was refused: %s", second.Refused)
@@ -233,6 +293,23 @@ func (t *zombieRun) judge(ctx context.Context, c *participants, first, second an
 	t.out.say(piece{"  no check  ", strong}, piece{fmt.Sprintf("%d  CORRUPTED. ", bare), failed}, piece{fmt.Sprintf("The %d of client 2 are gone, and no client was told.", secondPays), normal})
 	t.out.say(piece{"  checked   ", strong}, piece{fmt.Sprintf("%d  intact. ", guarded), leading}, piece{fmt.Sprintf("Client 1 knows that its %d were not paid in; they can", firstPays), normal})
 	t.say(normal, "            be paid in again, by the present leader.")
+	if t.unguarded != nil {
+		return nil
+	}
+	dir := storeDir(c.cluster.Dir, linesStore)
+	third, err := os.ReadFile(accountFile(dir))
+	if err != nil {
+		return err
+	}
+	late, err := arrived(dir, c.clients[0].writer.is.Addr, paused)
+	if err != nil {
+		return err
+	}
+	if got := strings.TrimSpace(string(third)); late != 0 || got != fmt.Sprint(opening+secondPays) {
+		return fmt.Errorf("the server under the network guard has %s, and %d bytes of client 1 arrived there after its stop; want %d, and 0", got, late, opening+secondPays)
+	}
+	t.out.say(piece{"  guarded   ", strong}, piece{fmt.Sprintf("%d  intact, though nothing checks. ", opening+secondPays), leading}, piece{"By this server's clock 0 bytes of", normal})
+	t.say(normal, "            client 1 have arrived since it was stopped.")
 	return nil
 }
 
@@ -240,10 +317,12 @@ func (t *zombieRun) conclude() {
 	for _, line := range []string{
 		"",
 		"Client 1 has done nothing wrong: it asked before it wrote. Between asking and",
-		"writing there is always time for a pause, or a slow network. Only the server that",
-		"receives the write can refuse it, by the token.",
+		"writing there is always time for a pause, or a slow network. The server that",
+		"receives the write can refuse it, by the token. For a server that cannot, the",
+		"sender's kernel can drop it; not what left before the end of the lease.",
 		"",
 		"To guard what you write to:   elect fence --help, docs/fencing.md",
+		"To guard what writes:         elect run --guard network, docs/containment.md",
 	} {
 		t.say(normal, "%s", line)
 	}

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,9 +33,11 @@ func secretFile(dir string) string { return filepath.Join(dir, "claim.secret") }
 func accountFile(dir string) string { return filepath.Join(dir, "account") }
 
 // Client is the process of a client of the story: it carries out the orders from stdin, and answers on stdout. It
-// ends with stdin. The file secret has its secret for claims.
-func Client(ctx context.Context, at, id, bare, guarded, secret string, in io.Reader, out io.Writer) error {
-	e, err := elect.Openers{"peer": peer.Open}.Open(ctx, at, election, elect.Config{ID: id})
+// ends with stdin. The file secret has its secret for claims. writer is the command line of its writer; nil is none.
+func Client(ctx context.Context, at, id, bare, guarded, secret string, writer []string, in io.Reader, out io.Writer) error {
+	w := &writers{command: writer}
+	defer w.close()
+	e, err := elect.Openers{"peer": peer.Open}.Open(ctx, at, election, elect.Config{ID: id, Guardian: w})
 	if err != nil {
 		return err
 	}
@@ -43,7 +46,7 @@ func Client(ctx context.Context, at, id, bare, guarded, secret string, in io.Rea
 	if err != nil {
 		return err
 	}
-	c := &zombie{election: e, bare: bare, guarded: guarded, secret: shown, http: &http.Client{Transport: &fencehttp.Transport{Resource: account}, Timeout: zombieLimit}}
+	c := &zombie{election: e, writers: w, bare: bare, guarded: guarded, secret: shown, http: &http.Client{Transport: &fencehttp.Transport{Resource: account}, Timeout: zombieLimit}}
 	for commands, answers := json.NewDecoder(bufio.NewReader(in)), json.NewEncoder(out); ; {
 		var what command
 		if err := commands.Decode(&what); errors.Is(err, io.EOF) {
@@ -53,7 +56,9 @@ func Client(ctx context.Context, at, id, bare, guarded, secret string, in io.Rea
 		}
 		a, err := c.do(ctx, what)
 		a.At = stamp.Now()
-		if err != nil {
+		if errors.Is(err, elect.ErrLost) {
+			a.Lost = err.Error()
+		} else if err != nil {
 			a.Failed = err.Error()
 		}
 		if err := answers.Encode(a); err != nil {
@@ -66,6 +71,7 @@ func Client(ctx context.Context, at, id, bare, guarded, secret string, in io.Rea
 type zombie struct {
 	election      *elect.Election
 	term          *elect.Term
+	writers       *writers
 	bare, guarded string // URLs
 	secret        fencehttp.Secret
 	http          *http.Client
@@ -98,7 +104,7 @@ func (c *zombie) do(ctx context.Context, what command) (a answer, err error) {
 	return a, err
 }
 
-// prepare claims, reads the account, and checks that it may write.
+// prepare claims, reads the account, starts its writer, and checks that it may write.
 func (c *zombie) prepare(ctx context.Context, pays int, a *answer) error {
 	guarded, err := fencehttp.NewClient(c.guarded, account, fencehttp.ClientConfig{HTTP: c.http, Secret: c.secret})
 	if err != nil {
@@ -117,6 +123,11 @@ func (c *zombie) prepare(ctx context.Context, pays int, a *answer) error {
 	}
 	if err != nil {
 		return err
+	}
+	if c.writers.command != nil {
+		if err := c.writers.start(ctx); err != nil {
+			return cmp.Or(c.term.Check(), err)
+		}
 	}
 	a.Balance, a.ReadAt = there, stamp.Now()
 	c.amount = there + pays

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/electd/elect"
@@ -29,8 +30,9 @@ const zombieLimit = 20 * time.Second
 
 // The servers, by their index.
 const (
-	bareStore = iota
-	guardedStore
+	bareStore    = iota
+	guardedStore // it checks tokens
+	linesStore   // it checks nothing; its writers are under the network guard
 	storeCount
 )
 
@@ -62,19 +64,27 @@ type answer struct {
 	Refused string        `json:"refused"` // by the server that checks
 	Highest fence.Token   `json:"highest"` // in the refusal
 	Failed  string        `json:"failed"`  // any other error
+
+	// Of a writer. Its Refused is why the server has not answered.
+	PID    int    `json:"pid"`
+	Keeper int    `json:"keeper"` // the process id of its keeper
+	Addr   string `json:"addr"`   // its end of the connection
 }
 
-// client is one of the two, as seen from this process.
+// client is one of the two, or a writer, as seen from this process.
 type client struct {
-	*cluster.Candidate
-	in      io.WriteCloser
-	answers chan answer // closed at its end
-	quit    chan struct{}
+	*cluster.Candidate // nil for a writer
+	in                 io.WriteCloser
+	answers            chan answer // closed at its end
+	quit               chan struct{}
+
+	writer *client // of a client; nil if the machine has no network guard
+	is     answer  // of a writer: the first one
 }
 
 // startParticipants starts all processes. The URL of the election has the times of the story: a voter's promise is a tenth
-// longer than the lease that a leader proves from it.
-func startParticipants(ctx context.Context, cfg Config, dir string) (c *participants, err error) {
+// longer than the lease that a leader proves from it. Without a network guard there is no server that speaks lines.
+func startParticipants(ctx context.Context, cfg Config, dir string, guarded bool) (c *participants, err error) {
 	c = new(participants)
 	defer func() {
 		if err != nil {
@@ -89,7 +99,10 @@ func startParticipants(ctx context.Context, cfg Config, dir string) (c *particip
 	}
 	c.cluster = &cluster.Cluster{Program: cfg.Program, Dir: dir}
 	for i := range c.stores {
-		if c.stores[i], err = c.startStore(ctx, cfg, storeDir(dir, i), i == guardedStore); err != nil {
+		if i == linesStore && !guarded {
+			continue
+		}
+		if c.stores[i], err = c.startStore(ctx, cfg, storeDir(dir, i), i); err != nil {
 			return nil, err
 		}
 	}
@@ -110,7 +123,7 @@ func startParticipants(ctx context.Context, cfg Config, dir string) (c *particip
 func storeDir(dir string, i int) string { return filepath.Join(dir, fmt.Sprint("store", i)) }
 
 // startStore starts a server and returns its URL.
-func (c *participants) startStore(ctx context.Context, cfg Config, dir string, checks bool) (string, error) {
+func (c *participants) startStore(ctx context.Context, cfg Config, dir string, kind int) (string, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", err
 	}
@@ -118,7 +131,10 @@ func (c *participants) startStore(ctx context.Context, cfg Config, dir string, c
 		return "", err
 	}
 	args := []string{cfg.StoreVerb, dir}
-	if checks {
+	switch kind {
+	case linesStore:
+		args = append(args, "lines")
+	case guardedStore:
 		args = append(args, "checks")
 		if err := os.WriteFile(secretFile(dir), []byte(rand.Text()), 0o600); err != nil {
 			return "", err
@@ -153,31 +169,74 @@ func (c *participants) startStore(ctx context.Context, cfg Config, dir string, c
 
 func (c *participants) startClient(cfg Config, id, at string) (*client, error) {
 	cmd := exec.Command(cfg.Program, cfg.ClientVerb, at, id, c.stores[bareStore], c.stores[guardedStore], secretFile(storeDir(c.cluster.Dir, guardedStore)))
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	p, said, err := c.cluster.SpawnRead(id, cmd)
-	if err != nil {
-		return nil, err
-	}
-	one := &client{Candidate: p, in: in, answers: make(chan answer), quit: make(chan struct{})}
-	c.reads.Go(func() {
-		defer close(one.answers)
-		defer said.Close()
-		for in := json.NewDecoder(bufio.NewReader(said)); ; {
-			var a answer
-			if err := in.Decode(&a); err != nil {
-				return
-			}
-			select {
-			case one.answers <- a:
-			case <-one.quit:
-				return
-			}
+	one := &client{answers: make(chan answer), quit: make(chan struct{})}
+	if addr := c.stores[linesStore]; addr != "" {
+		cmd.Args = append(cmd.Args, addr)
+		w, theirs, err := c.connectWriter(cmd)
+		if err != nil {
+			return nil, err
 		}
-	})
+		for _, f := range theirs {
+			defer f.Close()
+		}
+		one.writer = w
+	}
+	var said *os.File
+	var err error
+	if one.in, err = cmd.StdinPipe(); err == nil {
+		one.Candidate, said, err = c.cluster.SpawnRead(id, cmd)
+	}
+	if err != nil {
+		if one.writer != nil {
+			one.writer.close()
+		}
+		return nil, err
+	}
+	c.reads.Go(func() { one.read(said) })
 	return one, nil
+}
+
+// read reads the answers until their end, or until quit is closed.
+func (c *client) read(said *os.File) {
+	defer close(c.answers)
+	defer said.Close()
+	for in := json.NewDecoder(bufio.NewReader(said)); ; {
+		var a answer
+		if err := in.Decode(&a); err != nil {
+			return
+		}
+		select {
+		case c.answers <- a:
+		case <-c.quit:
+			return
+		}
+	}
+}
+
+// close lets the process go on if it was stopped, and ends it.
+func (c *client) close() {
+	if c.writer != nil {
+		c.writer.close()
+	}
+	if c.Candidate != nil {
+		_ = c.Signal(resume) // it may have ended, here and below
+	} else {
+		_, _ = signalTo(c.is.Keeper, resume), signalTo(c.is.PID, resume)
+	}
+	_ = c.in.Close()
+	close(c.quit)
+}
+
+// signalTo sends a signal to a process that is not a child; 0 is none.
+func signalTo(pid int, sig syscall.Signal) error {
+	if pid == 0 {
+		return nil
+	}
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return p.Signal(sig)
 }
 
 // elect has a client elected, and lets it resign if it is one of the earlier leaders. The token shows whether that is
@@ -216,6 +275,8 @@ func (c *client) next(ctx context.Context) (answer, error) {
 	select {
 	case a, ok := <-c.answers:
 		switch {
+		case !ok && c.Candidate == nil:
+			return a, fmt.Errorf("%w: a writer has ended", errAgain)
 		case !ok:
 			return a, fmt.Errorf("%s has ended: %s", c.ID, strings.Join(c.Lines(3), "; "))
 		case a.Failed != "":
@@ -225,6 +286,46 @@ func (c *client) next(ctx context.Context) (answer, error) {
 	case <-ctx.Done():
 		return answer{}, context.Cause(ctx)
 	}
+}
+
+// meetWriter reads the first answer of the client's writer, if it has one.
+func (c *client) meetWriter(ctx context.Context) (err error) {
+	if c.writer != nil {
+		c.writer.is, err = c.writer.inTime(ctx)
+	}
+	return err
+}
+
+// write has a writer write an amount.
+func (c *client) write(ctx context.Context, amount int) (answer, error) {
+	if err := c.ask(command{Do: "write", Pays: amount}); err != nil {
+		return answer{}, fmt.Errorf("%w: a writer has ended: %w", errAgain, err)
+	}
+	return c.inTime(ctx)
+}
+
+// inTime is next of a writer, which its keeper may have killed: then its client holds its output open.
+func (c *client) inTime(ctx context.Context) (answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, zombieLimit/4, fmt.Errorf("%w: a writer says nothing", errAgain))
+	defer cancel()
+	return c.next(ctx)
+}
+
+// freeze stops the client, its writer's keeper and its writer, in this order: a keeper that is stopped is continued by
+// its parent.
+func (c *client) freeze(ctx context.Context) error {
+	if err := c.meetWriter(ctx); err != nil {
+		return err
+	}
+	if err := c.stop(ctx); err != nil || c.writer == nil {
+		return err
+	}
+	for _, pid := range []int{c.writer.is.Keeper, c.writer.is.PID} {
+		if err := signalTo(pid, freeze); err != nil {
+			return fmt.Errorf("%w: the writer of client 1 was killed: %w", errAgain, err)
+		}
+	}
+	return nil
 }
 
 // stop stops the process, and returns when it has stopped.
@@ -256,9 +357,7 @@ func (c *participants) balance(ctx context.Context, store string) (int, error) {
 // close ends all processes.
 func (c *participants) close() error {
 	for _, one := range c.clients {
-		_ = one.Signal(resume) // it may have ended, here and below
-		_ = one.in.Close()
-		close(one.quit)
+		one.close()
 	}
 	if c.cluster != nil {
 		c.cluster.Close()

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -30,7 +31,7 @@ import (
 // NoLimit as Config.Wait means no limit.
 const NoLimit time.Duration = -1
 
-// Config configures Run. All fields are required, except Once, Verbose and Grace.
+// Config configures Run. All fields are required, except Once, Allow, Verbose and Grace.
 type Config struct {
 	Openers elect.Openers
 	URL     string // of the election
@@ -47,9 +48,10 @@ type Config struct {
 	Grace   time.Duration // between SIGTERM and SIGKILL
 	Contain supervise.Level
 	Guard   Guard
-	Verbose bool // log everything
-	JSON    bool // lines on stderr are objects
-	Time    bool // or, for people, begin with the time
+	Allow   []netip.AddrPort // where the network guard lets packets pass; port 0 is any
+	Verbose bool             // log everything
+	JSON    bool             // lines on stderr are objects
+	Time    bool             // or, for people, begin with the time
 
 	// Introduce returns the first line, once the election is open; it may be nil, and may return nothing.
 	Introduce func() string
@@ -75,6 +77,25 @@ func ParseGuard(s string) (Guard, error) {
 		return g, nil
 	}
 	return "", fmt.Errorf("guard %q is unknown; want network, or network,optional", s)
+}
+
+// ParseAllow reads an address, or an address and a port, for Config.Allow.
+func ParseAllow(s string) (netip.AddrPort, error) {
+	host := s
+	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") {
+		host = s[1 : len(s)-1]
+	}
+	addr, err := netip.ParseAddr(host)
+	to := netip.AddrPortFrom(addr, 0)
+	if err != nil {
+		if to, err = netip.ParseAddrPort(s); err == nil && to.Port() == 0 {
+			err = errors.New("port 0")
+		}
+	}
+	if err != nil || to.Addr().Zone() != "" || to.Addr().IsUnspecified() {
+		return to, fmt.Errorf("the network guard cannot let pass what goes to %q; want an address, or an address and a port: 10.0.0.9, 10.0.0.9:514, 2001:db8::9 or [2001:db8::9]:514", s)
+	}
+	return netip.AddrPortFrom(to.Addr().Unmap(), to.Port()), nil
 }
 
 // The causes that end one Lead.
@@ -171,7 +192,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	if cfg.Guard != Unguarded {
-		switch err := r.contain.GuardNetwork(); {
+		switch err := r.contain.GuardNetwork(cfg.Allow...); {
 		case err == nil:
 		case cfg.Guard == NetworkOptional:
 			r.tell(slog.LevelWarn, "unguarded", 0, "the network guard is off: %v", err)
@@ -184,7 +205,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if missing := r.contain.Missing(); missing != nil {
 		r.log().Info("contained by sweep", "missing", missing)
 	}
-	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Guardian: r, Logger: r.say.Logger(cfg.Verbose, runtime.NoLeaderKnown), OnEvent: r.event})
+	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Metadata: r.metadata(), Guardian: r, Logger: r.say.Logger(cfg.Verbose, runtime.NoLeaderKnown), OnEvent: r.event})
 	if err != nil {
 		return failed.Opening(err)
 	}
@@ -294,11 +315,15 @@ func (r *run) released(e elect.Event) {
 // tell writes an event in one line. In JSON it is an object with the kind of event, the election, this candidate and
 // the token, which is omitted if it is 0.
 func (r *run) tell(level slog.Level, event string, token elect.Token, format string, args ...any) {
+	r.say.Event(level, fmt.Sprintf(format, args...), r.attrs(event, token)...)
+}
+
+func (r *run) attrs(event string, token elect.Token) []slog.Attr {
 	attrs := append(r.identity(), slog.String("event", event))
 	if token != 0 {
 		attrs = append(attrs, slog.String("token", token.String()))
 	}
-	r.say.Event(level, fmt.Sprintf(format, args...), attrs...)
+	return attrs
 }
 
 // identity returns the attributes of each line: the election and this candidate.

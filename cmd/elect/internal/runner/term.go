@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ import (
 
 // work runs the command for one term. It returns when the whole family is dead.
 func (r *run) work(ctx context.Context, term *elect.Term) error {
-	r.tell(slog.LevelInfo, "leading", term.Token(), "leading %s (token %v) %s, contained by %v", r.cfg.Name, term.Token(), r.where(), r.level())
+	r.leading(term.Token())
 	o := &outcome{}
 	defer func() {
 		r.mu.Lock()
@@ -75,12 +76,40 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	return nil
 }
 
+// leading writes the event, which has what metadata has.
+func (r *run) leading(token elect.Token) {
+	attrs := r.attrs("leading", token)
+	for _, key := range slices.Sorted(maps.Keys(r.metadata())) {
+		attrs = append(attrs, slog.String(key, r.metadata()[key]))
+	}
+	r.say.Event(slog.LevelInfo, fmt.Sprintf("leading %s (token %v) %s, contained by %v", r.cfg.Name, token, r.where(), r.level()), attrs...)
+}
+
+// metadata is what the leader says about itself: the level of containment, and its guard if one was wanted.
+func (r *run) metadata() map[string]string {
+	m := map[string]string{"contain": r.contain.Level().String()}
+	switch {
+	case r.contain.Network():
+		m["guard"] = string(Network)
+	case r.cfg.Guard != Unguarded:
+		m["guard"] = "none"
+	}
+	return m
+}
+
 // level is how the command is contained, and whether its network is guarded if that was wanted.
 func (r *run) level() string {
 	level := r.contain.Level().String()
 	switch {
 	case r.contain.Network():
 		level += ", network guarded"
+		for i, to := range r.cfg.Allow {
+			text := to.String()
+			if to.Port() == 0 {
+				text = to.Addr().String()
+			}
+			level += []string{" except to ", " and "}[min(i, 1)] + text
+		}
 	case r.cfg.Guard != Unguarded:
 		level += ", network not guarded"
 	}
