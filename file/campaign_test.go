@@ -311,7 +311,8 @@ func TestCancelLeavesNothing(t *testing.T) {
 	}
 	harness.Eventually(t, "descriptors, threads and goroutines are back", func() bool {
 		f, th, g := resources(t)
-		return f <= fds && th <= threads+8 && g <= goroutines
+		// Go keeps the threads of its busiest moment. Waits that left theirs behind would add 3n.
+		return f <= fds && th <= threads+n/2 && g <= goroutines
 	})
 	if err := m.Check(); err != nil {
 		t.Fatal(err)
