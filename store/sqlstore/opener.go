@@ -47,7 +47,7 @@ func Opener(d Dialect, open func(u *url.URL) (*sql.DB, error)) driver.Opener {
 		if err != nil {
 			return nil, errors.Join(err, db.Close())
 		}
-		return &owner{e, db}, nil
+		return &owner{e.(*register.Elector), db}, nil
 	}
 }
 
@@ -104,7 +104,7 @@ func Parameters(u *url.URL) (*url.URL, Config, error) {
 
 // owner is a participant that has the database.
 type owner struct {
-	driver.Elector
+	*register.Elector
 	db *sql.DB
 }
 
