@@ -118,7 +118,7 @@ func New(ctx context.Context, client *clientv3.Client, name, id string, cfg Conf
 		cancel()
 		return nil, err
 	}
-	return closing(e, func() error { cancel(); return nil }), nil
+	return closing(member{e, s}, func() error { cancel(); return nil }), nil
 }
 
 // elector is a participant with what is to be closed after it.
@@ -131,7 +131,17 @@ type elector struct {
 type participant interface {
 	driver.Elector
 	driver.Resigner
+	driver.Examiner
 }
+
+// member is a participant with its store.
+type member struct {
+	*queue.Elector
+	store *store
+}
+
+// Examine implements [driver.Examiner].
+func (m member) Examine(ctx context.Context) ([]driver.Finding, error) { return m.store.examine(ctx) }
 
 func closing(e participant, then func() error) *elector {
 	return &elector{e, sync.OnceValue(func() error { return errors.Join(e.Close(), then()) })}
