@@ -100,3 +100,18 @@ type Testament struct {
 	// that it passes on, and unlocks nothing.
 	Keep []*os.File
 }
+
+// Examiner is implemented by electors over a server on whose settings the election depends. It is for diagnosis.
+type Examiner interface {
+	// Examine asks the server what it is and how it is set.
+	Examine(ctx context.Context) ([]Finding, error)
+}
+
+// Finding is one property of a server, and what it means for the election.
+type Finding struct {
+	What  string `json:"what"` // such as the name of a setting
+	Value string `json:"value"`
+	Means string `json:"means"` // one sentence
+	// Wrong means that elections do not work, or lose their guarantee, before it is mended.
+	Wrong bool `json:"wrong,omitempty"`
+}

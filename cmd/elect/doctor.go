@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/doctor"
 	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/internal/cli"
@@ -45,23 +46,33 @@ it compares
 that fits well, or else the slowest tight one. It does not recommend fast if round trips
 are not known.
 
+In a database or etcd doctor asks the server instead, and measures nothing: the version,
+the role, and each setting that matters, with what it means for the election. "wrong"
+means that elections do not work, or lose their guarantee. It also computes how long a
+takeover takes at the longest with the times of the URL. In etcd --name may be needed,
+if the user's rights are those of one election.
+
 Rare pauses need a long measurement: --for 10m, under the usual load. Without --election
 doctor checks this machine alone. It needs no right but to write to the data directory,
 and leaves nothing behind.
 
-Exit codes: 0 a profile fits; 1 none fits; 130 interrupted.
+Exit codes: 0 a profile fits, or nothing is wrong with the server; 1 none fits, or
+something is wrong; 64 the URL is wrong, or elect run would be refused with it, for the
+reason that stderr has; 69 the server does not answer; 130 interrupted.
 
 -o json writes one object: system, cpus, load, took_ms, pauses, disk, peers, clock,
 certificates (a list of file, for, expires, days_left, soon), files, contain (level,
 missing, guard), voters, problems, notes, profiles (a list of name, heartbeat_ms, promise_ms,
 lease_ms, slot_ms, worst_takeover_ms, fits, findings) and recommended. Each measurement
-has samples, p50_ms, p99_ms and max_ms. -o yaml writes the same on several lines.`
+has samples, p50_ms, p99_ms and max_ms. For a database or etcd the object has election,
+lease_ms, worst_takeover_ms, assumes and server (a list of what, value, means, wrong).
+-o yaml writes the same on several lines.`
 
 // mostDoctor bounds a measurement, because it keeps each tick.
 const mostDoctor = time.Hour
 
-func newDoctor() *cobra.Command {
-	var election, data string
+func newDoctor(openers elect.Openers) *cobra.Command {
+	var election, name, data string
 	var format form
 	span := 10 * time.Second
 	cmd := &cobra.Command{
@@ -78,7 +89,19 @@ func newDoctor() *cobra.Command {
 				return exit.Usagef("--for is %v; want more than 0 and at most %v", span, mostDoctor)
 			}
 			cfg := doctor.Config{Data: data, For: span}
-			if p := (&place{election: election}); !cmd.Flags().Changed("election") && !p.isPeer() {
+			p := place{election: election, name: cmp.Or(name, "doctor")}
+			if p.isStore(openers) {
+				for _, flag := range []string{"data", "for"} {
+					if cmd.Flags().Changed(flag) {
+						return exit.Usagef("--%s: nothing is measured on this machine for an election in a store; leave it out", flag)
+					}
+				}
+				return p.examine(cmd, openers, format)
+			}
+			if cmd.Flags().Changed("name") {
+				return exit.Usagef("--name: only an election in etcd or a database has one here; leave it out")
+			}
+			if !cmd.Flags().Changed("election") && !p.isPeer() {
 				election = "" // the variable names another kind of election
 			}
 			voters, configured, err := patient(election, &cfg)
@@ -103,7 +126,8 @@ func newDoctor() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&election, "election", "", "`URL` of an election among peers (default: none, this machine alone)")
+	f.StringVar(&election, "election", "", "`URL` of an election among peers, in etcd or in a database (default: none, this machine alone)")
+	f.StringVar(&name, "name", "", "`NAME` of the election in etcd or a database (default: doctor)")
 	f.StringVar(&data, "data", "", "`DIR` that holds, or will hold, the data directories (default: that of the URL, or elect-peer in your state directory)")
 	f.Var(cli.Duration(&span), "for", "`TIME` to measure for")
 	format.flag(f)
@@ -138,7 +162,7 @@ func patient(election string, cfg *doctor.Config) (voters int, configured *quoru
 	if election != "" {
 		p := place{election: election, name: "doctor"}
 		if !p.isPeer() {
-			return 0, nil, exit.Usagef("--election %s: only elections among peers depend on times; want peer://n1@10.0.0.1:7400,…, or none", p.shown())
+			return 0, nil, exit.Usagef("--election %s: there is nothing to measure; want peer://n1@10.0.0.1:7400,…, etcd://…, postgres://… or mysql://…, or none", p.shown())
 		}
 		listed, peers, err := p.measurable()
 		if err != nil {

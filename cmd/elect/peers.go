@@ -350,7 +350,11 @@ func (p *place) ask(openers elect.Openers, verb string) (c *peer.Client, voters 
 			_, err := openers.Open(context.Background(), p.election, p.name, elect.Config{})
 			return nil, 0, failed.Opening(err) // it says what is wrong with the URL
 		}
-		return nil, 0, failed.Backend(fmt.Errorf("%s: %w: %s: elections are not held among peers; want --election peer://…", verb, elect.ErrUnsupported, scheme))
+		why := "elections are not held among peers"
+		if p.isStore(openers) {
+			why = unkept(verb)
+		}
+		return nil, 0, failed.Backend(fmt.Errorf("%s: %w: %s: %s; want --election peer://…", verb, elect.ErrUnsupported, scheme, why))
 	}
 	peers, cfg, err := p.peers()
 	if err != nil {
@@ -361,6 +365,17 @@ func (p *place) ask(openers elect.Openers, verb string) (c *peer.Client, voters 
 		return nil, 0, ofPeers(err, &cfg)
 	}
 	return c, len(peers), nil
+}
+
+// unkept is what a store does not keep, and a verb needs.
+func unkept(verb string) string {
+	switch verb {
+	case "history":
+		return "nothing is kept there of past leaders"
+	case "pause", "resume":
+		return "participants are not listed there, so none can be told to stand aside, and elect resign ends a term"
+	}
+	return "participants are not listed there"
 }
 
 const (

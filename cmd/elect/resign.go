@@ -21,6 +21,10 @@ stands again when another candidate was elected, or after a second.
 A leader that is frozen cannot answer. Then resign ends with 69 after 10 s at most, and
 the leader may still resign when it runs again.
 
+In a database or etcd the request is recorded beside the leader's token. The leader
+obeys it at its next renewal, and no later leader does. A leader of another program,
+such as etcdctl elect, cannot be asked: exit code 69.
+
 Among peers with certificates it needs one with the role operate.
 
 It prints the leader that has agreed. -o json writes one object on one line: election,

@@ -118,16 +118,32 @@ func New(ctx context.Context, client *clientv3.Client, name, id string, cfg Conf
 		cancel()
 		return nil, err
 	}
-	return closing(e, func() error { cancel(); return nil }), nil
+	return closing(member{e, s}, func() error { cancel(); return nil }), nil
 }
 
 // elector is a participant with what is to be closed after it.
 type elector struct {
-	driver.Elector
+	participant
 	close func() error // of both, once
 }
 
-func closing(e driver.Elector, then func() error) *elector {
+// participant is what a participant is.
+type participant interface {
+	driver.Elector
+	driver.Resigner
+	driver.Examiner
+}
+
+// member is a participant with its store.
+type member struct {
+	*queue.Elector
+	store *store
+}
+
+// Examine implements [driver.Examiner].
+func (m member) Examine(ctx context.Context) ([]driver.Finding, error) { return m.store.examine(ctx) }
+
+func closing(e participant, then func() error) *elector {
 	return &elector{e, sync.OnceValue(func() error { return errors.Join(e.Close(), then()) })}
 }
 
@@ -142,11 +158,11 @@ func (s *store) ready(ctx context.Context) error {
 	}
 	// No create revision is below 0, so nothing is put; etcd checks the rights for all of it.
 	_, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(s.mark()), "<", 0)).
-		Then(clientv3.OpPut(s.mark(), ""), clientv3.OpPut(s.own(0), "")).
-		Else(clientv3.OpGet(s.prefix(), clientv3.WithPrefix(), clientv3.WithCountOnly())).Commit()
+		Then(clientv3.OpPut(s.mark(), ""), clientv3.OpPut(s.wish(), ""), clientv3.OpPut(s.own(0), "")).
+		Else(clientv3.OpGet(s.wish()), clientv3.OpGet(s.prefix(), clientv3.WithPrefix(), clientv3.WithCountOnly())).Commit()
 	switch {
 	case isOne(err, rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed, rpctypes.ErrUserNotFound):
-		return driver.Permanent(fmt.Errorf("%w; want a user with the right to read and write %s and all keys beneath %s", err, s.mark(), s.prefix()))
+		return driver.Permanent(fmt.Errorf("%w; want a user with the right to read and write %s, %s and all keys beneath %s", err, s.mark(), s.wish(), s.prefix()))
 	case err != nil:
 		return err
 	case s.fixed:

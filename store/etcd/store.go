@@ -36,6 +36,7 @@ var _ queue.Queue = (*store)(nil)
 
 func (s *store) prefix() string { return s.key + "/" }
 func (s *store) mark() string   { return s.key + ".elect" }
+func (s *store) wish() string   { return s.key + ".elect.wish" }
 
 // own is the key of a session.
 func (s *store) own(session uint64) string { return s.prefix() + strconv.FormatUint(session, 16) }
@@ -139,7 +140,7 @@ func entry(kv *mvccpb.KeyValue) queue.Entry {
 
 // List implements [queue.Queue].
 func (s *store) List(ctx context.Context, own queue.Entry) (l queue.Listing, err error) {
-	ops := []clientv3.Op{clientv3.OpGet(s.mark()), clientv3.OpGet(s.prefix(), clientv3.WithFirstCreate()...)}
+	ops := []clientv3.Op{clientv3.OpGet(s.mark()), clientv3.OpGet(s.wish()), clientv3.OpGet(s.prefix(), clientv3.WithFirstCreate()...)}
 	if own.Order != 0 {
 		before := append(clientv3.WithLastCreate(), clientv3.WithMaxCreateRev(int64(own.Order)-1))
 		ops = append(ops, clientv3.OpGet(s.prefix(), before...), clientv3.OpGet(own.Key))
@@ -151,9 +152,12 @@ func (s *store) List(ctx context.Context, own queue.Entry) (l queue.Listing, err
 	l.Revision = uint64(r.Header.Revision)
 	for i, found := range r.Responses {
 		for _, kv := range found.GetResponseRange().Kvs {
-			if i == 0 {
+			switch i {
+			case 0:
 				l.Mark = string(kv.Value)
-			} else {
+			case 1:
+				l.Wish = string(kv.Value)
+			default:
 				l.Entries = append(l.Entries, entry(kv))
 			}
 		}
@@ -183,18 +187,22 @@ func (s *store) Watch(ctx context.Context, e queue.Entry, after uint64) error {
 }
 
 // Verify implements [queue.Queue].
-func (s *store) Verify(ctx context.Context, own queue.Entry) (queue.Entry, uint64, error) {
+func (s *store) Verify(ctx context.Context, own queue.Entry) (l queue.Listing, err error) {
 	r, err := s.client.Txn(ctx).If(
 		clientv3.Compare(clientv3.CreateRevision(own.Key), "=", int64(own.Order)),
 		clientv3.Compare(clientv3.LeaseValue(own.Key), "=", clientv3.LeaseID(own.Session)),
-	).Then(clientv3.OpGet(s.prefix(), clientv3.WithFirstCreate()...)).Commit()
+	).Then(clientv3.OpGet(s.prefix(), clientv3.WithFirstCreate()...), clientv3.OpGet(s.wish())).Commit()
 	switch {
 	case err != nil:
-		return queue.Entry{}, 0, err
+		return l, err
 	case !r.Succeeded:
-		return queue.Entry{}, 0, queue.ErrGone
+		return l, queue.ErrGone
 	}
-	return entry(r.Responses[0].GetResponseRange().Kvs[0]), uint64(r.Header.Revision), nil
+	l = queue.Listing{Entries: []queue.Entry{entry(r.Responses[0].GetResponseRange().Kvs[0])}, Revision: uint64(r.Header.Revision)}
+	for _, kv := range r.Responses[1].GetResponseRange().Kvs {
+		l.Wish = string(kv.Value)
+	}
+	return l, nil
 }
 
 // Change implements [queue.Queue].
@@ -205,6 +213,10 @@ func (s *store) Change(ctx context.Context, own queue.Entry, c queue.Change) err
 	}
 	if c.Text != "" {
 		ops = append(ops, clientv3.OpPut(own.Key, c.Text, clientv3.WithLease(clientv3.LeaseID(own.Session))))
+	}
+	if c.Wish != "" { // and the key is put as it is, which its participant sees
+		ops = append(ops, clientv3.OpPut(s.wish(), c.Wish, clientv3.WithLease(clientv3.LeaseID(own.Session))),
+			clientv3.OpPut(own.Key, "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease()))
 	}
 	if c.Leave {
 		ops = append(ops, clientv3.OpDelete(own.Key))

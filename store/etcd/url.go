@@ -58,7 +58,7 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return closing(e, c.Close), nil
+	return closing(e.(participant), c.Close), nil
 }
 
 // parse reads a URL, with what the environment has beside it.

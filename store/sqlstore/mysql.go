@@ -93,26 +93,32 @@ func (mysql) on(ctx context.Context, t *table, do func(*sql.Conn) error) (store 
 		return "", err
 	}
 	defer conn.Close()
-	rows, err := conn.QueryContext(ctx, variables)
+	v, err := sessionVariables(ctx, conn)
 	if err != nil {
 		return "", err
 	}
-	defer rows.Close()
-	settings := map[string]string{}
-	for rows.Next() {
-		var name, value string
-		if err := rows.Scan(&name, &value); err != nil {
-			return "", err
-		}
-		settings[name] = value
-	}
-	if err := rows.Err(); err != nil {
-		return "", err
-	}
-	if store, err = judge(settings); err != nil {
+	if store, err = judge(v); err != nil {
 		return "", err
 	}
 	return store, do(conn)
+}
+
+// sessionVariables are those of a connection.
+func sessionVariables(ctx context.Context, conn *sql.Conn) (map[string]string, error) {
+	rows, err := conn.QueryContext(ctx, variables)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	v := map[string]string{}
+	for rows.Next() {
+		var name, value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return nil, err
+		}
+		v[name] = value
+	}
+	return v, rows.Err()
 }
 
 func (d mysql) read(ctx context.Context, t *table, name string) (k content, err error) {

@@ -47,7 +47,11 @@ func Opener(d Dialect, open func(u *url.URL) (*sql.DB, error)) driver.Opener {
 		if err != nil {
 			return nil, errors.Join(err, db.Close())
 		}
-		return &owner{e, db}, nil
+		in, err := tableOf(db, d, cfg.Table)
+		if err != nil { // New has had it
+			return nil, errors.Join(err, e.Close(), db.Close())
+		}
+		return &owner{e.(*register.Elector), in}, nil
 	}
 }
 
@@ -104,9 +108,20 @@ func Parameters(u *url.URL) (*url.URL, Config, error) {
 
 // owner is a participant that has the database.
 type owner struct {
+	*register.Elector
+	table *table
+}
+
+var _ interface {
 	driver.Elector
-	db *sql.DB
+	driver.Resigner
+	driver.Examiner
+} = (*owner)(nil)
+
+// Examine implements [driver.Examiner].
+func (o *owner) Examine(ctx context.Context) ([]driver.Finding, error) {
+	return o.table.dialect.examine(ctx, o.table)
 }
 
 // Close implements [driver.Elector].
-func (o *owner) Close() error { return errors.Join(o.Elector.Close(), o.db.Close()) }
+func (o *owner) Close() error { return errors.Join(o.Elector.Close(), o.table.db.Close()) }

@@ -134,6 +134,8 @@ type dialect interface {
 	quote(name string) string
 	// check looks for the table, and for settings that the guarantee does not allow.
 	check(ctx context.Context, t *table) error
+	// examine tells what the server is and how it is set.
+	examine(ctx context.Context, t *table) ([]driver.Finding, error)
 	read(ctx context.Context, t *table, name string) (content, error)
 	// write replaces old, or creates the row.
 	write(ctx context.Context, t *table, name string, replaces bool, old, text string) (store string, err error)

@@ -48,6 +48,8 @@ type Hooks struct {
 	Timeout time.Duration
 	// Published runs after each step, in the turn. Nil does nothing.
 	Published func(*protocol.View)
+	// Standing reads who leads, and what is asked of it.
+	Standing func(context.Context) (Standing, error)
 	// SetMetadata replaces what is shown beside the leader that has the mandate.
 	SetMetadata func(context.Context, *runtime.Mandate, map[string]string) error
 }
@@ -70,6 +72,8 @@ type Elector struct {
 	Trouble  error             // of the latest request
 	Answered bool              // there was an answer, or a trouble
 	closed   bool
+	wished   uint64 // the count of an own tenure that an operator has asked to end
+	warned   bool   // of a wish that is none
 
 	mu    sync.Mutex
 	idle  bool          // the machine releases nothing
@@ -191,6 +195,9 @@ func (e *Elector) published(*protocol.Input, *protocol.View) {
 	e.mu.Unlock()
 	if fault := v.Fault; fault != "" {
 		e.Run.Do(func() { e.Run.Reject(driver.Permanent(errors.New(fault))) })
+	}
+	if e.wished != 0 && v.Role == protocol.Leader && v.Token == e.wished {
+		e.Run.Do(e.resignWished)
 	}
 	if e.hooks.Published != nil {
 		e.hooks.Published(v)

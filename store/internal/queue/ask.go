@@ -71,9 +71,10 @@ func (e *Elector) do(ctx context.Context, a *protocol.Ask, own Entry, text strin
 			heard = e.listed(&l, own, out)
 		}
 	case protocol.Verify:
-		var first Entry
-		if first, out.Revision, err = e.queue.Verify(ctx, own); err == nil {
-			out.Entry = decode(&first).entry(&first)
+		var l Listing
+		if l, err = e.queue.Verify(ctx, own); err == nil {
+			out.Revision, out.Entry = l.Revision, decode(&l.Entries[0]).entry(&l.Entries[0])
+			heard = func() { e.obey(own, l.Wish) }
 		}
 	case protocol.Mark:
 		err = e.queue.Change(ctx, own, Change{Mark: text})

@@ -26,6 +26,7 @@ type store struct {
 	sessions map[uint64]*session
 	entries  []entry
 	mark     string
+	wish     string
 	changed  chan struct{} // closed at each change
 }
 
@@ -213,7 +214,7 @@ func (l *line) Enter(ctx context.Context, id uint64, text string) (e queue.Entry
 
 func (l *line) List(ctx context.Context, own queue.Entry) (out queue.Listing, err error) {
 	err = l.ask(ctx, false, func(s *store) error {
-		out = queue.Listing{Mark: s.mark, Revision: s.revision}
+		out = queue.Listing{Mark: s.mark, Wish: s.wish, Revision: s.revision}
 		for i, e := range s.entries {
 			if i == 0 || e.Order == own.Order || i+1 < len(s.entries) && s.entries[i+1].Order == own.Order {
 				out.Entries = append(out.Entries, e.Entry)
@@ -245,15 +246,15 @@ func (l *line) Watch(ctx context.Context, e queue.Entry, after uint64) error {
 	}
 }
 
-func (l *line) Verify(ctx context.Context, own queue.Entry) (first queue.Entry, revision uint64, err error) {
+func (l *line) Verify(ctx context.Context, own queue.Entry) (out queue.Listing, err error) {
 	err = l.ask(ctx, l.holding(), func(s *store) error {
 		if e := s.find(own.Order); e == nil || e.Session != own.Session {
 			return queue.ErrGone
 		}
-		first, revision = s.entries[0].Entry, s.revision
+		out = queue.Listing{Entries: []queue.Entry{s.entries[0].Entry}, Wish: s.wish, Revision: s.revision}
 		return nil
 	})
-	return first, revision, err
+	return out, err
 }
 
 func (l *line) Change(ctx context.Context, own queue.Entry, c queue.Change) error {
@@ -270,6 +271,9 @@ func (l *line) Change(ctx context.Context, own queue.Entry, c queue.Change) erro
 		}
 		if c.Text != "" {
 			e.Text, e.changed = c.Text, s.revision+1
+		}
+		if c.Wish != "" {
+			s.wish, e.changed = c.Wish, s.revision+1
 		}
 		if c.Leave {
 			s.entries = slices.DeleteFunc(s.entries, func(e entry) bool { return e.Order == own.Order })

@@ -26,14 +26,15 @@ type Queue interface {
 	Close(ctx context.Context, session uint64) error
 	// Enter creates the entry of a session, or returns the one that it has.
 	Enter(ctx context.Context, session uint64, text string) (Entry, error)
-	// List reads, at one moment, the mark, the first entry, own, and the one before own; if own is
-	// the zero Entry, only the first two. It is linearizable.
+	// List reads, at one moment, the mark, the wish, the first entry, own, and the one before own; if own is
+	// the zero Entry, only the first three. It is linearizable.
 	List(ctx context.Context, own Entry) (Listing, error)
 	// Watch returns nil when e was changed or deleted after that revision, or for the zero Entry
 	// when there is any change in the queue.
 	Watch(ctx context.Context, e Entry, after uint64) error
-	// Verify returns the first entry if own exists and belongs to its session, otherwise ErrGone.
-	Verify(ctx context.Context, own Entry) (first Entry, revision uint64, err error)
+	// Verify reads, at one moment, the first entry and the wish, if own exists and belongs to its
+	// session; otherwise it returns ErrGone. It is linearizable.
+	Verify(ctx context.Context, own Entry) (Listing, error)
 	// Change makes a change in one transaction if own exists, otherwise it returns ErrGone.
 	Change(ctx context.Context, own Entry, c Change) error
 }
@@ -46,10 +47,11 @@ type Entry struct {
 	Text    string
 }
 
-// Listing is what [Queue].List reads.
+// Listing is what [Queue].List reads. Verify reads less.
 type Listing struct {
 	Entries  []Entry // by rising order; an entry that is two of the three is in it once
 	Mark     string  // "": there is none
+	Wish     string  // "": there is none
 	Revision uint64  // of the store, when it was read
 }
 
@@ -57,7 +59,8 @@ type Listing struct {
 type Change struct {
 	Text  string // of the own entry
 	Mark  string
-	Leave bool // deletes the own entry
+	Wish  string // what is asked of the entry's participant; a watch of the entry tells, and it ends with the session
+	Leave bool   // deletes the own entry
 }
 
 // What a Queue's errors may be.
@@ -104,7 +107,7 @@ func New(q Queue, cfg Config) (*Elector, error) {
 		return nil, driver.Permanent(err)
 	}
 	e.cfg.Machine = m.Config()
-	if err := e.Start(m, drive.Hooks{Store: e, Timeout: e.cfg.Machine.RequestTimeout(), SetMetadata: e.setMetadata}); err != nil {
+	if err := e.Start(m, drive.Hooks{Store: e, Timeout: e.cfg.Machine.RequestTimeout(), Standing: e.standing, SetMetadata: e.setMetadata}); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -117,7 +120,7 @@ func (e *Elector) Limits() driver.Limits {
 	return driver.Limits{
 		Lease: c.Claim(), MinLease: least, MaxLease: protocol.DefaultDrift().Claim(machine.MaxTTL),
 		Takeover: c.WorstTakeover() + e.cfg.Round, Exclusive: true,
-		Abilities: []driver.Ability{driver.AbilityConfirm, driver.AbilityMetadata},
+		Abilities: []driver.Ability{driver.AbilityConfirm, driver.AbilityMetadata, driver.AbilityResign},
 		Assumes:   drive.Assumes(e.cfg.Assumes),
 	}
 }
@@ -208,4 +211,35 @@ func (e *Elector) setMetadata(ctx context.Context, m *runtime.Mandate, metadata 
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Machine.RequestTimeout())
 	defer cancel()
 	return e.queue.Change(ctx, own, Change{Text: text})
+}
+
+// standing is whose entry is first. It is for operators.
+func (e *Elector) standing(ctx context.Context) (s drive.Standing, err error) {
+	l, err := e.queue.List(ctx, Entry{})
+	if err != nil || len(l.Entries) == 0 {
+		return s, err
+	}
+	first := l.Entries[0]
+	t := decode(&first)
+	s.Leader, s.Count = t.ID, first.Order
+	if t.nonce == (protocol.Nonce{}) {
+		s.Deaf = "is a candidate of another program, which cannot be asked through the store; want that program to end, or its entry deleted"
+	}
+	s.Wish, _ = drive.ParseWish([]byte(l.Wish)) // nonsense is none
+	s.Record = func(ctx context.Context, w drive.Wish) error {
+		return e.queue.Change(ctx, first, Change{Wish: w.Text()})
+	}
+	return s, nil
+}
+
+// obey has the leader obey a wish, and answers it. If the answer is lost, the end of the tenure tells.
+func (e *Elector) obey(own Entry, wish string) {
+	if e.own != own.Order || !e.Obey([]byte(wish), own.Order) {
+		return
+	}
+	e.Go(func() {
+		ctx, cancel := context.WithTimeout(e.Life, e.cfg.Machine.RequestTimeout())
+		defer cancel()
+		_ = e.queue.Change(ctx, own, Change{Wish: drive.Obeyed(own.Order).Text()})
+	})
 }

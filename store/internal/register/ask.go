@@ -2,6 +2,7 @@ package register
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/store/internal/drive"
 )
 
 // Ask implements [runtime.Store]. The machine has one read or write in flight.
@@ -50,7 +52,11 @@ func (e *Elector) compose(r *protocol.Record) (string, error) {
 	if r.Holder != "" && r.Count != e.own {
 		e.own, e.since = r.Count, time.Now()
 	}
-	return encode(r, e.since, e.Metadata)
+	wish := ""
+	if r.Holder != "" && e.Heard(r.Count) {
+		wish = drive.Obeyed(r.Count).Text()
+	}
+	return encode(r, e.since, e.Metadata, wish)
 }
 
 // unproven returns what makes proof of a read. What a store shows need not be durable: a write that
@@ -71,6 +77,9 @@ func (e *Elector) unproven() func(context.Context, Kept) (k Kept, proven bool, e
 			return k, false, nil // request tells what is wrong with the record
 		}
 		in.Seal++
+		if len(in.Wish) > drive.MaxWish {
+			in.Wish = nil // it is none, and must not make the record too long
+		}
 		text, err := in.text()
 		if err == nil {
 			k, err = e.register.Write(ctx, k.Version, text)
@@ -87,25 +96,61 @@ func (e *Elector) request(a protocol.Ask, tell func(protocol.Answer), do func(co
 		if err != nil || k.Version == "" {
 			return nil, err
 		}
-		r, in, err := decode(k.Text)
+		r, in, err := own(k.Text)
 		if err != nil {
-			return nil, fmt.Errorf("the record of the election is not one of elect's: %w; restore it, or delete it and raise the era", err)
+			return nil, err
 		}
 		answer.Version, answer.Record = e.versions.number(k.Version), *r
 		return func() {
 			if proven {
 				e.proven = k.Version
 			}
-			e.heard(in)
+			e.heard(r, in)
 		}, nil
 	})
 }
 
-// heard notes the holder that an answer shows.
-func (e *Elector) heard(in *record) {
+// own reads a record that has to be one of elect's.
+func own(text string) (*protocol.Record, *record, error) {
+	r, in, err := decode(text)
+	if err != nil {
+		err = fmt.Errorf("the record of the election is not one of elect's: %w; restore it, or delete it and raise the era", err)
+	}
+	return r, in, err
+}
+
+// heard notes the holder that an answer shows, and what is asked of it.
+func (e *Elector) heard(r *protocol.Record, in *record) {
 	if in.Holder != "" {
 		e.holder, e.count = in.leader(), in.Count
 	}
+	if in.Holder == e.cfg.ID && r.Nonce == e.nonce {
+		e.Obey(in.Wish, in.Count) // the next renewal answers it
+	}
+}
+
+// standing is who holds the record. It is for operators.
+func (e *Elector) standing(ctx context.Context) (s drive.Standing, err error) {
+	k, err := e.register.Read(ctx)
+	if err != nil || k.Version == "" {
+		return s, err
+	}
+	_, in, err := own(k.Text)
+	if err != nil || in.Holder == "" {
+		return s, err
+	}
+	s.Leader, s.Count = in.Holder, in.Count
+	s.Wish, _ = drive.ParseWish(in.Wish) // nonsense is none
+	s.Record = func(ctx context.Context, w drive.Wish) error {
+		in.Wish = json.RawMessage(w.Text())
+		text, err := in.text()
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrNotSent, err)
+		}
+		_, err = e.register.Write(ctx, k.Version, text)
+		return err
+	}
+	return s, nil
 }
 
 // versions are the latest versions that were seen, by the numbers that the machine has for

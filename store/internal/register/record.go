@@ -39,6 +39,8 @@ type record struct {
 	// Seal counts how often the record was written again only to have it acknowledged. It makes
 	// that another text, and takes part in nothing else.
 	Seal uint64 `json:"seal,omitempty"`
+	// Wish is a drive.Wish, which an operator writes and the holder answers. Nonsense is no wish.
+	Wish json.RawMessage `json:"wish,omitempty"`
 }
 
 type mark struct {
@@ -48,10 +50,10 @@ type mark struct {
 }
 
 // encode returns the record's text. Equal arguments give equal texts.
-func encode(r *protocol.Record, since time.Time, metadata map[string]string) (string, error) {
+func encode(r *protocol.Record, since time.Time, metadata map[string]string, wish string) (string, error) {
 	out := record{
 		Format: format, Holder: string(r.Holder), Count: r.Count, Nonce: r.Nonce.String(), Attempt: r.Attempt,
-		Lease: r.Duration.String(), Store: r.Store,
+		Lease: r.Duration.String(), Store: r.Store, Wish: json.RawMessage(wish),
 	}
 	if r.Holder != "" {
 		out.Since, out.Metadata = since.UTC().Truncate(time.Millisecond), metadata

@@ -23,7 +23,7 @@ func TestRecord(t *testing.T) {
 		"full": full(), "free": {Nonce: protocol.Nonce{1, 2}, Count: 6, Attempt: 3, Duration: time.Second}, "empty": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, err := encode(r, since, metadata)
+			text, err := encode(r, since, metadata, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,7 +39,7 @@ func TestRecord(t *testing.T) {
 }
 
 func TestForeignRecords(t *testing.T) {
-	good, err := encode(full(), time.Time{}, nil)
+	good, err := encode(full(), time.Time{}, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestForeignRecords(t *testing.T) {
 }
 
 func FuzzRecord(f *testing.F) {
-	text, err := encode(full(), time.Unix(1, 0), map[string]string{"a": "b"})
+	text, err := encode(full(), time.Unix(1, 0), map[string]string{"a": "b"}, "")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func FuzzRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := encode(r, in.Since, in.Metadata)
+		again, err := encode(r, in.Since, in.Metadata, "")
 		if err != nil {
 			return // longer than what was read, with all of its fields
 		}

@@ -14,9 +14,8 @@ import (
 	"github.com/electd/elect/store/internal/drive"
 )
 
-// Register is where a store keeps the record of one election. Its methods are called by
-// any number of goroutines; those of one elector make one call at a time. An error means
-// that the outcome is not known, unless [ErrNotSent] is in it.
+// Register is where a store keeps the record of one election. Its methods are called by any number
+// of goroutines. An error means that the outcome is not known, unless [ErrNotSent] is in it.
 type Register interface {
 	// Read returns what is kept now. It is linearizable with the writes, but what it shows need
 	// not be durable: only a Write that returned no error proves anything.
@@ -99,7 +98,7 @@ func New(r Register, cfg Config) (*Elector, error) {
 	if err != nil {
 		return nil, driver.Permanent(err)
 	}
-	if err := e.Start(m, drive.Hooks{Store: e, Timeout: e.times.RequestTimeout(), Published: e.published, SetMetadata: e.setMetadata}); err != nil {
+	if err := e.Start(m, drive.Hooks{Store: e, Timeout: e.times.RequestTimeout(), Published: e.published, Standing: e.standing, SetMetadata: e.setMetadata}); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -133,7 +132,7 @@ func (e *Elector) Limits() driver.Limits {
 	return driver.Limits{
 		Lease: drift.Claim(e.cfg.Lease), MinLease: drift.Claim(MinLease), MaxLease: drift.Claim(MaxLease),
 		Takeover: e.times.WorstTakeover(), Exclusive: true,
-		Abilities: []driver.Ability{driver.AbilityConfirm, driver.AbilityMetadata},
+		Abilities: []driver.Ability{driver.AbilityConfirm, driver.AbilityMetadata, driver.AbilityResign},
 		Assumes:   drive.Assumes(e.cfg.Assumes),
 	}
 }
