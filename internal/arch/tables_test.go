@@ -248,7 +248,7 @@ var repository = house{
 		{at: "peer/certs", names: 57, why: "certificates"},
 		{at: "store/etcd", names: 12, why: "backend"},
 		{at: "store/memory", names: 24, why: "backend"},
-		{at: "store/sqlstore", names: 21, why: "backend"},
+		{at: "store/sqlstore", names: 27, why: "backend"},
 	},
 	state: []exception{
 		{at: "internal/harness.given", why: "tests of a process that run at the same time must not be given the same port"},

@@ -30,6 +30,18 @@ import (
 //		return sql.Open("pgx", u.String())
 //	})}
 func Opener(d Dialect, open func(u *url.URL) (*sql.DB, error)) driver.Opener {
+	return opener(d, func(u *url.URL) (*sql.DB, Listen, error) {
+		db, err := open(u)
+		return db, nil, err
+	})
+}
+
+// ListeningOpener is an Opener for PostgreSQL, whose participants have a [Listener] each.
+func ListeningOpener(open func(u *url.URL) (*sql.DB, Listen, error)) driver.Opener {
+	return opener(PostgreSQL, open)
+}
+
+func opener(d Dialect, open func(u *url.URL) (*sql.DB, Listen, error)) driver.Opener {
 	return func(ctx context.Context, t driver.Target) (driver.Elector, error) {
 		u, cfg, err := Parameters(t.URL)
 		if err != nil {
@@ -39,15 +51,20 @@ func Opener(d Dialect, open func(u *url.URL) (*sql.DB, error)) driver.Opener {
 		if d == MySQL {
 			u = timed(u, register.Timeout(cfg.Lease, cfg.MaxLease))
 		}
-		db, err := open(u)
+		db, listen, err := open(u)
 		if err != nil {
 			return nil, driver.Permanent(err)
 		}
+		closing := db.Close
+		if listen != nil {
+			cfg.Listener = NewListener(db, listen, t.Logger)
+			closing = func() error { cfg.Listener.Close(); return db.Close() }
+		}
 		e, err := New(ctx, db, d, t.Name, t.ID, cfg)
 		if err != nil {
-			return nil, errors.Join(err, db.Close())
+			return nil, errors.Join(err, closing())
 		}
-		return &owner{e, db}, nil
+		return &owner{e, closing}, nil
 	}
 }
 
@@ -105,8 +122,8 @@ func Parameters(u *url.URL) (*url.URL, Config, error) {
 // owner is a participant that has the database.
 type owner struct {
 	driver.Elector
-	db *sql.DB
+	closing func() error
 }
 
 // Close implements [driver.Elector].
-func (o *owner) Close() error { return errors.Join(o.Elector.Close(), o.db.Close()) }
+func (o *owner) Close() error { return errors.Join(o.Elector.Close(), o.closing()) }
