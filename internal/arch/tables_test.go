@@ -78,11 +78,15 @@ var repository = house{
 			why: "the conformance suite sees a back end as its contract and as nothing more",
 		},
 		{
+			at: "internal/storetest", may: []string{"internal/protocol"}, others: nothing,
+			why: "what the machines rely on at a store, as cases that simulated and real stores run",
+		},
+		{
 			at: "internal/protocol/...", tests: []string{"internal/golden", "internal/classictest", "internal/long", "internal/race"}, others: nothing,
 			why: "pure state machines with types of their own: the same bytes are simulated, checked and shipped",
 		},
 		{
-			at: "lab/sim/...", may: []string{"internal/protocol/...", "fence"}, tests: []string{"internal/golden", "internal/long", "internal/race", "internal/flight", "internal/place"}, others: nothing,
+			at: "lab/sim/...", may: []string{"internal/protocol/...", "fence"}, tests: []string{"internal/storetest", "internal/golden", "internal/long", "internal/race", "internal/flight", "internal/place"}, others: nothing,
 			why: "a driver of the machines; it must not see how production drives them. Its tests have runs recorded as nodes record theirs",
 		},
 		{
@@ -170,7 +174,7 @@ var repository = house{
 			why: "it runs finished programs as users do, some of them with the library in them, and replays what they recorded through the machines",
 		},
 		{
-			at: "test/fencing/leases", may: []string{"driver/...", "store/...", "internal/...", "test/fencing/server"}, others: listed,
+			at: "test/fencing/leases", may: []string{"driver/...", "store/...", "internal/protocol", "internal/...", "test/fencing/server"}, others: listed,
 			why: "a back end's proof, which needs the servers that the guards' proofs have",
 		},
 		{
@@ -244,7 +248,7 @@ var repository = house{
 		{at: "peer/certs", names: 51, why: "certificates"},
 		{at: "store/etcd", names: 12, why: "backend"},
 		{at: "store/memory", names: 24, why: "backend"},
-		{at: "store/sqlstore", names: 21, why: "backend"},
+		{at: "store/sqlstore", names: 27, why: "backend"},
 	},
 	state: []exception{
 		{at: "internal/harness.given", why: "tests of a process that run at the same time must not be given the same port"},

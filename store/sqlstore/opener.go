@@ -30,6 +30,18 @@ import (
 //		return sql.Open("pgx", u.String())
 //	})}
 func Opener(d Dialect, open func(u *url.URL) (*sql.DB, error)) driver.Opener {
+	return opener(d, func(u *url.URL) (*sql.DB, Listen, error) {
+		db, err := open(u)
+		return db, nil, err
+	})
+}
+
+// ListeningOpener is an Opener for PostgreSQL, whose participants have a [Listener] each.
+func ListeningOpener(open func(u *url.URL) (*sql.DB, Listen, error)) driver.Opener {
+	return opener(PostgreSQL, open)
+}
+
+func opener(d Dialect, open func(u *url.URL) (*sql.DB, Listen, error)) driver.Opener {
 	return func(ctx context.Context, t driver.Target) (driver.Elector, error) {
 		u, cfg, err := Parameters(t.URL)
 		if err != nil {
@@ -39,19 +51,24 @@ func Opener(d Dialect, open func(u *url.URL) (*sql.DB, error)) driver.Opener {
 		if d == MySQL {
 			u = timed(u, register.Timeout(cfg.Lease, cfg.MaxLease))
 		}
-		db, err := open(u)
+		db, listen, err := open(u)
 		if err != nil {
 			return nil, driver.Permanent(err)
 		}
+		closing := db.Close
+		if listen != nil {
+			cfg.Listener = NewListener(db, listen, t.Logger)
+			closing = func() error { cfg.Listener.Close(); return db.Close() }
+		}
 		e, err := New(ctx, db, d, t.Name, t.ID, cfg)
 		if err != nil {
-			return nil, errors.Join(err, db.Close())
+			return nil, errors.Join(err, closing())
 		}
 		in, err := tableOf(db, d, cfg.Table)
 		if err != nil { // New has had it
-			return nil, errors.Join(err, e.Close(), db.Close())
+			return nil, errors.Join(err, e.Close(), closing())
 		}
-		return &owner{e.(*register.Elector), in}, nil
+		return &owner{e.(*register.Elector), in, closing}, nil
 	}
 }
 
@@ -109,7 +126,8 @@ func Parameters(u *url.URL) (*url.URL, Config, error) {
 // owner is a participant that has the database.
 type owner struct {
 	*register.Elector
-	table *table
+	table   *table
+	closing func() error
 }
 
 var _ interface {
@@ -124,4 +142,4 @@ func (o *owner) Examine(ctx context.Context) ([]driver.Finding, error) {
 }
 
 // Close implements [driver.Elector].
-func (o *owner) Close() error { return errors.Join(o.Elector.Close(), o.table.db.Close()) }
+func (o *owner) Close() error { return errors.Join(o.Elector.Close(), o.closing()) }

@@ -86,8 +86,14 @@ func (postgresql) write(ctx context.Context, t *table, name string, replaces boo
 	if replaces {
 		statement, args = `UPDATE {table} SET record = $2 WHERE name = $1 AND record = $3`, append(args, old)
 	}
-	var commit, standbys string
-	err = t.db.QueryRowContext(ctx, t.expand(statement+` RETURNING `+incarnation+`, `+settings), args...).Scan(&store, &commit, &standbys)
+	statement += ` RETURNING ` + incarnation + `, ` + settings
+	if register.News(old, text) { // otherwise it is a renewal, of which nobody needs to know at once
+		statement += `, pg_notify('` + channel + `', name)::text`
+	} else {
+		statement += `, ''`
+	}
+	var commit, standbys, notified string
+	err = t.db.QueryRowContext(ctx, t.expand(statement), args...).Scan(&store, &commit, &standbys, &notified)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return "", register.ErrConflict

@@ -75,6 +75,9 @@ type Config struct {
 	// release. 0 means a quarter of Lease.
 	Poll time.Duration
 
+	// Listener has a candidate read at once when the leader leaves, of PostgreSQL. Nil: it polls.
+	Listener *Listener
+
 	// Era is the era of the tokens, 0 to 65535: see package fence.
 	Era uint16
 
@@ -92,6 +95,11 @@ func New(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config
 	if err != nil {
 		return nil, driver.Permanent(err)
 	}
+	if l := cfg.Listener; l != nil && d != PostgreSQL {
+		return nil, driver.Permanent(fmt.Errorf("sqlstore: Config.Listener for %s; want none: only PostgreSQL notifies", d))
+	} else if l != nil && l.db == db && db.Stats().MaxOpenConnections == 1 {
+		return nil, driver.Permanent(errors.New("sqlstore: a pool of one connection, which the Listener may keep; want two or more (SetMaxOpenConns)"))
+	}
 	r := &row{table: t, election: name}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -101,7 +109,11 @@ func New(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config
 	case err != nil && cfg.Logger != nil:
 		cfg.Logger.Warn("the database does not answer yet", "election", name, "error", err)
 	}
-	return register.New(r, register.Config{
+	var store register.Register = r
+	if cfg.Listener != nil {
+		store = listening{r, cfg.Listener}
+	}
+	return register.New(store, register.Config{
 		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger}, Lease: cfg.Lease, MaxLease: cfg.MaxLease, Poll: cfg.Poll,
 		Assumes: "the database keeps every write that it has acknowledged, also when a standby takes over",
 	})

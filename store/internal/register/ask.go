@@ -41,7 +41,11 @@ func (e *Elector) Ask(a protocol.Ask, tell func(protocol.Answer)) {
 			return k, true, err
 		})
 	case protocol.Watch:
-		// Nothing is watched: the machine polls.
+		if w, ok := e.register.(Watcher); ok { // otherwise the machine polls
+			e.Go(func() {
+				w.Watch(e.Life, func() { tell(protocol.Answer{Number: a.Number, Status: protocol.StatusEvent}) })
+			})
+		}
 	default:
 		panic("register: the machine asks to " + a.Op.String())
 	}

@@ -25,7 +25,18 @@ type kept struct {
 	text        string
 	durable     string
 	incarnation string
-	frail       bool // it shows what is written, and acknowledges nothing
+	frail       bool          // it shows what is written, and acknowledges nothing
+	news        chan struct{} // closed, and replaced, by each write that tells news
+}
+
+// told returns what the next write that tells news will close.
+func (k *kept) told() chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.news == nil {
+		k.news = make(chan struct{})
+	}
+	return k.news
 }
 
 // acknowledge makes what is kept durable, with its answer.
@@ -63,6 +74,10 @@ func (k *kept) put(version, text string) error {
 	defer k.mu.Unlock()
 	if k.text != version {
 		return register.ErrConflict
+	}
+	if k.news != nil && register.News(version, text) {
+		close(k.news)
+		k.news = nil
 	}
 	k.text = text
 	return nil
@@ -104,6 +119,25 @@ func (l *line) Write(ctx context.Context, version, text string) (register.Kept, 
 	return l.do(ctx, true, strings.Contains(text, `"holder":"`), func() (register.Kept, error) {
 		return register.Kept{Text: text, Version: text, Store: l.store.get().Store}, l.store.put(version, text)
 	})
+}
+
+// watched is a line that hears of news, unless it is cut.
+type watched struct{ *line }
+
+var _ register.Watcher = watched{}
+
+func (w watched) Watch(ctx context.Context, changed func()) {
+	for told := w.store.told(); ; {
+		select {
+		case <-told:
+			told = w.store.told()
+		case <-ctx.Done():
+			return
+		}
+		if w.pass(ctx, way) == nil {
+			changed()
+		}
+	}
 }
 
 // do makes a request. write: its answer acknowledges it. renews: it acquires or renews, and so is one whose answer may be late.
@@ -174,7 +208,13 @@ func now() protocol.Reading {
 func open(t testing.TB, k *kept, era uint64, name, id string) electtest.Participant {
 	t.Helper()
 	l := newLine(k)
-	e, err := register.New(l, register.Config{
+	return participant(t, l, l, era, name, id)
+}
+
+// participant returns one on a line, which it uses as r.
+func participant(t testing.TB, l *line, r register.Register, era uint64, name, id string) electtest.Participant {
+	t.Helper()
+	e, err := register.New(r, register.Config{
 		Config: drive.Config{Name: name, ID: id, Era: era, Now: now}, Lease: time.Second, MaxLease: 2 * time.Second, Assumes: "a test",
 	})
 	if err != nil {
@@ -189,6 +229,16 @@ func open(t testing.TB, k *kept, era uint64, name, id string) electtest.Particip
 }
 
 func TestConformance(t *testing.T) {
+	t.Run("polling", func(t *testing.T) { conforms(t, open) })
+	t.Run("watching", func(t *testing.T) {
+		conforms(t, func(t testing.TB, k *kept, era uint64, name, id string) electtest.Participant {
+			l := newLine(k)
+			return participant(t, l, watched{l}, era, name, id)
+		})
+	})
+}
+
+func conforms(t *testing.T, open func(t testing.TB, k *kept, era uint64, name, id string) electtest.Participant) {
 	var k *kept
 	var of testing.TB
 	era := uint64(0)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -116,6 +117,17 @@ func decode(text string) (*protocol.Record, *record, error) {
 		}
 	}
 	return r, &in, nil
+}
+
+// News reports whether a text that replaces another says more than that the holder is alive.
+func News(old, text string) bool {
+	_, a, err := decode(old)
+	_, b, bad := decode(text)
+	if err != nil || bad != nil {
+		return true
+	}
+	a.Attempt, a.Seal, b.Attempt, b.Seal = 0, 0, 0, 0
+	return !reflect.DeepEqual(a, b)
 }
 
 // numbered is the number by which the machine knows a version. Two versions of one record

@@ -27,6 +27,14 @@ type Register interface {
 	Write(ctx context.Context, version, text string) (Kept, error)
 }
 
+// Watcher is a Register that hears of changes. What it hears has the machine read, and proves
+// nothing, so it may miss changes and make some up.
+type Watcher interface {
+	Register
+	// Watch calls changed when the record may have changed, until ctx ends.
+	Watch(ctx context.Context, changed func())
+}
+
 // Kept is what a Register has kept.
 type Kept struct {
 	Text    string

@@ -120,18 +120,20 @@ func (p *place) url(addr string) string {
 	return u.String()
 }
 
-func (p *place) open(t testing.TB) *sql.DB {
-	t.Helper()
-	var db *sql.DB
-	var err error
+// source is the driver of the place, and what it opens.
+func (p *place) source() (driver, name string) {
 	switch p.dialect {
 	case sqlstore.PostgreSQL:
-		db, err = sql.Open("pgx", p.at.String())
+		return "pgx", p.at.String()
 	case sqlstore.MySQL:
-		db, err = sql.Open("mysql", p.at.User.Username()+"@tcp("+p.at.Host+")"+p.at.Path)
-	default:
-		db, err = sql.Open("sqlite3", "file:"+p.at.Path+"?_journal_mode=WAL&_busy_timeout=10000")
+		return "mysql", p.at.User.Username() + "@tcp(" + p.at.Host + ")" + p.at.Path + "?interpolateParams=true"
 	}
+	return "sqlite3", "file:" + p.at.Path + "?_journal_mode=WAL&_synchronous=FULL&_busy_timeout=10000"
+}
+
+func (p *place) open(t testing.TB) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(p.source())
 	if err != nil {
 		t.Fatal(err)
 	}

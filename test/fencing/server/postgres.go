@@ -3,6 +3,7 @@
 package server
 
 import (
+	"database/sql"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,6 +20,7 @@ import (
 type Postgres struct {
 	*process
 	bin, port string
+	args      []string // of the server
 }
 
 // StartPostgres makes a database cluster and starts a server with it, which syncs what it
@@ -27,7 +29,7 @@ func StartPostgres(t testing.TB, settings ...string) *Postgres {
 	t.Helper()
 	long.Test(t, "it starts a real server")
 	bin := postgresBin(t)
-	p := &Postgres{newProcess(t, "PostgreSQL"), bin, freePort(t)}
+	p := &Postgres{process: newProcess(t, "PostgreSQL"), bin: bin, port: freePort(t)}
 	if out, err := p.unprivileged(filepath.Join(bin, "initdb"), "-D", p.data(), "-U", "elect", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync").CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
@@ -42,6 +44,34 @@ func StartPostgres(t testing.TB, settings ...string) *Postgres {
 	}
 	p.Start(t)
 	return p
+}
+
+// StartStandby makes a copy of the server's data and starts a server with it, which follows the first
+// one under that name, and answers reads.
+func (p *Postgres) StartStandby(t testing.TB, name string) *Postgres {
+	t.Helper()
+	s := &Postgres{process: newProcess(t, "PostgreSQL-"+name), bin: p.bin, port: freePort(t)}
+	s.args = []string{"-c", "port=" + s.port, "-c", "cluster_name=" + name, "-c", "synchronous_standby_names="}
+	copied := s.unprivileged(filepath.Join(p.bin, "pg_basebackup"), "-h", "127.0.0.1", "-p", p.port, "-U", "elect", "-D", s.data(), "-R", "-c", "fast", "--no-sync")
+	if out, err := copied.CombinedOutput(); err != nil {
+		t.Fatalf("pg_basebackup: %v\n%s", err, out)
+	}
+	s.Start(t)
+	return s
+}
+
+// Promote ends a standby's recovery: it accepts writes when this returns.
+func (p *Postgres) Promote(t testing.TB) {
+	t.Helper()
+	db, err := sql.Open("pgx", p.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var promoted bool
+	if err := db.QueryRowContext(t.Context(), "SELECT pg_promote(true, 60)").Scan(&promoted); err != nil || !promoted {
+		t.Fatalf("pg_promote: %t, %v", promoted, err)
+	}
 }
 
 func (p *Postgres) data() string { return filepath.Join(p.dir, "data") }
@@ -69,7 +99,7 @@ func postgresBin(t testing.TB) string {
 // Start starts the server, and returns when it answers.
 func (p *Postgres) Start(t testing.TB) {
 	t.Helper()
-	p.serve(t, p.unprivileged(filepath.Join(p.bin, "postgres"), "-D", p.data()), "pgx", p.URL("postgres"))
+	p.serve(t, p.unprivileged(filepath.Join(p.bin, "postgres"), append([]string{"-D", p.data()}, p.args...)...), "pgx", p.URL("postgres"))
 }
 
 // URL is where a database is.

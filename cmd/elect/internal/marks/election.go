@@ -20,7 +20,10 @@ func dialectOf(u *url.URL) (sqlstore.Dialect, func(*url.URL) (*sql.DB, error)) {
 
 // OpenElection is a [driver.Opener] of elections in a database.
 func OpenElection(ctx context.Context, t driver.Target) (driver.Elector, error) {
-	return sqlstore.Opener(dialectOf(t.URL))(ctx, t)
+	if d, open := dialectOf(t.URL); d != sqlstore.PostgreSQL {
+		return sqlstore.Opener(d, open)(ctx, t)
+	}
+	return sqlstore.ListeningOpener(openListening)(ctx, t)
 }
 
 // InstallElections makes the table of the elections at a URL, unless show is set. It

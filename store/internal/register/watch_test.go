@@ -1,0 +1,116 @@
+package register_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/driver/electtest"
+	"github.com/electd/elect/store/internal/drive"
+	"github.com/electd/elect/store/internal/register"
+)
+
+// counted counts the requests of a register.
+type counted struct {
+	register.Watcher
+	reads, writes atomic.Int32
+}
+
+func (c *counted) Read(ctx context.Context) (register.Kept, error) {
+	c.reads.Add(1)
+	return c.Watcher.Read(ctx)
+}
+
+func (c *counted) Write(ctx context.Context, version, text string) (register.Kept, error) {
+	c.writes.Add(1)
+	return c.Watcher.Write(ctx, version, text)
+}
+
+// slow is a participant whose next read and whose lapse are half an hour away.
+func slow(t *testing.T, r register.Register, id string) electtest.Participant {
+	t.Helper()
+	e, err := register.New(r, register.Config{Config: drive.Config{Name: "e", ID: id, Now: now}, Lease: time.Hour, MaxLease: time.Hour, Poll: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return electtest.Participant{Elector: e}
+}
+
+// TestWatch: a release is seen at once, and renewals wake nobody.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kept{incarnation: "1"}
+		a := slow(t, watched{newLine(k)}, "a")
+		defer closed(t, a)
+		m, err := campaign(t, a, 2*time.Hour) // nothing tells of a leader before it
+		if err != nil {
+			t.Fatal(err)
+		}
+		follower := &counted{Watcher: watched{newLine(k)}}
+		b := slow(t, follower, "b")
+		defer closed(t, b)
+		won := make(chan driver.Mandate)
+		go func() {
+			n, err := campaign(t, b, 2*time.Hour)
+			if err != nil {
+				t.Error(err)
+			}
+			won <- n
+		}()
+		time.Sleep(25 * time.Minute) // it is renewed every 15
+		if n := follower.reads.Load(); n != 1 || follower.writes.Load() > 0 {
+			t.Errorf("%d reads, %d writes of a follower of which nothing is new; want its first read", n, follower.writes.Load())
+		}
+		released := time.Now()
+		if err := m.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := <-won; n.Token() <= m.Token() {
+			t.Errorf("token %v after %v", n.Token(), m.Token())
+		}
+		if took := time.Since(released); took > time.Second {
+			t.Errorf("the next one leads after %v; want it to hear of the release", took)
+		}
+	})
+}
+
+// liar makes up a change every millisecond.
+type liar struct{ *line }
+
+func (l liar) Watch(ctx context.Context, changed func()) {
+	for ctx.Err() == nil {
+		changed()
+		<-time.After(time.Millisecond)
+	}
+}
+
+// TestMadeUp: what a watch tells only has a participant read. It neither writes nor wins, and the
+// leader leads on.
+func TestMadeUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kept{incarnation: "1"}
+		l := newLine(k)
+		a := participant(t, l, liar{l}, 0, "e", "a")
+		defer closed(t, a)
+		m, err := campaign(t, a, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l = newLine(k)
+		follower := &counted{Watcher: liar{l}}
+		b := participant(t, l, follower, 0, "e", "b")
+		defer closed(t, b)
+		if n, err := campaign(t, b, 5*time.Second); err == nil {
+			t.Fatalf("token %v beside %v", n.Token(), m.Token())
+		}
+		if err := m.Check(); err != nil {
+			t.Error(err)
+		}
+		if n := follower.reads.Load(); n < 100 || follower.writes.Load() > 0 {
+			t.Errorf("%d reads and %d writes; want reads only", n, follower.writes.Load())
+		}
+	})
+}

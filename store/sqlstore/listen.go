@@ -1,0 +1,234 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/electd/elect/store/internal/register"
+)
+
+// channel is that of PostgreSQL's notifications. Each is the name of an election, in whatever table,
+// or a dot and a text with which a [Listener] tries whether it hears anything.
+const channel = "elect"
+
+// Listen listens to a channel of PostgreSQL (LISTEN) with a connection of its own. It calls heard
+// with "" as soon as it listens, and then with the payload of each notification. It returns when ctx
+// or the connection has ended, and has closed the connection then. With package pgx, and a pool db:
+//
+//	func(ctx context.Context, channel string, heard func(payload string)) error {
+//		conn, err := db.Conn(ctx)
+//		if err != nil {
+//			return err
+//		}
+//		defer conn.Close()
+//		return conn.Raw(func(driver any) error {
+//			c := driver.(*stdlib.Conn).Conn()
+//			defer c.Close(context.Background()) // it listens, and is of no use to others
+//			if _, err := c.Exec(ctx, "LISTEN "+channel); err != nil {
+//				return err
+//			}
+//			for heard(""); ; {
+//				n, err := c.WaitForNotification(ctx)
+//				if err != nil {
+//					return err
+//				}
+//				heard(n.Payload)
+//			}
+//		})
+//	}
+type Listen func(ctx context.Context, channel string, heard func(payload string)) error
+
+// Listener hears when a leader of PostgreSQL leaves, or changes what it shows, and has the others
+// read at once. One serves all participants of a process in one database, with one connection. What
+// it hears proves nothing, and what it misses is found by polling. Its methods are safe for
+// concurrent use.
+type Listener struct {
+	db     *sql.DB
+	send   func(ctx context.Context, payload string) error
+	listen Listen
+	log    *slog.Logger
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu   sync.Mutex
+	subs map[string]map[chan struct{}]struct{} // by the election's name
+	want string                                // the trial that is under way
+	up   func()                                // the trial was heard
+}
+
+// Times of a [Listener].
+const (
+	trialEvery = time.Minute      // how often it tries whether it hears anything
+	trialTime  = 10 * time.Second // how long a trial may take
+	minPause   = time.Second      // after a connection has failed
+	maxPause   = time.Minute
+)
+
+// NewListener begins to listen. From time to time it sends a notification by db, to find out whether
+// it hears anything: through a pooler in transaction mode, such as PgBouncer's, it does not, and says
+// so once. The caller closes it after the participants that have it in their [Config]. A nil logger
+// is silence.
+func NewListener(db *sql.DB, listen Listen, logger *slog.Logger) *Listener {
+	return newListener(db, func(ctx context.Context, payload string) error {
+		_, err := db.ExecContext(ctx, `SELECT pg_notify('`+channel+`', $1)`, payload)
+		return err
+	}, listen, logger)
+}
+
+func newListener(db *sql.DB, send func(context.Context, string) error, listen Listen, logger *slog.Logger) *Listener {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &Listener{db: db, send: send, listen: listen, log: logger, cancel: cancel, subs: map[string]map[chan struct{}]struct{}{}}
+	l.work.Go(func() { l.run(ctx) })
+	return l
+}
+
+// Close ends the connection. Participants that are still there poll.
+func (l *Listener) Close() {
+	l.cancel()
+	l.work.Wait()
+}
+
+// run listens again and again.
+func (l *Listener) run(ctx context.Context) {
+	told, pause := false, minPause
+	for ctx.Err() == nil {
+		err := l.once(ctx, func() {
+			if pause = minPause; told {
+				l.log.Warn("the notifications of PostgreSQL are heard again")
+			}
+			told = false
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		if !told {
+			l.log.Warn("the notifications of PostgreSQL are not heard, so participants only poll", "error", err)
+		}
+		told = true
+		select {
+		case <-time.After(pause/2 + mathrand.N(pause)):
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// once listens until something is wrong. It calls up after each trial that was heard.
+func (l *Listener) once(ctx context.Context, up func()) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer cancel(nil)
+	var listens sync.Once
+	err := l.listen(ctx, channel, func(payload string) {
+		if payload == "" {
+			listens.Do(func() { work.Go(func() { cancel(l.try(ctx, up)) }) })
+		}
+		l.heard(payload)
+	})
+	if why := context.Cause(ctx); why != nil {
+		return why
+	}
+	if err == nil {
+		err = errors.New("the connection has ended")
+	}
+	return err
+}
+
+// try sends trials until one is not heard.
+func (l *Listener) try(ctx context.Context, up func()) error {
+	for {
+		trial, heard := "."+rand.Text(), make(chan struct{})
+		l.mu.Lock()
+		l.want, l.up = trial, sync.OnceFunc(func() { close(heard) })
+		l.mu.Unlock()
+		within, cancel := context.WithTimeout(ctx, trialTime)
+		err := l.send(within, trial)
+		if err == nil {
+			select {
+			case <-heard:
+			case <-within.Done():
+				err = fmt.Errorf("none has come after %v; want LISTEN to have a connection that is its own, and not one of a pooler in transaction mode", trialTime)
+			}
+		}
+		cancel()
+		if err != nil {
+			return err
+		}
+		up()
+		select {
+		case <-time.After(trialEvery):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// heard wakes those whom a notification is for: all, for "".
+func (l *Listener) heard(payload string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if payload != "" && payload == l.want {
+		l.up()
+	}
+	for name, subs := range l.subs {
+		if payload != "" && payload != name {
+			continue
+		}
+		for wake := range subs {
+			select {
+			case wake <- struct{}{}:
+			default: // it is awake
+			}
+		}
+	}
+}
+
+// watch calls changed after each notification for an election.
+func (l *Listener) watch(ctx context.Context, name string, changed func()) {
+	wake := make(chan struct{}, 1)
+	l.mu.Lock()
+	if l.subs[name] == nil {
+		l.subs[name] = map[chan struct{}]struct{}{}
+	}
+	l.subs[name][wake] = struct{}{}
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if delete(l.subs[name], wake); len(l.subs[name]) == 0 {
+			delete(l.subs, name)
+		}
+	}()
+	for {
+		select {
+		case <-wake:
+			changed()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// listening is a row with a Listener.
+type listening struct {
+	*row
+	listener *Listener
+}
+
+var _ register.Watcher = listening{}
+
+// Watch implements [register.Watcher].
+func (r listening) Watch(ctx context.Context, changed func()) {
+	r.listener.watch(ctx, r.election, changed)
+}
