@@ -154,8 +154,12 @@ var repository = house{
 			why: "it serves whatever election it is handed: cmd/elect lists the back ends",
 		},
 		{
-			at: "agent/supervise", may: []string{"driver", "internal/clock", "internal/mutation", "internal/proc"}, tests: []string{".", "internal/harness", "internal/spawn", "internal/terminal"}, others: system,
+			at: "agent/supervise", may: []string{"driver", "agent/supervise/internal/...", "internal/clock", "internal/mutation", "internal/proc"}, tests: []string{".", "internal/harness", "internal/spawn", "internal/terminal"}, others: system,
 			why: "it runs and kills processes by a deadline; of elections it knows the mandate, which has the deadline, and that is all",
+		},
+		{
+			at: "agent/supervise/internal/...", may: []string{"agent/supervise/internal/keeper", "internal/clock", "internal/proc"}, others: system,
+			why: "the keeper begins before what its program imports is initialized, so it imports little",
 		},
 		{
 			at: "lab/...", may: []string{"internal/protocol/...", "internal/cli/...", "fence", "internal/..."}, others: listed,
