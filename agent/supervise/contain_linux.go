@@ -205,12 +205,12 @@ func (c *Containment) end(ctx context.Context, path string) error {
 	}
 	defer unix.Close(one)
 	g, err := keeper.TakeCgroup(path)
-	defer g.Close()
 	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {
 		return nil // it has a supervisor, or was removed
 	} else if err != nil {
 		return fmt.Errorf("%w: the cgroup of an earlier life cannot be killed: %w", ErrContain, err)
 	}
+	defer g.Close()
 	if pids := g.Members(); len(pids) > 0 {
 		c.log.Warn("killing what an earlier life has left", "cgroup", path, "processes", len(pids))
 	}

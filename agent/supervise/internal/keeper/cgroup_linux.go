@@ -20,20 +20,18 @@ type Cgroup struct {
 }
 
 // OpenCgroup opens the cgroup of a family as one of its supervisors.
-func OpenCgroup(path string) (*Cgroup, error) {
+func OpenCgroup(path string) (*Cgroup, error) { return lockCgroup(path, unix.LOCK_SH) }
+
+// TakeCgroup opens a cgroup if it has no supervisor.
+func TakeCgroup(path string) (*Cgroup, error) { return lockCgroup(path, unix.LOCK_EX) }
+
+func lockCgroup(path string, lock int) (*Cgroup, error) {
 	g := &Cgroup{Path: path, dir: -1, events: -1, killer: -1}
-	err := g.open(unix.LOCK_SH)
-	if err != nil {
+	if err := g.open(lock); err != nil {
 		g.Close()
 		return nil, err
 	}
 	return g, nil
-}
-
-// TakeCgroup opens a cgroup if it has no supervisor. The caller closes it even after an error.
-func TakeCgroup(path string) (*Cgroup, error) {
-	g := &Cgroup{Path: path, dir: -1, events: -1, killer: -1}
-	return g, g.open(unix.LOCK_EX)
 }
 
 // open opens and locks the cgroup, unless the lock is held otherwise.
@@ -69,7 +67,7 @@ func (g *Cgroup) Close() {
 	}
 }
 
-// guard puts a network guard at the cgroup, which is closed.
+// Guard puts a network guard at the cgroup, which is closed.
 func (g *Cgroup) Guard() (err error) {
 	g.net, err = newNetGuard(g.dir)
 	return err
@@ -145,7 +143,7 @@ func eachCgroup(path string, visit func(path string)) {
 	}
 }
 
-// remove removes the cgroup, and those that the family has made in it. Another supervisor
+// Remove removes the cgroup, and those that the family has made in it. Another supervisor
 // may have done so, or does it at the same time.
 func (g *Cgroup) Remove() {
 	RemoveCgroup(g.Path)

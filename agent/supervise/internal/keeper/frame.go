@@ -73,7 +73,7 @@ type Decoder struct {
 	buf []byte // what has been read and not yet returned
 }
 
-// room returns space to read into. The caller reports with took how much of it was filled.
+// Room returns space to read into. The caller reports with Took how much of it was filled.
 func (d *Decoder) Room() []byte {
 	const chunk = 4 << 10
 	want := chunk
@@ -91,8 +91,8 @@ func (d *Decoder) Room() []byte {
 
 func (d *Decoder) Took(n int) { d.buf = d.buf[:len(d.buf)+n] }
 
-// next returns the next whole frame, or ok false if more must be read first.
-// The payload is valid until room is called.
+// Next returns the next whole frame, or ok false if more must be read first.
+// The payload is valid until Room is called.
 func (d *Decoder) Next() (k Kind, payload []byte, ok bool, err error) {
 	if len(d.buf) < 4 {
 		return 0, nil, false, nil

@@ -23,7 +23,7 @@ func AppendLead(dst []byte, k Kind, l Lead) []byte {
 	return AppendFrame(dst, k, append(payload, l.Testament...))
 }
 
-// LoadLead reads what appendLead wrote. The testament points into the payload.
+// LoadLead reads what AppendLead wrote. The testament points into the payload.
 func LoadLead(payload []byte) (Lead, error) {
 	if len(payload) < leadHead || len(payload) > leadHead+MaxTestament || payload[16] > MaxKeep {
 		return Lead{}, fmt.Errorf("supervise: a leadership in %d bytes is malformed", len(payload))

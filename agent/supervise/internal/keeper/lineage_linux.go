@@ -36,7 +36,7 @@ const (
 // maxDepth bounds the open descriptors of a walk. Deeper processes come up when those above them die.
 const maxDepth = 64
 
-// strike kills everything below root once, as it finds it, and returns how many children root has that are not
+// Strike kills everything below root once, as it finds it, and returns how many children root has that are not
 // spared, zombies included. While it walks, processes may fork, and a process that dies leaves its children to root,
 // perhaps just after root's children were listed. So it must be repeated until there is none left. While fresh is
 // true a process may not have been killed yet.
@@ -80,7 +80,7 @@ func (l *Lineage) found(pid, as int) {
 	}
 }
 
-// reaped forgets children of root: their numbers may now belong to other processes.
+// Reaped forgets children of root: their numbers may now belong to other processes.
 func (l *Lineage) Reaped(pids []int) {
 	clear(l.struck)
 	for _, pid := range pids {
@@ -130,7 +130,7 @@ func Unreaped(pidfd int) bool {
 	return pidfd < 0 || unix.PidfdSendSignal(pidfd, 0, nil, 0) != unix.ESRCH
 }
 
-// each calls f for everything below root that is not spared, once.
+// Each calls f for everything below root that is not spared, once.
 func (l *Lineage) Each(f func(pid int)) {
 	l.Look()
 	var walk func(parent, depth int)
@@ -148,7 +148,7 @@ func (l *Lineage) Each(f func(pid int)) {
 	walk(l.Root, 4*maxDepth)
 }
 
-// look prepares a walk.
+// Look prepares a walk.
 func (l *Lineage) Look() {
 	if l.Buf == nil {
 		l.Buf = make([]byte, 4096)
@@ -168,7 +168,7 @@ func (l *Lineage) Look() {
 	}
 }
 
-// children lists a process's children. A child belongs to the thread that forked it, and an orphan to any thread of
+// Children lists a process's children. A child belongs to the thread that forked it, and an orphan to any thread of
 // its new parent.
 func (l *Lineage) Children(pid int) []int {
 	if l.Scan {
@@ -186,7 +186,7 @@ func (l *Lineage) Children(pid int) []int {
 	return pids
 }
 
-// numbers lists the entries of a directory that are numbers.
+// Numbers lists the entries of a directory that are numbers.
 func (l *Lineage) Numbers(dir string) []int {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
