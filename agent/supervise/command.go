@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/electd/elect/agent/supervise/internal/keeper"
 	"github.com/electd/elect/driver"
 )
 
@@ -137,15 +138,15 @@ func checkTestament(testament []byte, keep []*os.File) error {
 		}
 	}
 	switch {
-	case len(keep) > maxKeep:
-		return fmt.Errorf("supervise: %d files are to be kept: pass at most %d", len(keep), maxKeep)
-	case len(testament) > maxTestament:
-		return fmt.Errorf("supervise: a testament of %d bytes: pass at most %d", len(testament), maxTestament)
+	case len(keep) > keeper.MaxKeep:
+		return fmt.Errorf("supervise: %d files are to be kept: pass at most %d", len(keep), keeper.MaxKeep)
+	case len(testament) > keeper.MaxTestament:
+		return fmt.Errorf("supervise: a testament of %d bytes: pass at most %d", len(testament), keeper.MaxTestament)
 	case len(testament) > 0 && len(keep) == 0:
 		return errors.New("supervise: a testament without a file to keep: pass the one whose lock shows that no other life of its writer is left")
 	}
 	return nil
 }
 
-// maxHold and maxKeep bound the numbers of files. With everything else they must fit into one message to the keeper.
-const maxHold, maxKeep = 128, 64
+// maxHold bounds the number of files with locks. With everything else they must fit into one message to the keeper.
+const maxHold = 128

@@ -3,19 +3,21 @@ package supervise
 import (
 	"fmt"
 	"syscall"
+
+	"github.com/electd/elect/agent/supervise/internal/keeper"
 )
 
 // Reason says why a family ended.
 type Reason byte
 
 const (
-	Exited     Reason = iota + 1 // the command ended by itself, or by a signal from outside of this package
-	Stopped                      // Stop was called
-	Killed                       // Kill was called
-	Expired                      // the deadline passed
-	Terminated                   // the keeper received a signal, and stopped the family
-	KeeperLost                   // the keeper died, and the family was killed
-	Replaced                     // a lock of Command.Hold was deleted, moved or replaced
+	Exited     = Reason(keeper.BecauseExited)     // the command ended by itself, or by a signal from outside of this package
+	Stopped    = Reason(keeper.BecauseStopped)    // Stop was called
+	Killed     = Reason(keeper.BecauseKilled)     // Kill was called
+	Expired    = Reason(keeper.BecauseExpired)    // the deadline passed
+	Terminated = Reason(keeper.BecauseTerminated) // the keeper received a signal, and stopped the family
+	KeeperLost = Reason(keeper.BecauseKeeperLost) // the keeper died, and the family was killed
+	Replaced   = Reason(keeper.BecauseReplaced)   // a lock of Command.Hold was deleted, moved or replaced
 )
 
 var reasonTexts = [...]string{Exited: "exited", Stopped: "told to stop", Killed: "killed", Expired: "deadline passed",

@@ -13,17 +13,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/agent/supervise/internal/keeper"
 	"github.com/electd/elect/internal/clock"
 )
 
 // Strike kills all descendants of this process, with or without the kernel's
 // lists of children.
 func Strike(scan bool) error {
-	if err := becomeReaper(); err != nil {
+	if err := keeper.BecomeReaper(); err != nil {
 		return err
 	}
-	l := lineage{root: os.Getpid(), scan: scan}
-	for l.strike() > 0 {
+	l := keeper.Lineage{Root: os.Getpid(), Scan: scan}
+	for l.Strike() > 0 {
 		_, _ = syscall.Wait4(-1, nil, syscall.WALL, nil)
 	}
 	return nil
@@ -31,8 +32,8 @@ func Strike(scan bool) error {
 
 // Descendants lists those of root.
 func Descendants(root int, scan bool) (pids []int) {
-	l := lineage{root: root, scan: scan}
-	l.each(func(pid int) { pids = append(pids, pid) })
+	l := keeper.Lineage{Root: root, Scan: scan}
+	l.Each(func(pid int) { pids = append(pids, pid) })
 	return pids
 }
 
@@ -66,7 +67,7 @@ func (f *Family) Keeper() int { return f.keeper }
 func DefaultAction(sig syscall.Signal) bool { return defaultAction(sig) }
 
 // LeaseEnds tells the keeper when the lease ends.
-func (f *Family) LeaseEnds(at clock.Boot) { f.deadline(at.Add(-killTime)) }
+func (f *Family) LeaseEnds(at clock.Boot) { f.deadline(at.Add(-keeper.KillTime)) }
 
 // Ended is when the keeper has seen that all are dead.
 func (f *Family) Ended() clock.Boot {
@@ -76,8 +77,8 @@ func (f *Family) Ended() clock.Boot {
 
 // Cgroup is the path of the family's cgroup, or "".
 func (f *Family) Cgroup() string {
-	if g, ok := f.bounds.(*cgroup); ok {
-		return g.path
+	if g, ok := f.bounds.(*keeper.Cgroup); ok {
+		return g.Path
 	}
 	return ""
 }
@@ -87,7 +88,7 @@ func OwnCgroup() (root, own string, err error) { return ownCgroup() }
 
 // Guarded is a cgroup with a network guard and without a family.
 type Guarded struct {
-	g    *cgroup
+	g    *keeper.Cgroup
 	once sync.Once
 }
 
@@ -95,24 +96,24 @@ type Guarded struct {
 func NewGuarded(c *Containment, outer *Guarded) (*Guarded, error) {
 	inner := *c
 	if inner.network = true; outer != nil {
-		inner.parent = outer.g.path
+		inner.parent = outer.g.Path
 	}
 	g, err := inner.make(context.Background())
 	return &Guarded{g: g}, err
 }
 
 // Enter has a command start inside.
-func (g *Guarded) Enter(attr *syscall.SysProcAttr) { g.g.enter(attr) }
+func (g *Guarded) Enter(attr *syscall.SysProcAttr) { g.g.Enter(attr) }
 
 // Until sets the deadline.
-func (g *Guarded) Until(at clock.Boot) { g.g.prove(int64(at)) }
+func (g *Guarded) Until(at clock.Boot) { g.g.Prove(int64(at)) }
 
 // Remove kills all inside, and removes it.
 func (g *Guarded) Remove() {
 	g.once.Do(func() {
-		g.g.kill()
-		awaitEmpty(g.g, -1)
-		g.g.remove()
+		g.g.Kill()
+		keeper.AwaitEmpty(g.g, -1)
+		g.g.Remove()
 	})
 }
 
@@ -138,7 +139,7 @@ func Attached(path string) ([]uint32, error) {
 		target, kind, query, attach uint32
 		ids                         unsafe.Pointer
 		count                       uint32
-	}{target: uint32(fd), kind: bpfCgroupInetEgress, ids: unsafe.Pointer(&ids[0]), count: uint32(len(ids))}
+	}{target: uint32(fd), kind: unix.BPF_CGROUP_INET_EGRESS, ids: unsafe.Pointer(&ids[0]), count: uint32(len(ids))}
 	if _, _, errno := unix.Syscall(unix.SYS_BPF, 16, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr)); errno != 0 {
 		return nil, errno
 	}

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/agent/supervise/internal/keeper"
 	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/mutation"
 )
@@ -31,14 +32,14 @@ type Family struct {
 	grace     time.Duration
 	terminal  *os.File // or nil
 	tracker   tracker  // finds the family if the keeper dies
-	bounds    bounds
+	bounds    keeper.Bounds
 	proving   sync.Mutex                                // held while the lease is asked, and told to bounds
 	proof     func() (left time.Duration, bounded bool) // Command.Lease, or nil
 	paused    chan syscall.Signal                       // to jobControl
 
 	commands *os.File // closing it signals the parent's death to the keeper
 	reports  *os.File
-	in       decoder // of reports; owned by the reader: Start, then watch
+	in       keeper.Decoder // of reports; owned by the reader: Start, then watch
 
 	swept   atomic.Bool   // the keeper has reported its sweep
 	overran chan struct{} // the keeper has reported that the lease ended while some processes were alive
@@ -67,30 +68,25 @@ func (f *Family) PID() int { return f.pid }
 // Signal has the keeper send sig to the command's process group. It returns os.ErrProcessDone when the family is
 // dead, and does not wait for delivery.
 func (f *Family) Signal(sig syscall.Signal) error {
-	return f.send(appendNumber(nil, kindSignal, int64(sig)))
+	return f.send(keeper.AppendNumber(nil, keeper.KindSignal, int64(sig)))
 }
-
-// killTime is how long before the end of a lease the keeper begins to kill a small
-// family. It begins earlier if the family is large, see keeper.count. To kill a small
-// family takes 2 to 7 ms; on a busy machine 27 ms were seen.
-const killTime = 20 * time.Millisecond
 
 // killAt is when the keeper begins, for a lease that lasts left from now.
 func killAt(now clock.Boot, left time.Duration) clock.Boot {
 	if mutation.Is(mutation.LateKill) {
 		left += time.Second
 	}
-	return now.Add(left - killTime)
+	return now.Add(left - keeper.KillTime)
 }
 
 // deadline sets when the keeper kills the family. A later call replaces it. It does not wait. 0 removes the deadline.
 func (f *Family) deadline(at clock.Boot) {
 	n := int64(0)
 	if at != 0 {
-		n = shared(at)
-		f.lease.Store(shared(at.Add(killTime)))
+		n = keeper.Shared(at)
+		f.lease.Store(keeper.Shared(at.Add(keeper.KillTime)))
 	}
-	if err := f.send(appendNumber(nil, kindDeadline, n)); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := f.send(keeper.AppendNumber(nil, keeper.KindDeadline, n)); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		f.log.Warn("deadline not pushed out", "error", err)
 	}
 }
@@ -111,14 +107,11 @@ func (f *Family) proven() (left time.Duration, bounded bool) {
 		}
 	}
 	if left > 0 {
-		until = shared(now.Add(left))
+		until = keeper.Shared(now.Add(left))
 	}
-	f.bounds.prove(until)
+	f.bounds.Prove(until)
 	return left, bounded
 }
-
-// shared is an instant in the form for the keeper, where 0 is never.
-func shared(at clock.Boot) int64 { return max(int64(at), 1) }
 
 // prolong pushes the deadline of a lease out, until over is closed or the lease is unbounded. It checks eight times
 // per remaining lease.
@@ -146,7 +139,7 @@ func prolong(lease func() (time.Duration, bool), over <-chan struct{}, push func
 func (f *Family) Stop(ctx context.Context) Exit {
 	f.Renew()
 	f.signalKeeper(syscall.SIGCONT) // in case it was stopped
-	if err := f.send(appendNumber(nil, kindStop, 0)); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := f.send(keeper.AppendNumber(nil, keeper.KindStop, 0)); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		f.Kill()
 	}
 	late := time.NewTimer(f.grace + keeperPatience)
@@ -168,7 +161,7 @@ const keeperPatience = time.Second
 // Kill kills the family. It does not wait.
 func (f *Family) Kill() {
 	f.signalKeeper(syscall.SIGCONT)
-	switch err := f.send(appendNumber(nil, kindKill, 0)); {
+	switch err := f.send(keeper.AppendNumber(nil, keeper.KindKill, 0)); {
 	case errors.Is(err, os.ErrProcessDone):
 	case err != nil:
 		f.killKeeper(err)
@@ -267,7 +260,7 @@ func (f *Family) send(frame []byte) error {
 		}
 	})
 	switch {
-	case err != nil || hasGone(werr):
+	case err != nil || keeper.HasGone(werr):
 		return os.ErrProcessDone
 	case werr != nil:
 		return fmt.Errorf("supervise: the keeper does not read: %w", werr)
@@ -276,17 +269,17 @@ func (f *Family) send(frame []byte) error {
 }
 
 // read returns the keeper's next frame.
-func (f *Family) read() (kind, []byte, error) {
+func (f *Family) read() (keeper.Kind, []byte, error) {
 	for {
-		k, payload, ok, err := f.in.next()
+		k, payload, ok, err := f.in.Next()
 		if ok || err != nil {
 			return k, payload, err
 		}
-		n, err := f.reports.Read(f.in.room())
+		n, err := f.reports.Read(f.in.Room())
 		if err != nil {
 			return 0, nil, err
 		}
-		f.in.took(n)
+		f.in.Took(n)
 	}
 }
 
@@ -315,40 +308,40 @@ func (f *Family) watch() {
 	f.over()
 	f.others.Wait()
 	if f.terminal != nil {
-		reclaim(int(f.terminal.Fd()), f.pid, unix.Getpgrp())
+		keeper.Reclaim(int(f.terminal.Fd()), f.pid, unix.Getpgrp())
 	}
 }
 
-func (f *Family) hear(k kind, payload []byte) {
-	if k == kindNote {
+func (f *Family) hear(k keeper.Kind, payload []byte) {
+	if k == keeper.KindNote {
 		f.log.Warn(string(payload), "keeper", f.keeper)
 		return
 	}
-	n, err := number(payload)
+	n, err := keeper.Number(payload)
 	if err != nil {
 		return
 	}
 	switch k {
-	case kindStarted:
+	case keeper.KindStarted:
 		f.pid = int(n)
-	case kindEnding:
+	case keeper.KindEnding:
 		f.exit.Reason = Reason(n)
-	case kindSweeping:
+	case keeper.KindSweeping:
 		f.swept.Store(true)
-	case kindExited:
+	case keeper.KindExited:
 		f.setStatus(syscall.WaitStatus(n))
-	case kindPaused:
+	case keeper.KindPaused:
 		select {
 		case f.paused <- syscall.Signal(n):
 		default: // it has enough to read
 		}
-	case kindOverrun:
+	case keeper.KindOverrun:
 		select {
 		case <-f.overran:
 		default:
 			close(f.overran)
 		}
-	case kindGone:
+	case keeper.KindGone:
 		f.announced, f.ended, f.died = true, clock.Boot(n), clock.Boot(n)
 	}
 }
@@ -368,17 +361,17 @@ func (f *Family) setStatus(status syscall.WaitStatus) {
 // over reaps the keeper, kills what it left, and closes what is open.
 func (f *Family) over() {
 	<-f.closed
-	f.bounds.mute()
+	f.bounds.Mute()
 	if !f.announced {
 		if f.exit.Reason == 0 {
 			f.exit.Reason = KeeperLost
 		}
 		f.exit.Err = errors.New("supervise: the keeper was killed, the family after it")
 		f.log.Warn("the keeper died: killing the family", "keeper", f.keeper)
-		f.bounds.kill()
-		awaitInside(f.bounds)
+		f.bounds.Kill()
+		keeper.AwaitInside(f.bounds)
 		proven := f.killOrphans()
-		killUntilEmpty(f.bounds)
+		keeper.KillUntilEmpty(f.bounds)
 		if f.died = clock.Now(); proven {
 			f.ended = f.died
 		}
@@ -389,7 +382,7 @@ func (f *Family) over() {
 		f.exit.Code, f.exit.Signal = -1, syscall.SIGKILL
 		close(f.exited)
 	}
-	f.bounds.remove()
+	f.bounds.Remove()
 	f.commands.Close()
 	f.reports.Close()
 	f.mu.Lock()

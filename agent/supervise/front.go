@@ -14,28 +14,27 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// guardEnv tells a program that it is guarded: the keeper's pid and the descriptor of a socket to it. KeeperMain
-// removes it from the environment, so that child processes do not take it for theirs.
-const guardEnv = "ELECT_GUARD"
+	"github.com/electd/elect/agent/supervise/internal/keeper"
+)
 
 // launch is what KeeperMain found out about the start of this process.
 type launch struct {
-	guard *os.File // the socket to the keeper that guards this process, or nil
-	twice bool     // another Guardian uses it already
+	guard   *os.File // the socket to the keeper that guards this process, or nil
+	twice   bool     // another Guardian uses it already
+	witness bool     // KeeperMain has one
 }
 
 // launched reads what a guarding keeper has left for this process.
 func launched() *launch {
-	text, ok := os.LookupEnv(guardEnv)
+	text, ok := os.LookupEnv(keeper.GuardEnv)
 	if !ok {
 		return &launch{}
 	}
-	os.Unsetenv(guardEnv)
+	os.Unsetenv(keeper.GuardEnv)
 	pid, number, _ := strings.Cut(text, ":")
 	fd, err := strconv.Atoi(number)
-	if err != nil || fd < 3 || pid != strconv.Itoa(os.Getppid()) || !isSocket(fd) {
+	if err != nil || fd < 3 || pid != strconv.Itoa(os.Getppid()) || !keeper.IsSocket(fd) {
 		return &launch{} // inherited from another process
 	}
 	unix.CloseOnExec(fd)

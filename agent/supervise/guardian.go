@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/electd/elect/agent/supervise/internal/keeper"
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/clock"
 )
@@ -32,13 +33,13 @@ type Guardian struct {
 	// asking is held while one Lead waits for its answer, for guardianPatience at
 	// most. Only other calls of Lead wait for it.
 	asking sync.Mutex
-	in     decoder
+	in     keeper.Decoder
 	last   uint64 // the number of the last lead
 }
 
 // newGuardian makes the Guardian of this process.
 func newGuardian(cfg GuardConfig, how *launch) (*Guardian, error) {
-	if how.twice || !keeperReady.CompareAndSwap(how, &launch{twice: true}) {
+	if how.twice || !keeperReady.CompareAndSwap(how, &launch{twice: true, witness: how.witness}) {
 		return nil, errGuardedTwice
 	}
 	c := Command{Logger: cfg.Logger}
@@ -65,12 +66,12 @@ func (g *Guardian) Lead(m driver.Guarded) (done func(), err error) {
 	if c.Lease != nil {
 		now := clock.Now() // before the question
 		left, bounded := c.Lease()
-		if bounded && left <= killTime {
+		if bounded && left <= keeper.KillTime {
 			return nil, fmt.Errorf("supervise: leadership is proven for %v more: it takes more than %v to guard it; "+
-				"for work that is fenced by its token and may begin earlier, set elect.Config.NonExclusive", left, killTime)
+				"for work that is fenced by its token and may begin earlier, set elect.Config.NonExclusive", left, keeper.KillTime)
 		}
 		if bounded {
-			at = shared(killAt(now, left))
+			at = keeper.Shared(killAt(now, left))
 		}
 	}
 	id, err := g.lead(at, testament, keep)
@@ -82,14 +83,14 @@ func (g *Guardian) Lead(m driver.Guarded) (done func(), err error) {
 	if at != 0 {
 		pushing.Go(func() {
 			prolong(c.Lease, over, func(at clock.Boot) {
-				g.tell(appendLead(nil, kindExtend, lead{id: id, at: shared(at)}))
+				g.tell(keeper.AppendLead(nil, keeper.KindExtend, keeper.Lead{Id: id, At: keeper.Shared(at)}))
 			})
 		})
 	}
 	return sync.OnceFunc(func() {
 		close(over)
 		pushing.Wait()
-		g.tell(appendLead(nil, kindDone, lead{id: id}))
+		g.tell(keeper.AppendLead(nil, keeper.KindDone, keeper.Lead{Id: id}))
 	}), nil
 }
 
@@ -109,7 +110,7 @@ func (g *Guardian) lead(at int64, testament []byte, keep []*os.File) (id uint64,
 	g.asking.Lock()
 	defer g.asking.Unlock()
 	g.last++
-	frame := appendLead(nil, kindLead, lead{id: g.last, at: at, files: len(keep), testament: testament})
+	frame := keeper.AppendLead(nil, keeper.KindLead, keeper.Lead{Id: g.last, At: at, Files: len(keep), Testament: testament})
 	if err := g.write(frame, fds); err != nil {
 		return 0, g.lost(err)
 	}
@@ -132,20 +133,20 @@ func (g *Guardian) lost(err error) error {
 
 func (g *Guardian) answer() (int64, error) {
 	for {
-		k, payload, ok, err := g.in.next()
+		k, payload, ok, err := g.in.Next()
 		switch {
 		case err != nil:
 			return 0, err
-		case ok && k == kindTaken:
-			return number(payload)
+		case ok && k == keeper.KindTaken:
+			return keeper.Number(payload)
 		case ok:
 			return 0, fmt.Errorf("frame of kind %q", k)
 		}
-		n, err := g.conn.Read(g.in.room())
+		n, err := g.conn.Read(g.in.Room())
 		if err != nil {
 			return 0, err
 		}
-		g.in.took(n)
+		g.in.Took(n)
 	}
 }
 
@@ -154,7 +155,7 @@ func (g *Guardian) write(frame []byte, fds []int) error {
 	g.writing.Lock()
 	defer g.writing.Unlock()
 	_ = g.conn.SetWriteDeadline(time.Now().Add(guardianPatience))
-	return sendFiles(g.conn, frame, fds)
+	return keeper.SendFiles(g.conn, frame, fds)
 }
 
 // tell writes a frame that needs no answer.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/agent/supervise/internal/keeper"
 	"github.com/electd/elect/driver"
 )
 
@@ -35,12 +36,12 @@ func (m able) Testament() driver.Testament          { return m.will }
 type asked struct {
 	t    *testing.T
 	conn *os.File
-	in   decoder
+	in   keeper.Decoder
 }
 
 func newAsked(t *testing.T) (*Guardian, *asked) {
 	t.Helper()
-	a, b, err := socketPair()
+	a, b, err := keeper.SocketPair()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,31 +59,31 @@ func newAsked(t *testing.T) (*Guardian, *asked) {
 }
 
 // next is the next frame that the program has sent.
-func (a *asked) next() (kind, lead) {
+func (a *asked) next() (keeper.Kind, keeper.Lead) {
 	a.t.Helper()
 	for {
-		k, payload, ok, err := a.in.next()
+		k, payload, ok, err := a.in.Next()
 		if err != nil {
 			a.t.Fatal(err)
 		}
 		if ok {
-			l, err := loadLead(payload)
+			l, err := keeper.LoadLead(payload)
 			if err != nil {
 				a.t.Fatal(err)
 			}
 			return k, l
 		}
-		n, err := a.conn.Read(a.in.room())
+		n, err := a.conn.Read(a.in.Room())
 		if err != nil {
 			a.t.Fatal(err)
 		}
-		a.in.took(n)
+		a.in.Took(n)
 	}
 }
 
 func (a *asked) answer(errno syscall.Errno) {
 	a.t.Helper()
-	if _, err := a.conn.Write(appendNumber(nil, kindTaken, int64(errno))); err != nil {
+	if _, err := a.conn.Write(keeper.AppendNumber(nil, keeper.KindTaken, int64(errno))); err != nil {
 		a.t.Fatal(err)
 	}
 }
@@ -104,7 +105,7 @@ func TestGuardianSlowLead(t *testing.T) {
 		return c
 	}
 	first := begin()
-	if kind, l := k.next(); kind != kindLead || l.id != 1 || l.at == 0 {
+	if kind, l := k.next(); kind != keeper.KindLead || l.Id != 1 || l.At == 0 {
 		t.Fatalf("%q %+v, want a lead", kind, l)
 	}
 	k.answer(0)
@@ -113,21 +114,21 @@ func TestGuardianSlowLead(t *testing.T) {
 		t.Fatal(one.err)
 	}
 	second := begin()
-	for kind, l := k.next(); l.id != 2; kind, l = k.next() {
-		if kind != kindExtend || l.id != 1 {
+	for kind, l := k.next(); l.Id != 2; kind, l = k.next() {
+		if kind != keeper.KindExtend || l.Id != 1 {
 			t.Fatalf("%q %+v, want the first to be extended", kind, l)
 		}
 	}
 	var last int64
 	for range 5 { // of the first, and the second has no answer yet
 		kind, l := k.next()
-		if kind != kindExtend || l.id != 1 || l.at <= last {
+		if kind != keeper.KindExtend || l.Id != 1 || l.At <= last {
 			t.Fatalf("%q %+v after %d, want the first to be extended", kind, l, last)
 		}
-		last = l.at
+		last = l.At
 	}
 	one.done()
-	for kind, _ := k.next(); kind != kindDone; kind, _ = k.next() {
+	for kind, _ := k.next(); kind != keeper.KindDone; kind, _ = k.next() {
 	}
 	select {
 	case r := <-second:
@@ -151,14 +152,14 @@ func TestGuardianWithoutLease(t *testing.T) {
 		}
 		ended <- err
 	}()
-	if kind, l := k.next(); kind != kindLead || l.at != 0 {
+	if kind, l := k.next(); kind != keeper.KindLead || l.At != 0 {
 		t.Errorf("%q %+v, want a lead without a deadline", kind, l)
 	}
 	k.answer(0)
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if kind, l := k.next(); kind != kindDone {
+	if kind, l := k.next(); kind != keeper.KindDone {
 		t.Errorf("%q %+v, want that it is over", kind, l)
 	}
 }
@@ -197,7 +198,7 @@ func TestGuardianKeepsWhatTheMandateHas(t *testing.T) {
 		}
 		led <- err
 	}()
-	if kind, l := k.next(); kind != kindLead || l.files != 3 || string(l.testament) != "of n1" {
+	if kind, l := k.next(); kind != keeper.KindLead || l.Files != 3 || string(l.Testament) != "of n1" {
 		t.Errorf("%q %+v; want a lead with three files and the testament", kind, l)
 	}
 	k.answer(0)

@@ -4,8 +4,8 @@ package supervise
 
 import (
 	"testing"
-	"time"
 
+	"github.com/electd/elect/agent/supervise/internal/keeper"
 	"github.com/electd/elect/internal/clock"
 )
 
@@ -28,38 +28,11 @@ func TestInTime(t *testing.T) {
 		f := &Family{done: make(chan struct{})}
 		f.lease.Store(tt.lease)
 		if tt.ended != 0 {
-			f.hear(kindGone, appendNumber(nil, kindGone, int64(tt.ended))[len(appendFrame(nil, kindGone, nil)):])
+			f.hear(keeper.KindGone, keeper.AppendNumber(nil, keeper.KindGone, int64(tt.ended))[len(keeper.AppendFrame(nil, keeper.KindGone, nil)):])
 		}
 		close(f.done)
 		if got := f.InTime(); got != tt.want {
 			t.Errorf("%s: %v; want %v", tt.name, got, tt.want)
 		}
-	}
-}
-
-// TestExpect: a family is counted once half of its lease has gone by, and again only
-// after the lease was renewed.
-func TestExpect(t *testing.T) {
-	k := &keeper{}
-	is := func(what string, counted bool, ahead, early time.Duration) {
-		t.Helper()
-		if off := time.Duration(k.ahead) - ahead; k.counted != counted || time.Duration(k.early) != early || off > 0 || off < -100*time.Millisecond {
-			t.Errorf("%s: counted %t, %v ahead, %v early; want %t, %v, %v", what, k.counted, time.Duration(k.ahead), time.Duration(k.early), counted, ahead, early)
-		}
-	}
-	at := int64(clock.Now()) + int64(8*time.Second)
-	k.expect(at)
-	is("the first", false, 4*time.Second, 0)
-	k.counted, k.early = true, int64(time.Second)
-	k.expect(at + int64(100*time.Microsecond))
-	is("the same again", true, 4*time.Second, time.Second)
-	k.expect(at + int64(time.Hour))
-	is("renewed", false, maxAhead, 0)
-	if end := k.leaseEnd(); end != at+int64(time.Hour+killTime) {
-		t.Errorf("the lease ends at %d; want %d", end, at+int64(time.Hour+killTime))
-	}
-	k.expect(0)
-	if end := k.leaseEnd(); end != 0 {
-		t.Errorf("no lease ends at %d; want 0", end)
 	}
 }

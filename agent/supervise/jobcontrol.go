@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/agent/supervise/internal/keeper"
 )
 
 // jobControl mediates between a shell, of which this process is a job, and the command, which has the terminal. When
@@ -45,7 +47,7 @@ func (f *Family) pause(sig syscall.Signal, continued <-chan os.Signal) {
 			return
 		}
 	case syscall.SIGTSTP:
-		reclaim(int(f.terminal.Fd()), f.pid, unix.Getpgrp())
+		keeper.Reclaim(int(f.terminal.Fd()), f.pid, unix.Getpgrp())
 	default:
 		return // SIGSTOP: not caused by the terminal, and so not undone here
 	}
@@ -72,13 +74,13 @@ func (f *Family) pause(sig syscall.Signal, continued <-chan os.Signal) {
 }
 
 func (f *Family) inForeground() bool {
-	group, err := foreground(int(f.terminal.Fd()))
+	group, err := keeper.Foreground(int(f.terminal.Fd()))
 	return err == nil && group == unix.Getpgrp()
 }
 
 // handOver gives the terminal to the command's group, if this process has it.
 func (f *Family) handOver() bool {
-	return f.inForeground() && setForeground(int(f.terminal.Fd()), f.pid) == nil
+	return f.inForeground() && keeper.SetForeground(int(f.terminal.Fd()), f.pid) == nil
 }
 
-func (f *Family) continueCommand() { _ = f.send(appendNumber(nil, kindContinue, 0)) }
+func (f *Family) continueCommand() { _ = f.send(keeper.AppendNumber(nil, keeper.KindContinue, 0)) }

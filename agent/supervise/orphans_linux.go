@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/agent/supervise/internal/keeper"
 	"github.com/electd/elect/internal/proc"
 )
 
@@ -25,15 +26,15 @@ func AdoptOrphans() error {
 	defer keepers.Unlock()
 	if keepers.innocents == nil {
 		keepers.innocents = map[int]int{}
-		l := lineage{root: os.Getpid()}
-		l.look()
-		for _, pid := range l.children(l.root) {
+		l := keeper.Lineage{Root: os.Getpid()}
+		l.Look()
+		for _, pid := range l.Children(l.Root) {
 			if _, ours := keepers.pids[pid]; !ours {
 				keepers.innocents[pid] = startOf(pid)
 			}
 		}
 	}
-	if err := becomeReaper(); err != nil {
+	if err := keeper.BecomeReaper(); err != nil {
 		return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", err)
 	}
 	return nil
@@ -105,7 +106,7 @@ const shortestLook, longestLook = 100 * time.Microsecond, 10 * time.Millisecond
 
 // killAdopted kills all children of this process but keepers.
 func (f *Family) killAdopted() {
-	l := lineage{root: os.Getpid(), denied: func(pid int, err error) {
+	l := keeper.Lineage{Root: os.Getpid(), Denied: func(pid int, err error) {
 		f.log.Warn("cannot kill a process of the family: waiting for its end", "pid", pid, "error", err)
 	}}
 	wait := shortestLook
@@ -113,14 +114,14 @@ func (f *Family) killAdopted() {
 	// empty readings prove that there is none.
 	for empty := 0; empty < 2; {
 		keepers.Lock()
-		l.spare = keepers.spared()
-		left := l.strike()
-		for n := 0; l.fresh && n < rounds; n++ { // all are killed before one is reaped: see keeper.sweep
-			left = l.strike()
+		l.Spare = keepers.spared()
+		left := l.Strike()
+		for n := 0; l.Fresh && n < keeper.Rounds; n++ { // all are killed before one is reaped: see keeper.sweep
+			left = l.Strike()
 		}
 		var reaped []int
-		for _, pid := range l.children(l.root) {
-			if _, ok := l.spare[pid]; ok {
+		for _, pid := range l.Children(l.Root) {
+			if _, ok := l.Spare[pid]; ok {
 				continue
 			}
 			var status syscall.WaitStatus
@@ -133,7 +134,7 @@ func (f *Family) killAdopted() {
 				f.setStatus(status)
 			}
 		}
-		l.reaped(reaped)
+		l.Reaped(reaped)
 		keepers.Unlock()
 		switch {
 		case left == 0:
@@ -142,7 +143,7 @@ func (f *Family) killAdopted() {
 			empty, wait = 0, shortestLook
 		default:
 			empty = 0
-			clear(l.walked) // see keeper.sweep
+			clear(l.Walked) // see keeper.sweep
 			time.Sleep(wait)
 			wait = min(2*wait, longestLook)
 		}
@@ -155,13 +156,13 @@ func (f *Family) killGroup() {
 	if err != nil {
 		return
 	}
-	l := lineage{root: os.Getpid(), buf: make([]byte, 4096)}
+	l := keeper.Lineage{Root: os.Getpid(), Buf: make([]byte, 4096)}
 	known := map[int]int{} // pid to start: the processes that were found to be of the family
 	for wait := shortestLook; ; wait = min(2*wait, longestLook) {
 		var found []int
 		starts := map[int]int{}
 		below := map[int][]int{}
-		for _, pid := range l.numbers("/proc") {
+		for _, pid := range l.Numbers("/proc") {
 			s, ok := proc.Read(pid)
 			if !ok || s.Dead() {
 				continue
@@ -177,7 +178,7 @@ func (f *Family) killGroup() {
 		if len(found) == 0 {
 			return
 		}
-		if fd := f.tracker.pidfd - 1; fd >= 0 && unreaped(fd) {
+		if fd := f.tracker.pidfd - 1; fd >= 0 && keeper.Unreaped(fd) {
 			_ = unix.Kill(-f.pid, unix.SIGKILL)
 		}
 		for len(found) > 0 {

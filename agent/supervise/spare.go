@@ -25,7 +25,7 @@ func Prepare(log *slog.Logger) (*Spare, error) {
 		return nil, errNotReady
 	}
 	c := Command{Logger: log}
-	f, err := startKeeper(spareRoom, "", c.logger())
+	f, err := startKeeper(spareRoom, true, "", c.logger())
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/agent/supervise/internal/keeper"
 	"github.com/electd/elect/internal/clock"
 )
 
@@ -36,33 +37,33 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := spec{
-		path: path, dir: c.Dir, args: c.Args, env: c.Env, grace: c.grace(),
-		group: unix.Getpgrp(), hold: len(c.Hold),
-		keep: len(c.Keep), testament: string(c.Testament), parent: os.Getpid(), guard: c.guard,
+	s := keeper.Spec{
+		Path: path, Dir: c.Dir, Args: c.Args, Env: c.Env, Grace: c.grace(),
+		Group: unix.Getpgrp(), Hold: len(c.Hold),
+		Run: len(c.Keep), Testament: string(c.Testament), Parent: os.Getpid(), Guard: c.guard,
 	}
 	for _, file := range c.Hold {
 		place := file.Name()
 		if !filepath.IsAbs(place) {
 			place = ""
 		}
-		s.places = append(s.places, place)
+		s.Places = append(s.Places, place)
 	}
 	if c.Lease != nil {
 		now := clock.Now() // before the question
 		if left, bounded := c.Lease(); bounded {
-			s.deadline = shared(killAt(now, left))
+			s.Deadline = keeper.Shared(killAt(now, left))
 		}
 	}
-	if len(s.args) == 0 {
-		s.args = []string{c.Path}
+	if len(s.Args) == 0 {
+		s.Args = []string{c.Path}
 	}
-	if err := s.check(); err != nil {
+	if err := checkZeros(&s); err != nil {
 		return nil, err
 	}
 	if c.Terminal != nil {
-		if group, err := foreground(int(c.Terminal.Fd())); err == nil {
-			s.terminal, s.foreground = true, group == s.group
+		if group, err := keeper.Foreground(int(c.Terminal.Fd())); err == nil {
+			s.Terminal, s.Foreground = true, group == s.Group
 		} // it is not this process's controlling terminal, and there is nothing to hand over
 	}
 	held, cgroup, err := c.Containment.bounds(ctx)
@@ -72,33 +73,33 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	var f *Family
 	defer func() {
 		if f == nil {
-			held.remove()
+			held.Remove()
 		}
 	}()
-	s.cgroup, s.network = cgroup, held.gate() >= 0
-	frame := appendFrame(nil, kindSpec, s.append(nil))
-	if len(frame) > maxFrame {
+	s.Cgroup, s.Network = cgroup, held.Gate() >= 0
+	frame := keeper.AppendFrame(nil, keeper.KindSpec, s.Append(nil))
+	if len(frame) > keeper.MaxFrame {
 		return nil, &StartError{Path: c.Path, Err: syscall.E2BIG}
 	}
 
-	files, err := c.files(s.terminal, held.gate())
+	files, err := c.files(s.Terminal, held.Gate())
 	if err != nil {
 		return nil, err
 	}
 	defer files.close()
-	f = c.Spare.take(s.hold + s.keep)
+	f = c.Spare.take(s.Hold + s.Run)
 	if f == nil {
-		if f, err = startKeeper(s.hold+s.keep, c.Path, c.logger()); err != nil {
+		if f, err = startKeeper(s.Hold+s.Run, c.guard || s.Testament != "", c.Path, c.logger()); err != nil {
 			return nil, err
 		}
 	}
 	f.bounds, f.proof = held, c.Lease
 	f.proven()
-	if s.deadline != 0 {
-		f.lease.Store(s.deadline + int64(killTime))
+	if s.Deadline != 0 {
+		f.lease.Store(s.Deadline + int64(keeper.KillTime))
 	}
-	f.log, f.grace = c.logger().With("command", filepath.Base(path)), s.grace
-	if s.terminal {
+	f.log, f.grace = c.logger().With("command", filepath.Base(path)), s.Grace
+	if s.Terminal {
 		f.terminal = c.Terminal
 	}
 	if c.Entrust != nil {
@@ -145,9 +146,9 @@ func (f *Family) handshake(ctx context.Context, spec []byte, files *files) error
 			limit(time.Unix(1, 0))
 		}
 	})
-	err := sendFiles(f.commands, spec, files.fds)
+	err := keeper.SendFiles(f.commands, spec, files.fds)
 	told := err == nil
-	if told || hasGone(err) { // a keeper that is dead may have said why
+	if told || keeper.HasGone(err) { // a keeper that is dead may have said why
 		f.pid, err = f.awaitStart()
 	}
 	stop()
@@ -158,7 +159,7 @@ func (f *Family) handshake(ctx context.Context, spec []byte, files *files) error
 	switch {
 	case err == nil:
 	case told:
-		_ = f.send(appendNumber(nil, kindAbort, 0)) // it may be running the command
+		_ = f.send(keeper.AppendNumber(nil, keeper.KindAbort, 0)) // it may be running the command
 	default:
 		f.commands.Close() // the keeper has only a part of its specification
 	}
@@ -173,12 +174,12 @@ func programPath(name, dir string) (string, error) {
 	return path, err
 }
 
-// check refuses what no system call accepts.
-func (s *spec) check() error {
-	for _, list := range [][]string{{s.path, s.dir}, s.args, s.env} {
+// checkZeros refuses what no system call accepts.
+func checkZeros(s *keeper.Spec) error {
+	for _, list := range [][]string{{s.Path, s.Dir}, s.Args, s.Env} {
 		for _, text := range list {
 			if strings.IndexByte(text, 0) >= 0 {
-				return &StartError{Path: strconv.Quote(s.path), Err: errors.New("a zero byte in an argument or the environment")}
+				return &StartError{Path: strconv.Quote(s.Path), Err: errors.New("a zero byte in an argument or the environment")}
 			}
 		}
 	}
@@ -247,9 +248,9 @@ func (c *Command) files(terminal bool, gate int) (*files, error) {
 
 func (l *files) close() { l.null.Close() }
 
-// startKeeper starts a keeper that waits for its specification, with room for room locks and files to keep. name is
-// for lists of processes.
-func startKeeper(room int, name string, log *slog.Logger) (*Family, error) {
+// startKeeper starts a keeper that waits for its specification, with room for room locks and files to keep. attests is
+// whether it may get a testament. name is for lists of processes.
+func startKeeper(room int, attests bool, name string, log *slog.Logger) (*Family, error) {
 	fail := func(what string, err error) (*Family, error) {
 		return nil, fmt.Errorf("supervise: %s: %w", what, err)
 	}
@@ -261,7 +262,7 @@ func startKeeper(room int, name string, log *slog.Logger) (*Family, error) {
 		overran:   make(chan struct{}),
 		paused:    make(chan syscall.Signal, 4),
 	}
-	if err := seesFamily(); err != nil {
+	if err := keeper.SeesFamily(); err != nil {
 		return nil, errProc(err)
 	}
 	var theirs []*os.File // the keeper's ends
@@ -270,7 +271,7 @@ func startKeeper(room int, name string, log *slog.Logger) (*Family, error) {
 			file.Close()
 		}
 	}()
-	mine, end, err := socketPair()
+	mine, end, err := keeper.SocketPair()
 	if err != nil {
 		return fail("cannot tell the keeper anything", err)
 	}
@@ -290,7 +291,7 @@ func startKeeper(room int, name string, log *slog.Logger) (*Family, error) {
 		return fail("cannot open the null device", err)
 	}
 	defer null.Close()
-	base, err := findBase(slotHold + room)
+	base, err := findBase(keeper.SlotHold + room)
 	if err != nil {
 		f.closeEnds()
 		return fail("cannot start the keeper", err)
@@ -316,7 +317,7 @@ func startKeeper(room int, name string, log *slog.Logger) (*Family, error) {
 	}
 
 	keepers.Lock()
-	f.keeper, err = syscall.ForkExec(exe, []string{keeperName, strconv.Itoa(base), name}, &syscall.ProcAttr{
+	f.keeper, err = syscall.ForkExec(exe, keeper.Arguments(attests && keeperReady.Load().witness, base, name), &syscall.ProcAttr{
 		Env:   os.Environ(), // it may need what Go's runtime and the loader read; the command gets its own
 		Files: all,
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
@@ -383,16 +384,16 @@ func (f *Family) awaitStart() (pid int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if k == kindBlind {
+		if k == keeper.KindBlind {
 			return 0, errProc(errors.New(string(payload)))
 		}
-		n, err := number(payload)
+		n, err := keeper.Number(payload)
 		switch {
 		case err != nil:
 			return 0, err
-		case k == kindStarted:
+		case k == keeper.KindStarted:
 			return int(n), nil
-		case k == kindFailed:
+		case k == keeper.KindFailed:
 			return 0, refusedError(n)
 		}
 	}

@@ -15,6 +15,3 @@ import "context"
 // out by itself. A panic in a goroutine that the witness starts would crash the keeper, so there must be none. It
 // must start no processes.
 type Witness func(ctx context.Context, testament []byte) (speak func(ctx context.Context) error, err error)
-
-// maxTestament bounds Command.Testament, in bytes.
-const maxTestament = 1 << 20

@@ -41,7 +41,7 @@ const rounds = 64
 // turn is under way: a wake-up for each heartbeat costs several times what the turn does.
 type turns struct {
 	r     *Runner
-	busy chan struct{} // the goroutine that has sent a value has the turn
+	busy  chan struct{} // the goroutine that has sent a value has the turn
 	batch []item
 	lost  uint64
 }

@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -181,22 +180,32 @@ func (c *confirms) quit() {
 	c.wait = nil
 }
 
-// plain translates the protocol's reason into the plain reason of package driver.
-func plain(r protocol.Reason) error {
-	loss, says := r.Loss()
-	kind := driver.ErrSuperseded
-	switch loss {
-	case protocol.Expired:
-		kind = driver.ErrExpired
-	case protocol.Unreachable:
-		kind = driver.ErrUnreachable
-	case protocol.Resigned:
-		kind = driver.ErrResigned
-	case protocol.Unfit:
-		kind = driver.ErrUnhealthy
-	}
+// plain is the end of a term in the terms of package driver.
+func plain(r protocol.Reason) error { return &Ended{r} }
+
+// Ended is the end of a term for a protocol's reason. It wraps the plain reason of package driver.
+type Ended struct{ Reason protocol.Reason }
+
+// Error implements error.
+func (e *Ended) Error() string {
+	_, says := e.Reason.Loss()
 	if says == "" {
-		return kind
+		return e.Unwrap().Error()
 	}
-	return fmt.Errorf("%w: %s", kind, says)
+	return e.Unwrap().Error() + ": " + says
+}
+
+// Unwrap returns the plain reason.
+func (e *Ended) Unwrap() error {
+	switch loss, _ := e.Reason.Loss(); loss {
+	case protocol.Expired:
+		return driver.ErrExpired
+	case protocol.Unreachable:
+		return driver.ErrUnreachable
+	case protocol.Resigned:
+		return driver.ErrResigned
+	case protocol.Unfit:
+		return driver.ErrUnhealthy
+	}
+	return driver.ErrSuperseded
 }

@@ -15,6 +15,9 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
+	"github.com/electd/elect/internal/runtime"
 )
 
 // work runs the command for one term. It returns when the whole family is dead.
@@ -224,9 +227,14 @@ func (r *run) lost(loss *elect.LostError, why string) {
 
 // asked is the request that made a leader resign: to hand over, to pause, or to resign.
 func asked(loss *elect.LostError) string {
-	for _, what := range []string{"asked to hand over", "paused", "another has a greater priority"} {
-		if strings.HasSuffix(fmt.Sprint(loss.Err), ": "+what) {
-			return what
+	if ended, ok := errors.AsType[*runtime.Ended](loss.Err); ok {
+		switch ended.Reason {
+		case quorum.Transferred:
+			return "asked to hand over"
+		case protocol.Paused:
+			return "paused"
+		case quorum.Outranked:
+			return "another has a greater priority"
 		}
 	}
 	return "asked to resign"

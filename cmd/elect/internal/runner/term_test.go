@@ -10,6 +10,9 @@ import (
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/cli/exit"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
+	"github.com/electd/elect/internal/runtime"
 )
 
 func TestBecause(t *testing.T) {
@@ -29,6 +32,24 @@ func TestBecause(t *testing.T) {
 	for _, why := range []supervise.Reason{supervise.Exited, supervise.Stopped, supervise.Killed, supervise.Terminated, supervise.KeeperLost} {
 		if loss := seenByKeeper(why, 0, 7); loss != nil {
 			t.Errorf("%v is a loss: %v", why, loss)
+		}
+	}
+}
+
+// TestAsked: the line about a resignation names the request by the protocol's reason, and not by the text of the error.
+func TestAsked(t *testing.T) {
+	for want, err := range map[string]error{
+		"asked to hand over":             &runtime.Ended{Reason: quorum.Transferred},
+		"another has a greater priority": fmt.Errorf("wrapped: %w", &runtime.Ended{Reason: quorum.Outranked}),
+		"paused":                         &runtime.Ended{Reason: protocol.Paused},
+	} {
+		if got := asked(&elect.LostError{Reason: elect.ReasonResigned, Err: err}); got != want {
+			t.Errorf("%q; want %q", got, want)
+		}
+	}
+	for _, err := range []error{nil, &runtime.Ended{Reason: protocol.Recalled}, fmt.Errorf("%w: paused", driver.ErrResigned)} {
+		if got := asked(&elect.LostError{Reason: elect.ReasonResigned, Err: err}); got != "asked to resign" {
+			t.Errorf("%#v: %q; want asked to resign", err, got)
 		}
 	}
 }

@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || openbsd
 
-package supervise
+package keeper
 
 import (
 	"os/signal"

@@ -1,9 +1,7 @@
-package supervise
+package keeper
 
 import (
 	"encoding/binary"
-	"io/fs"
-	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -23,22 +21,21 @@ const (
 // reset ends the TCP connections that were opened in the cgroup, and in those below it, in this network namespace.
 // Their peers get a reset: without it a server would wait for a client whose last packets the network guard has
 // dropped. What cannot be reset stays as it is.
-func (g *cgroup) reset() {
+func (g *Cgroup) reset() {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
 		return
 	}
 	defer unix.Close(fd)
 	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1})
-	_ = filepath.WalkDir(g.path, func(path string, d fs.DirEntry, err error) error {
+	eachCgroup(g.Path, func(path string) {
 		var st unix.Stat_t
-		if err != nil || !d.IsDir() || unix.Lstat(path, &st) != nil {
-			return nil
+		if unix.Lstat(path, &st) != nil {
+			return
 		}
 		for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
 			resetIn(fd, family, st.Ino)
 		}
-		return nil
 	})
 }
 

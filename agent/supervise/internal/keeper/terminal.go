@@ -1,6 +1,6 @@
 //go:build unix && !aix && !netbsd && !solaris
 
-package supervise
+package keeper
 
 import (
 	"syscall"
@@ -8,27 +8,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// foreground returns the process group that has the terminal. It fails if the terminal is not this process's
+// Foreground returns the process group that has the terminal. It fails if the terminal is not this process's
 // controlling one.
-func foreground(tty int) (group int, err error) { return unix.IoctlGetInt(tty, unix.TIOCGPGRP) }
+func Foreground(tty int) (group int, err error) { return unix.IoctlGetInt(tty, unix.TIOCGPGRP) }
 
-// setForeground gives the terminal to a group, also from the background.
-func setForeground(tty, group int) (err error) {
+// SetForeground gives the terminal to a group, also from the background.
+func SetForeground(tty, group int) (err error) {
 	withoutTTOU(func() { err = unix.IoctlSetPointerInt(tty, unix.TIOCSPGRP, group) })
 	return err
 }
 
-// reclaim gives the terminal from the group family to the group to, if family still has it, or a group without
+// Reclaim gives the terminal from the group family to the group to, if family still has it, or a group without
 // members. It reports whether it did.
-func reclaim(tty, family, to int) bool {
-	group, err := foreground(tty)
+func Reclaim(tty, family, to int) bool {
+	group, err := Foreground(tty)
 	if err != nil || group == to {
 		return false
 	}
 	if group != family && syscall.Kill(-group, 0) != syscall.ESRCH {
 		return false
 	}
-	return setForeground(tty, to) == nil
+	return SetForeground(tty, to) == nil
 }
 
 func getTermios(tty int) (*unix.Termios, error) { return unix.IoctlGetTermios(tty, getModes) }

@@ -1,10 +1,9 @@
-package supervise
+package keeper
 
 import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +16,7 @@ import (
 )
 
 // testimony is how long the witness may take at most, after the family's death and before the keeper ends. The
-// witness is told to end a little earlier, and may report an error.
+// Witness is told to end a little earlier, and may report an error.
 const (
 	testimony = time.Second
 	lastWords = 50 * time.Millisecond
@@ -41,20 +40,20 @@ type testament struct {
 // prepare records the parent whose death is to be witnessed, once the command runs.
 func (k *keeper) prepare() {
 	k.witnesses.pidfd = -1
-	if k.spec.testament == "" || k.witness == nil {
+	if k.spec.Testament == "" || k.witness == nil {
 		return
 	}
-	if fd, err := unix.PidfdOpen(k.spec.parent, 0); err == nil {
+	if fd, err := unix.PidfdOpen(k.spec.Parent, 0); err == nil {
 		k.witnesses.pidfd = fd
 	}
 	// A process keeps its parent while the parent lives. If the parent is still the starter of this process, the number
 	// was its own when the pidfd was opened.
-	k.witnesses.orphan = os.Getppid() != k.spec.parent
+	k.witnesses.orphan = os.Getppid() != k.spec.Parent
 	var keep []int
-	for i := range k.spec.keep {
-		keep = append(keep, k.base+slotHold+k.spec.hold+i)
+	for i := range k.spec.Run {
+		keep = append(keep, k.base+SlotHold+k.spec.Hold+i)
 	}
-	k.add([]byte(k.spec.testament), keep)
+	k.add([]byte(k.spec.Testament), keep)
 }
 
 // add has a witness prepare to speak, for when keep shows the death.
@@ -124,14 +123,14 @@ func (k *keeper) testify() {
 // dead before all its threads have ended, and the family may be quicker. The parent of a guarded program does no
 // work: the testament is about the program alone.
 func (k *keeper) orphaned(ctx context.Context) bool {
-	if k.witnesses.orphan || k.spec.guard {
+	if k.witnesses.orphan || k.spec.Guard {
 		return true
 	}
 	if k.witnesses.pidfd < 0 {
 		return false
 	}
 	for {
-		ending := hungUp(k.base+slotCommands) || dying(k.spec.parent) // before the question
+		ending := hungUp(k.base+slotCommands) || dying(k.spec.Parent) // before the question
 		if readable(k.witnesses.pidfd, 0) {
 			return true
 		}
@@ -149,9 +148,10 @@ func (k *keeper) orphaned(ctx context.Context) bool {
 func dying(pid int) bool {
 	// The kernel makes SIGKILL pending for each thread of a process that is to die, whatever the cause. A thread that
 	// has taken it is marked as exiting: so that mark is read afterwards.
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
-	for _, name := range threads {
-		status, err := os.ReadFile(name)
+	tasks := fmt.Sprintf("/proc/%d/task/", pid)
+	threads, _ := os.ReadDir(tasks)
+	for _, thread := range threads {
+		status, err := os.ReadFile(tasks + thread.Name() + "/status")
 		if err == nil && killPending(string(status)) {
 			return true
 		}

@@ -1,6 +1,6 @@
 //go:build unix && !aix && !netbsd && !solaris
 
-package supervise
+package keeper
 
 import (
 	"fmt"
@@ -11,11 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// GuardEnv tells a program that it is guarded: the keeper's pid and the descriptor of a socket to it. KeeperMain
+// removes it from the environment, so that child processes do not take it for theirs.
+const GuardEnv = "ELECT_GUARD"
+
 // guarded is the keeper's state for a program that calls Guard.
 type guarded struct {
 	conn  int // a socket to the program, or -1
 	given int // the program's end, until the program has it; 0 is none
-	in    decoder
+	in    Decoder
 	mail  mail
 	leads []guardedLead
 }
@@ -28,7 +32,7 @@ type guardedLead struct {
 
 // connect makes the socket to the program. The descriptor of the program's end is at least above.
 func (g *guarded) connect(attr *syscall.ProcAttr, above int) error {
-	mine, theirs, err := socketPair()
+	mine, theirs, err := SocketPair()
 	if err != nil {
 		return err
 	}
@@ -40,7 +44,7 @@ func (g *guarded) connect(attr *syscall.ProcAttr, above int) error {
 	if g.given, err = unix.FcntlInt(uintptr(theirs), unix.F_DUPFD, above); err != nil {
 		return err
 	}
-	attr.Env = append(slices.Clip(attr.Env), fmt.Sprintf("%s=%d:%d", guardEnv, os.Getpid(), g.given))
+	attr.Env = append(slices.Clip(attr.Env), fmt.Sprintf("%s=%d:%d", GuardEnv, os.Getpid(), g.given))
 	return nil
 }
 
@@ -58,7 +62,7 @@ func (k *keeper) attend() {
 	g := &k.guarded
 	for g.conn >= 0 {
 		for {
-			kind, payload, ok, err := g.in.next()
+			kind, payload, ok, err := g.in.Next()
 			if err != nil {
 				g.hangUp()
 				return
@@ -66,11 +70,11 @@ func (k *keeper) attend() {
 			if !ok {
 				break
 			}
-			if l, err := loadLead(payload); err == nil {
+			if l, err := LoadLead(payload); err == nil {
 				k.serve(kind, l)
 			}
 		}
-		n, err := g.mail.receive(g.conn, g.in.room())
+		n, err := g.mail.receive(g.conn, g.in.Room())
 		switch {
 		case err == unix.EINTR:
 		case err == unix.EAGAIN:
@@ -78,7 +82,7 @@ func (k *keeper) attend() {
 		case n <= 0:
 			g.hangUp()
 		default:
-			g.in.took(n)
+			g.in.Took(n)
 		}
 	}
 }
@@ -89,25 +93,25 @@ func (g *guarded) hangUp() {
 }
 
 // serve carries out the program's request.
-func (k *keeper) serve(kind kind, l lead) {
+func (k *keeper) serve(kind Kind, l Lead) {
 	g := &k.guarded
-	at := slices.IndexFunc(g.leads, func(have guardedLead) bool { return have.id == l.id })
+	at := slices.IndexFunc(g.leads, func(have guardedLead) bool { return have.id == l.Id })
 	switch {
-	case kind == kindLead && at < 0:
-		files := g.mail.files[:min(l.files, len(g.mail.files))]
+	case kind == KindLead && at < 0:
+		files := g.mail.files[:min(l.Files, len(g.mail.files))]
 		g.mail.files = slices.Clone(g.mail.files[len(files):])
-		if len(files) < l.files {
+		if len(files) < l.Files {
 			for _, fd := range files {
 				unix.Close(fd)
 			}
 			g.answer(unix.EMFILE)
 			return
 		}
-		g.leads = append(g.leads, guardedLead{id: l.id, at: l.at, left: k.accept(l.testament, slices.Clone(files))})
+		g.leads = append(g.leads, guardedLead{id: l.Id, at: l.At, left: k.accept(l.Testament, slices.Clone(files))})
 		g.answer(0)
-	case kind == kindExtend && at >= 0:
-		g.leads[at].at = l.at
-	case kind == kindDone && at >= 0:
+	case kind == KindExtend && at >= 0:
+		g.leads[at].at = l.At
+	case kind == KindDone && at >= 0:
 		k.drop(g.leads[at].left)
 		g.leads = slices.Delete(g.leads, at, at+1)
 	}
@@ -119,7 +123,7 @@ func (k *keeper) serve(kind kind, l lead) {
 }
 
 func (g *guarded) answer(errno syscall.Errno) {
-	frame := appendNumber(nil, kindTaken, int64(errno))
+	frame := AppendNumber(nil, KindTaken, int64(errno))
 	for {
 		if _, err := unix.Write(g.conn, frame); err != unix.EINTR {
 			return // a program that is gone needs no answer

@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || openbsd
 
-package supervise
+package keeper
 
 import (
 	"syscall"
@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// becomeReaper does nothing: on this system orphans become children of process 1.
-func becomeReaper() error { return nil }
+// BecomeReaper does nothing: on this system orphans become children of process 1.
+func BecomeReaper() error { return nil }
 
-// seesFamily returns nil: on this system the keeper does not look for descendants.
-func seesFamily() error { return nil }
+// SeesFamily returns nil: on this system the keeper does not look for descendants.
+func SeesFamily() error { return nil }
 
 func dieWithParent(*syscall.SysProcAttr) {}
 

@@ -1,4 +1,4 @@
-package supervise
+package keeper
 
 import (
 	"bytes"
@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-func fullSpec() spec {
-	return spec{path: "/bin/sh", dir: "/", args: []string{"sh", "-c", ""}, env: []string{"A=b", strings.Repeat("x", 300)},
-		grace: 3 * time.Second, terminal: true, foreground: true, guard: true, group: 4711, hold: 2, places: []string{"", "/x/lock"}, deadline: 7,
-		keep: 3, testament: "told\x00", parent: 4712}
+func fullSpec() Spec {
+	return Spec{Path: "/bin/sh", Dir: "/", Args: []string{"sh", "-c", ""}, Env: []string{"A=b", strings.Repeat("x", 300)},
+		Grace: 3 * time.Second, Terminal: true, Foreground: true, Guard: true, Group: 4711, Hold: 2, Places: []string{"", "/x/lock"}, Deadline: 7,
+		Run: 3, Testament: "told\x00", Parent: 4712}
 }
 
 func TestSpecRoundTrip(t *testing.T) {
-	for _, want := range []spec{{args: []string{}, env: []string{}, places: []string{}}, fullSpec()} {
-		data := want.append(nil)
-		var got spec
+	for _, want := range []Spec{{Args: []string{}, Env: []string{}, Places: []string{}}, fullSpec()} {
+		data := want.Append(nil)
+		var got Spec
 		if err := got.load(data); err != nil {
 			t.Fatal(err)
 		}
@@ -25,11 +25,11 @@ func TestSpecRoundTrip(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		for n := range data {
-			if err := new(spec).load(data[:n]); err == nil {
+			if err := new(Spec).load(data[:n]); err == nil {
 				t.Fatalf("the first %d of %d bytes were taken for a whole one", n, len(data))
 			}
 		}
-		if err := new(spec).load(append(data, 0)); err == nil {
+		if err := new(Spec).load(append(data, 0)); err == nil {
 			t.Error("a byte too many was taken")
 		}
 	}
@@ -37,19 +37,19 @@ func TestSpecRoundTrip(t *testing.T) {
 
 func TestDecoderTakesAnyCut(t *testing.T) {
 	var stream []byte
-	stream = appendNumber(stream, kindSignal, 15)
-	stream = appendFrame(stream, kindSpec, bytes.Repeat([]byte("x"), 200_000))
-	stream = appendFrame(stream, kindNote, nil)
+	stream = AppendNumber(stream, KindSignal, 15)
+	stream = AppendFrame(stream, KindSpec, bytes.Repeat([]byte("x"), 200_000))
+	stream = AppendFrame(stream, KindNote, nil)
 	for _, cut := range []int{1, 3, 4096, len(stream)} {
-		var d decoder
-		var kinds []kind
+		var d Decoder
+		var kinds []Kind
 		var sizes []int
 		for rest := stream; len(rest) > 0; {
-			n := copy(d.room(), rest[:min(cut, len(rest))])
-			d.took(n)
+			n := copy(d.Room(), rest[:min(cut, len(rest))])
+			d.Took(n)
 			rest = rest[n:]
 			for {
-				k, payload, ok, err := d.next()
+				k, payload, ok, err := d.Next()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -59,7 +59,7 @@ func TestDecoderTakesAnyCut(t *testing.T) {
 				kinds, sizes = append(kinds, k), append(sizes, len(payload))
 			}
 		}
-		if !reflect.DeepEqual(kinds, []kind{kindSignal, kindSpec, kindNote}) || !reflect.DeepEqual(sizes, []int{8, 200_000, 0}) {
+		if !reflect.DeepEqual(kinds, []Kind{KindSignal, KindSpec, KindNote}) || !reflect.DeepEqual(sizes, []int{8, 200_000, 0}) {
 			t.Errorf("cut at %d: %c of %d bytes", cut, kinds, sizes)
 		}
 	}
@@ -67,36 +67,36 @@ func TestDecoderTakesAnyCut(t *testing.T) {
 
 func TestDecoderRefusesSizes(t *testing.T) {
 	for _, head := range [][]byte{{0, 0, 0, 0}, {0xff, 0xff, 0xff, 0xff}, {1, 0, 0, 1}} {
-		var d decoder
-		d.took(copy(d.room(), head))
-		if _, _, _, err := d.next(); err == nil {
+		var d Decoder
+		d.Took(copy(d.Room(), head))
+		if _, _, _, err := d.Next(); err == nil {
 			t.Errorf("length % x was taken", head)
 		}
 	}
 }
 
 func FuzzDecoder(f *testing.F) {
-	f.Add(appendNumber(nil, kindKill, 0), 3)
+	f.Add(AppendNumber(nil, KindKill, 0), 3)
 	s := fullSpec()
-	f.Add(appendFrame(nil, kindSpec, s.append(nil)), 7)
+	f.Add(AppendFrame(nil, KindSpec, s.Append(nil)), 7)
 	f.Add([]byte{0, 0, 0, 1, 'k', 0, 0, 0, 0}, 1)
 	f.Fuzz(func(t *testing.T, data []byte, cut int) {
 		cut = max(1, min(cut, 1<<16))
-		var d decoder
+		var d Decoder
 		var again []byte
 		for rest := data; len(rest) > 0; {
-			n := copy(d.room(), rest[:min(cut, len(rest))])
-			d.took(n)
+			n := copy(d.Room(), rest[:min(cut, len(rest))])
+			d.Took(n)
 			rest = rest[n:]
 			for {
-				k, payload, ok, err := d.next()
+				k, payload, ok, err := d.Next()
 				if err != nil {
 					return
 				}
 				if !ok {
 					break
 				}
-				again = appendFrame(again, k, payload)
+				again = AppendFrame(again, k, payload)
 			}
 			if cap(d.buf) > 2*len(data)+1<<17 {
 				t.Fatalf("%d bytes of buffer for %d of input", cap(d.buf), len(data))
@@ -110,35 +110,35 @@ func FuzzDecoder(f *testing.F) {
 
 func FuzzSpec(f *testing.F) {
 	s := fullSpec()
-	f.Add(s.append(nil))
+	f.Add(s.Append(nil))
 	f.Add([]byte{specVersion, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var s spec
+		var s Spec
 		if s.load(data) != nil {
 			return
 		}
-		var again spec
-		if err := again.load(s.append(nil)); err != nil || !reflect.DeepEqual(s, again) {
+		var again Spec
+		if err := again.load(s.Append(nil)); err != nil || !reflect.DeepEqual(s, again) {
 			t.Fatalf("%+v became %+v, %v", s, again, err)
 		}
 	})
 }
 
 func FuzzLead(f *testing.F) {
-	head := len(appendFrame(nil, kindLead, nil))
-	f.Add(appendLead(nil, kindLead, lead{id: 7, at: 1 << 40, files: 2, testament: []byte("told")})[head:])
-	f.Add(appendLead(nil, kindDone, lead{id: 1})[head:])
+	head := len(AppendFrame(nil, KindLead, nil))
+	f.Add(AppendLead(nil, KindLead, Lead{Id: 7, At: 1 << 40, Files: 2, Testament: []byte("told")})[head:])
+	f.Add(AppendLead(nil, KindDone, Lead{Id: 1})[head:])
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		l, err := loadLead(data)
+		l, err := LoadLead(data)
 		if err != nil {
 			return
 		}
-		if again := appendLead(nil, kindLead, l)[head:]; !bytes.Equal(again, data) {
+		if again := AppendLead(nil, KindLead, l)[head:]; !bytes.Equal(again, data) {
 			t.Fatalf("% x became %+v became % x", data, l, again)
 		}
-		if l.files > maxKeep {
-			t.Fatalf("%d files", l.files)
+		if l.Files > MaxKeep {
+			t.Fatalf("%d files", l.Files)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package supervise
+package keeper
 
 import (
 	"fmt"
@@ -24,42 +24,42 @@ type census struct {
 
 // census finds what is below root and not spared. It stops at the instant until; 0 is
 // never.
-func (l *lineage) census(c *census, until int64) {
+func (l *Lineage) census(c *census, until int64) {
 	c.close()
-	l.look()
-	if l.scan {
+	l.Look()
+	if l.Scan {
 		c.part = true // what a scan reads of a process is outdated when the process is killed
 		return
 	}
-	l.enrol(c, l.root, -1, 4*maxDepth, until)
+	l.enrol(c, l.Root, -1, 4*maxDepth, until)
 }
 
 // enrol adds what is below parent. After a pid was listed it may become another
 // process's. So the children are listed twice, and the pidfds are opened in between: a
 // pidfd of a pid in both lists is that of the child, or of a dead process. The children
 // of root itself need no second list, because only this process reaps them.
-func (l *lineage) enrol(c *census, parent, parentFD, depth int, until int64) {
+func (l *Lineage) enrol(c *census, parent, parentFD, depth int, until int64) {
 	if depth == 0 || until != 0 && int64(clock.Now()) >= until {
 		c.part = true
 		return
 	}
-	pids := l.children(parent)
+	pids := l.Children(parent)
 	fds := make([]int, len(pids))
 	for i, pid := range pids {
 		var err error
-		if _, ok := l.spare[pid]; ok && parent == l.root {
+		if _, ok := l.Spare[pid]; ok && parent == l.Root {
 			fds[i] = -1
 		} else if fds[i], err = unix.PidfdOpen(pid, 0); err != nil {
 			fds[i] = -1
 			c.part = c.part || err != unix.ESRCH
 		}
 	}
-	if parent != l.root && len(pids) > 0 {
+	if parent != l.Root && len(pids) > 0 {
 		still := map[int]struct{}{}
-		for _, pid := range l.children(parent) {
+		for _, pid := range l.Children(parent) {
 			still[pid] = struct{}{}
 		}
-		there := unreaped(parentFD)
+		there := Unreaped(parentFD)
 		for i, pid := range pids {
 			if _, ok := still[pid]; fds[i] >= 0 && !(ok && there) {
 				unix.Close(fds[i])
@@ -123,8 +123,8 @@ func (k *keeper) count() {
 	l.census(&k.census, k.deadline)
 	takes := min(deathTime*clock.Now().Sub(begun), time.Duration(len(k.census.pidfds))*deathMost)
 	most := 3 * k.ahead / 4
-	k.early = min(max(int64(2*takes-killTime), 0), most)
-	if left := time.Duration(k.early) + killTime; takes > left && !k.warned {
+	k.early = min(max(int64(2*takes-KillTime), 0), most)
+	if left := time.Duration(k.early) + KillTime; takes > left && !k.warned {
 		k.warned = true
 		k.note(fmt.Sprintf("to kill the %d processes of the command may take %v, and its lease leaves %v for it: they may outlive the lease; want a longer lease, or fewer processes",
 			len(k.census.pidfds), rough(takes), rough(left)))
@@ -147,7 +147,7 @@ func (k *keeper) raid() {
 	}
 	k.raided = true
 	inside := false
-	urgently(func() { inside = k.bounds.kill() })
+	urgently(func() { inside = k.bounds.Kill() })
 	l := k.others()
 	if k.counted {
 		k.signalGroup(unix.SIGKILL)
@@ -159,16 +159,16 @@ func (k *keeper) raid() {
 		k.census.strike()
 	}
 	if !inside && k.census.part {
-		l.strike()
+		l.Strike()
 	}
 	k.census.close()
 }
 
 // How often survivors are logged: first when the lease has ended, or, without a lease,
-// survivorsPatience after the killing began; then every survivorsAgain.
+// SurvivorsPatience after the killing began; then every survivorsAgain.
 const (
-	survivorsPatience = time.Second
-	survivorsAgain    = 10 * time.Second
+	SurvivorsPatience = time.Second
+	SurvivorsAgain    = 10 * time.Second
 )
 
 // tellSurvivors logs the processes that are alive although the lease has ended, or although they were killed a while
@@ -182,31 +182,31 @@ func (k *keeper) tellSurvivors(sweeping clock.Boot) {
 	k.attend()
 	end := k.leaseEnd()
 	overran := end != 0 && int64(now) >= end
-	if !overran && now.Sub(sweeping) < survivorsPatience {
+	if !overran && now.Sub(sweeping) < SurvivorsPatience {
 		return
 	}
-	l := lineage{root: os.Getpid()}
-	pids := k.bounds.members()
-	l.each(func(pid int) {
+	l := Lineage{Root: os.Getpid()}
+	pids := k.bounds.Members()
+	l.Each(func(pid int) {
 		if !slices.Contains(pids, pid) {
 			pids = append(pids, pid)
 		}
 	})
-	text, count := survivors(pids)
+	text, count := Survivors(pids)
 	if count == 0 {
 		return // the last one has just ended
 	}
-	k.nextTell = int64(now.Add(survivorsAgain))
+	k.nextTell = int64(now.Add(SurvivorsAgain))
 	if overran {
-		k.report(kindOverrun, int64(now))
+		k.report(KindOverrun, int64(now))
 		k.note(fmt.Sprintf("OVERRUN: the lease ended %v ago; still alive, though killed: %d of the command's processes: %s", rough(now.Sub(clock.Boot(end))), count, text))
 	} else {
 		k.note(fmt.Sprintf("killed %v ago, and still alive: %d of the command's processes: %s", rough(now.Sub(sweeping)), count, text))
 	}
 }
 
-// survivors names some of the processes that are alive, and counts them.
-func survivors(pids []int) (text string, count int) {
+// Survivors names some of the processes that are alive, and counts them.
+func Survivors(pids []int) (text string, count int) {
 	const most = 6
 	for _, pid := range pids {
 		s, ok := proc.Read(pid)

@@ -1,6 +1,6 @@
 //go:build unix && !aix && !netbsd && !solaris
 
-package supervise
+package keeper
 
 import (
 	"errors"
@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketPair returns two connected stream sockets, over which open files can be
+// SocketPair returns two connected stream sockets, over which open files can be
 // passed. Neither is inherited by exec, and the first does not wait.
-func socketPair() (a, b int, err error) {
+func SocketPair() (a, b int, err error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
@@ -29,9 +29,9 @@ func socketPair() (a, b int, err error) {
 // maxFiles is how many files may come with one message. Linux takes 253.
 const maxFiles = 250
 
-// sendFiles writes data, and with its first byte the files. It waits until the
+// SendFiles writes data, and with its first byte the files. It waits until the
 // socket has taken all of it, or for the file's deadline.
-func sendFiles(to *os.File, data []byte, files []int) error {
+func SendFiles(to *os.File, data []byte, files []int) error {
 	conn, err := to.SyscallConn()
 	if err != nil {
 		return err
@@ -64,8 +64,8 @@ func sendFiles(to *os.File, data []byte, files []int) error {
 	return err
 }
 
-// hasGone reports whether the error of a write means that there is no reader.
-func hasGone(err error) bool {
+// HasGone reports whether the error of a write means that there is no reader.
+func HasGone(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 

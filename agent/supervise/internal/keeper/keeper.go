@@ -1,14 +1,11 @@
 //go:build unix && !aix && !netbsd && !solaris
 
-package supervise
+package keeper
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
-	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -16,14 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/internal/clock"
-	"github.com/electd/elect/internal/mutation"
 )
-
-// keeperName is the keeper's argv[0], by which KeeperMain knows it.
-const keeperName = "elect-keeper"
-
-// probeName is the argument of a process that only tries whether it can send.
-const probeName = "probe"
 
 // The keeper's descriptors, counted from the base that its first argument
 // names. They are high, so that descriptors that the parent inherited (a
@@ -39,52 +29,10 @@ const (
 	slotStderr
 	slotTerminal
 	slotGate // what keeps the network guard open
-	slotHold // and those after it: the locks, and the files to keep; the command inherits only these
+	SlotHold // and those after it: the locks, and the files to keep; the command inherits only these
 )
 
-// keeperReady is not nil once KeeperMain was called. It is process-wide because it is about main: without the call
-// every keeper would run the whole program again, which would start keepers of its own.
-var keeperReady atomic.Pointer[launch]
-
-// KeeperMain runs the keeper and exits, if this process was started as one. Otherwise it returns at once. It must be
-// the first statement of main, and of TestMain in tests that call Start. w speaks for processes that leave a
-// testament; with nil there is no witness. There are witnesses on Linux only.
-func KeeperMain(w Witness) {
-	if len(os.Args) < 2 || os.Args[0] != keeperName {
-		if err := mutation.Check(); err != nil { // in builds for tests only
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(64)
-		}
-		keeperReady.CompareAndSwap(nil, launched())
-		return
-	}
-	if os.Args[1] == probeName {
-		syscall.Exit(int(probeNetwork()))
-	}
-	// The command asks for SIGKILL when its parent dies, and to the kernel the parent is a thread. This thread lives as
-	// long as the process.
-	runtime.LockOSThread()
-	base, err := strconv.Atoi(os.Args[1])
-	if err != nil || base < 3 || !isSocket(base+slotCommands) {
-		fmt.Fprintln(os.Stderr, "elect-keeper: this program starts itself under this name; it is not to be started by hand")
-		os.Exit(64)
-	}
-	k := keeper{base: base, witness: w, guarded: guarded{conn: -1}, bounds: unbound{}}
-	if k.start() {
-		k.prepare()
-		k.watch()
-		k.sweep()
-		k.finish()
-		k.testify()
-		k.bounds.remove()
-	} else {
-		k.bounds.remove()
-		k.report(kindGone, 0) // nothing was started, and the parent keeps the locks
-	}
-	syscall.Exit(0) // not os.Exit, which runs hooks: the race detector's takes a second
-}
-
-func isSocket(fd int) bool {
+func IsSocket(fd int) bool {
 	var st unix.Stat_t
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK
 }
@@ -94,19 +42,19 @@ func isSocket(fd int) bool {
 type keeper struct {
 	base      int
 	witness   Witness // or nil
-	spec      spec
-	in        decoder
+	spec      Spec
+	in        Decoder
 	mail      mail
 	out       []byte
 	witnesses witnesses // the testaments, and the state of the parent
 	guarded   guarded
-	bounds    bounds
+	bounds    Bounds
 
 	pid    int // the command's, and that of its group
 	reaped bool
 	status syscall.WaitStatus // when reaped
 	state  state
-	reason Reason // why it no longer runs
+	reason reason // why it no longer runs
 
 	deadline, graceEnd int64 // on the clock that parent and keeper share; 0 is none
 	ahead              int64 // how long before the deadline to count the family
@@ -141,13 +89,13 @@ func (k *keeper) start() bool {
 	for fd := k.base; fd <= k.base+slotGone; fd++ {
 		unix.CloseOnExec(fd)
 	}
-	blind := seesFamily() // early, while there may be time
+	blind := SeesFamily() // early, while there may be time
 	payload, ok := k.firstFrame()
 	if !ok {
 		return false // the parent is dead, or gave up, or no longer needs a keeper
 	}
 	if blind != nil {
-		k.out = appendFrame(k.out[:0], kindBlind, []byte(blind.Error()))
+		k.out = AppendFrame(k.out[:0], KindBlind, []byte(blind.Error()))
 		_ = k.write()
 		return false
 	}
@@ -157,45 +105,45 @@ func (k *keeper) start() bool {
 	if err := k.place(); err != nil {
 		return k.fail(err)
 	}
-	if err := becomeReaper(); err != nil {
+	if err := BecomeReaper(); err != nil {
 		return k.fail(err)
 	}
 	tty := k.base + slotTerminal
-	if k.spec.terminal {
+	if k.spec.Terminal {
 		k.saved, _ = getTermios(tty)
 	}
 	attr := &syscall.ProcAttr{
-		Dir: k.spec.dir,
-		Env: k.spec.env,
+		Dir: k.spec.Dir,
+		Env: k.spec.Env,
 		Files: []uintptr{
 			uintptr(k.base + slotStdin), uintptr(k.base + slotStdout), uintptr(k.base + slotStderr),
 		},
-		Sys: &syscall.SysProcAttr{Setpgid: true, Foreground: k.spec.foreground, Ctty: tty},
+		Sys: &syscall.SysProcAttr{Setpgid: true, Foreground: k.spec.Foreground, Ctty: tty},
 	}
 	dieWithParent(attr.Sys)
-	if k.spec.cgroup != "" {
+	if k.spec.Cgroup != "" {
 		gate := -1
-		if k.spec.network {
+		if k.spec.Network {
 			gate = k.base + slotGate
 		}
-		b, err := openBounds(k.spec.cgroup, gate)
+		b, err := openBounds(k.spec.Cgroup, gate)
 		if err != nil {
 			return k.fail(syscall.ENODEV) // a later life took it for that of a dead one
 		}
 		k.bounds = b
 	}
-	k.bounds.enter(attr.Sys)
-	if k.spec.guard {
-		if err := k.guarded.connect(attr, k.base+slotHold+k.spec.hold+k.spec.keep); err != nil {
+	k.bounds.Enter(attr.Sys)
+	if k.spec.Guard {
+		if err := k.guarded.connect(attr, k.base+SlotHold+k.spec.Hold+k.spec.Run); err != nil {
 			return k.fail(err)
 		}
 	}
 	var err error
-	k.pid, err = syscall.ForkExec(k.spec.path, k.spec.args, attr)
-	if err != nil && k.spec.foreground {
+	k.pid, err = syscall.ForkExec(k.spec.Path, k.spec.Args, attr)
+	if err != nil && k.spec.Foreground {
 		// The refusal may be the terminal's and not the program's.
 		attr.Sys.Foreground = false
-		k.pid, err = syscall.ForkExec(k.spec.path, k.spec.args, attr)
+		k.pid, err = syscall.ForkExec(k.spec.Path, k.spec.Args, attr)
 	}
 	k.guarded.started()
 	if err != nil {
@@ -205,7 +153,7 @@ func (k *keeper) start() bool {
 		// A parent that does not read must not stop a sweep.
 		_ = unix.SetNonblock(k.base+slot, true)
 	}
-	k.report(kindStarted, int64(k.pid))
+	k.report(KindStarted, int64(k.pid))
 	for fd := k.base + slotStdin; fd <= k.base+slotStderr; fd++ {
 		unix.Close(fd) // or a reader of the command's output would wait for the keeper too
 	}
@@ -216,38 +164,38 @@ func (k *keeper) start() bool {
 // firstFrame waits for the specification. A keeper that was started in advance may wait long here.
 func (k *keeper) firstFrame() ([]byte, bool) {
 	for {
-		kind, payload, ok, err := k.in.next()
-		if err != nil || ok && kind != kindSpec {
+		kind, payload, ok, err := k.in.Next()
+		if err != nil || ok && kind != KindSpec {
 			return nil, false
 		}
 		if ok {
 			return payload, true
 		}
-		n, err := k.mail.receive(k.base+slotCommands, k.in.room())
+		n, err := k.mail.receive(k.base+slotCommands, k.in.Room())
 		if err == unix.EINTR {
 			continue
 		}
 		if n <= 0 {
 			return nil, false
 		}
-		k.in.took(n)
+		k.in.Took(n)
 	}
 }
 
 // place puts the files that came with the specification into their slots.
 func (k *keeper) place() error {
 	var slots []int
-	if k.spec.network {
+	if k.spec.Network {
 		slots = append(slots, slotGate)
 	}
 	for slot := slotStdin; slot <= slotStderr; slot++ {
 		slots = append(slots, slot)
 	}
-	if k.spec.terminal {
+	if k.spec.Terminal {
 		slots = append(slots, slotTerminal)
 	}
-	for i := range k.spec.hold + k.spec.keep {
-		slots = append(slots, slotHold+i)
+	for i := range k.spec.Hold + k.spec.Run {
+		slots = append(slots, SlotHold+i)
 	}
 	files := k.mail.files
 	k.mail.files = nil
@@ -255,7 +203,7 @@ func (k *keeper) place() error {
 		return unix.EMFILE // the kernel had no free descriptor for one
 	}
 	// First move them away: they may occupy the slots of others.
-	above := k.base + slotHold + k.spec.hold + k.spec.keep
+	above := k.base + SlotHold + k.spec.Hold + k.spec.Run
 	for i, fd := range files {
 		moved, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, above)
 		if err != nil {
@@ -266,7 +214,7 @@ func (k *keeper) place() error {
 	}
 	for i, fd := range files {
 		to, command := k.base+slots[i], unix.F_DUPFD
-		if slots[i] < slotHold {
+		if slots[i] < SlotHold {
 			command = unix.F_DUPFD_CLOEXEC
 		}
 		if at, err := unix.FcntlInt(uintptr(fd), command, to); err != nil {
@@ -285,13 +233,13 @@ func (k *keeper) fail(err error) bool {
 	if !ok {
 		errno = syscall.EINVAL
 	}
-	k.report(kindFailed, int64(errno))
+	k.report(KindFailed, int64(errno))
 	return false
 }
 
 // watch waits until the family must be swept.
 func (k *keeper) watch() {
-	k.expect(k.spec.deadline)
+	k.expect(k.spec.Deadline)
 	k.wake = [2]int{-1, -1}
 	k.alarm.open()
 	k.catchSignals()
@@ -320,16 +268,16 @@ func (k *keeper) watch() {
 			continue
 		}
 		if k.deadline != 0 && now >= k.deadline-k.early {
-			k.end(sweeping, Expired)
+			k.end(sweeping, BecauseExpired)
 		}
 		if k.state < sweeping && k.displaced(now) {
-			k.end(sweeping, Replaced)
+			k.end(sweeping, BecauseReplaced)
 		}
 		if k.graceEnd != 0 && now >= k.graceEnd {
 			k.end(sweeping, k.reason)
 		}
 		if k.told.Load() {
-			k.end(stopping, Terminated)
+			k.end(stopping, BecauseTerminated)
 		}
 		if k.state == sweeping {
 			return
@@ -413,7 +361,7 @@ func (k *keeper) leaseEnd() int64 {
 	if k.deadline == 0 {
 		return 0
 	}
-	return k.deadline + int64(killTime)
+	return k.deadline + int64(KillTime)
 }
 
 // drainPoll is how often to check, during the grace, whether the group has ended: the end of a descendant that is not
@@ -431,8 +379,8 @@ func (k *keeper) displaced(now int64) bool {
 	}
 	k.nextLook = 0
 	var held, there unix.Stat_t
-	for i, place := range k.spec.places {
-		if place == "" || unix.Fstat(k.base+slotHold+i, &held) != nil {
+	for i, place := range k.spec.Places {
+		if place == "" || unix.Fstat(k.base+SlotHold+i, &held) != nil {
 			continue
 		}
 		k.nextLook = now + int64(lookEvery)
@@ -455,9 +403,9 @@ func earliest(a, b int64) int64 {
 func (k *keeper) listen() {
 	for {
 		for { // what is here comes first: it may have come with the specification
-			kind, payload, ok, err := k.in.next()
+			kind, payload, ok, err := k.in.Next()
 			if err != nil {
-				k.end(sweeping, Killed) // cannot happen; if it does, the sender is not a parent of this package
+				k.end(sweeping, BecauseKilled) // cannot happen; if it does, the sender is not a parent of this package
 				return
 			}
 			if !ok {
@@ -465,56 +413,56 @@ func (k *keeper) listen() {
 			}
 			k.obey(kind, payload)
 		}
-		n, err := unix.Read(k.base+slotCommands, k.in.room())
+		n, err := unix.Read(k.base+slotCommands, k.in.Room())
 		switch {
 		case err == unix.EINTR:
 		case err == unix.EAGAIN:
 			return
 		case n <= 0: // the parent is dead
-			k.end(sweeping, Killed)
+			k.end(sweeping, BecauseKilled)
 			return
 		default:
-			k.in.took(n)
+			k.in.Took(n)
 		}
 	}
 }
 
-func (k *keeper) obey(kind kind, payload []byte) {
-	n, err := number(payload)
+func (k *keeper) obey(kind Kind, payload []byte) {
+	n, err := Number(payload)
 	if err != nil {
 		return
 	}
 	switch kind {
-	case kindSignal:
+	case KindSignal:
 		k.signalGroup(syscall.Signal(n))
-	case kindDeadline:
+	case KindDeadline:
 		k.expect(n)
-	case kindStop:
-		k.end(stopping, Stopped)
-	case kindKill:
-		k.end(sweeping, Killed)
-	case kindAbort:
+	case KindStop:
+		k.end(stopping, BecauseStopped)
+	case KindKill:
+		k.end(sweeping, BecauseKilled)
+	case KindAbort:
 		k.abort = true
-		k.end(sweeping, Killed)
-	case kindContinue:
+		k.end(sweeping, BecauseKilled)
+	case KindContinue:
 		k.signalGroup(syscall.SIGCONT)
 	}
 }
 
 // end advances the family's end by a step. The first reason stays.
-func (k *keeper) end(to state, why Reason) {
+func (k *keeper) end(to state, why reason) {
 	if to <= k.state {
 		return
 	}
 	if k.reason == 0 {
 		k.reason = why
-		k.report(kindEnding, int64(why))
+		k.report(KindEnding, int64(why))
 	}
 	switch {
 	case to == sweeping:
-		k.report(kindSweeping, int64(why))
+		k.report(KindSweeping, int64(why))
 	case to == stopping:
-		k.graceEnd = int64(clock.Now()) + int64(k.spec.grace)
+		k.graceEnd = int64(clock.Now()) + int64(k.spec.Grace)
 		k.signalGroup(syscall.SIGTERM)
 		k.signalGroup(syscall.SIGCONT) // a stopped process does not receive the other signal
 	}
@@ -535,7 +483,7 @@ func (k *keeper) reap() (ended []int, none bool) {
 		// on a busy machine the kernel may take long to reap, and the family must not live meanwhile.
 		why := k.reason
 		if why == 0 {
-			why = Exited
+			why = BecauseExited
 		}
 		k.end(sweeping, why)
 		k.raid()
@@ -551,17 +499,17 @@ func (k *keeper) reap() (ended []int, none bool) {
 			return ended, false
 		case status.Stopped():
 			if pid == k.pid {
-				k.report(kindPaused, int64(status.StopSignal()))
+				k.report(KindPaused, int64(status.StopSignal()))
 			}
 		case status.Exited() || status.Signaled():
 			ended = append(ended, pid)
 			if pid == k.pid {
 				k.reaped, k.status = true, status
-				k.report(kindExited, int64(status))
+				k.report(KindExited, int64(status))
 				if k.state == stopping {
 					k.state = draining
 				} else {
-					k.end(sweeping, Exited)
+					k.end(sweeping, BecauseExited)
 				}
 			}
 		}
@@ -570,17 +518,17 @@ func (k *keeper) reap() (ended []int, none bool) {
 
 // finish releases the locks: the family is dead.
 func (k *keeper) finish() {
-	k.bounds.mute() // what the dead have left in their sockets stays here
-	k.report(kindGone, shared(clock.Now()))
+	k.bounds.Mute() // what the dead have left in their sockets stays here
+	k.report(KindGone, Shared(clock.Now()))
 	unix.Close(k.base + slotGone) // before the unlocking: the parent must not believe in a free lock
 	if !k.abort {
-		for i := range k.spec.hold {
-			unlock(k.base + slotHold + i)
+		for i := range k.spec.Hold {
+			unlock(k.base + SlotHold + i)
 		}
 	}
-	if k.spec.terminal {
+	if k.spec.Terminal {
 		tty := k.base + slotTerminal
-		if reclaim(tty, k.pid, k.spec.group) && k.saved != nil && k.status.Signaled() {
+		if Reclaim(tty, k.pid, k.spec.Group) && k.saved != nil && k.status.Signaled() {
 			// The command had no chance to restore the terminal's modes. One that exits by itself may have changed them on
 			// purpose, as stty does.
 			setTermios(tty, k.saved)
@@ -590,8 +538,8 @@ func (k *keeper) finish() {
 
 // report writes a frame to the parent. It does not wait: if the parent does not read, the report is lost. What
 // matters is visible in other ways too.
-func (k *keeper) report(kind kind, n int64) {
-	k.out = appendNumber(k.out[:0], kind, n)
+func (k *keeper) report(kind Kind, n int64) {
+	k.out = AppendNumber(k.out[:0], kind, n)
 	_ = k.write()
 }
 

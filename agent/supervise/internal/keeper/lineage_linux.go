@@ -1,4 +1,4 @@
-package supervise
+package keeper
 
 import (
 	"bytes"
@@ -9,21 +9,21 @@ import (
 	"github.com/electd/elect/internal/proc"
 )
 
-// lineage finds and kills the descendants of this process. Its children stay zombies until this goroutine reaps them,
+// Lineage finds and kills the descendants of this process. Its children stay zombies until this goroutine reaps them,
 // so their numbers stay theirs until then. One goroutine uses it.
-type lineage struct {
-	root   int
-	spare  map[int]struct{}         // children that are left alone, with all below them
-	denied func(pid int, err error) // called for processes that may not be killed; may be nil
-	scan   bool                     // use /proc/PID/stat even if the kernel has lists of children
+type Lineage struct {
+	Root   int
+	Spare  map[int]struct{}         // children that are left alone, with all below them
+	Denied func(pid int, err error) // called for processes that may not be killed; may be nil
+	Scan   bool                     // use /proc/PID/stat even if the kernel has lists of children
 
 	// the processes that strike has found: children of root as alive or ended, others with their starts
 	struck map[int]int
-	walked map[int]struct{} // children of root that were killed, and whose children were found after that
-	fresh  bool             // the last strike found a process that it had not found in that state before
+	Walked map[int]struct{} // children of root that were killed, and whose children were found after that
+	Fresh  bool             // the last strike found a process that it had not found in that state before
 
 	tree map[int][]int // with scan: the children of each process
-	buf  []byte
+	Buf  []byte
 	stat unix.Stat_t
 }
 
@@ -36,19 +36,19 @@ const (
 // maxDepth bounds the open descriptors of a walk. Deeper processes come up when those above them die.
 const maxDepth = 64
 
-// strike kills everything below root once, as it finds it, and returns how many children root has that are not
+// Strike kills everything below root once, as it finds it, and returns how many children root has that are not
 // spared, zombies included. While it walks, processes may fork, and a process that dies leaves its children to root,
 // perhaps just after root's children were listed. So it must be repeated until there is none left. While fresh is
 // true a process may not have been killed yet.
-func (l *lineage) strike() int {
+func (l *Lineage) Strike() int {
 	if l.struck == nil {
-		l.struck, l.walked = map[int]int{}, map[int]struct{}{}
+		l.struck, l.Walked = map[int]int{}, map[int]struct{}{}
 	}
-	l.fresh = false
-	l.look()
+	l.Fresh = false
+	l.Look()
 	count := 0
-	for _, pid := range l.children(l.root) {
-		if _, ok := l.spare[pid]; ok {
+	for _, pid := range l.Children(l.Root) {
+		if _, ok := l.Spare[pid]; ok {
 			continue
 		}
 		count++
@@ -60,12 +60,12 @@ func (l *lineage) strike() int {
 		// First kill: a process with the pending signal does not fork any more. So its children need to be listed only
 		// once.
 		err := unix.Kill(pid, unix.SIGKILL)
-		if err != nil && l.denied != nil {
-			l.denied(pid, err)
+		if err != nil && l.Denied != nil {
+			l.Denied(pid, err)
 		}
-		if _, ok := l.walked[pid]; !ok {
+		if _, ok := l.Walked[pid]; !ok {
 			if all := l.strikeBelow(pid, -1, maxDepth); all && err == nil {
-				l.walked[pid] = struct{}{}
+				l.Walked[pid] = struct{}{}
 			}
 		}
 	}
@@ -73,18 +73,18 @@ func (l *lineage) strike() int {
 }
 
 // found records the state of a process.
-func (l *lineage) found(pid, as int) {
+func (l *Lineage) found(pid, as int) {
 	if before, ok := l.struck[pid]; !ok || before != as {
 		l.struck[pid] = as
-		l.fresh = true
+		l.Fresh = true
 	}
 }
 
-// reaped forgets children of root: their numbers may now belong to other processes.
-func (l *lineage) reaped(pids []int) {
+// Reaped forgets children of root: their numbers may now belong to other processes.
+func (l *Lineage) Reaped(pids []int) {
 	clear(l.struck)
 	for _, pid := range pids {
-		delete(l.walked, pid)
+		delete(l.Walked, pid)
 	}
 }
 
@@ -98,23 +98,23 @@ func zombie(pid int) bool {
 // strikeBelow kills what is below parent. If this process is frozen between the listing and the killing, a number
 // deeper down can become another process's; a pidfd cannot. parentFD is the parent's, or -1 for a child of root,
 // which only this goroutine reaps. It reports whether it has killed all that it had to find.
-func (l *lineage) strikeBelow(parent, parentFD, depth int) (all bool) {
+func (l *Lineage) strikeBelow(parent, parentFD, depth int) (all bool) {
 	if depth == 0 {
 		return false
 	}
 	all = true
-	for _, pid := range l.children(parent) {
+	for _, pid := range l.Children(parent) {
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			all = all && err == unix.ESRCH
 			continue // it has ended, or there are no pidfds: it is killed later, as a child of root
 		}
-		if s, ok := proc.Read(pid); ok && (s.Parent == l.root || s.Parent == parent && unreaped(parentFD)) {
+		if s, ok := proc.Read(pid); ok && (s.Parent == l.Root || s.Parent == parent && Unreaped(parentFD)) {
 			l.found(pid, s.Start)
 			if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && err != unix.ESRCH {
 				all = false
-				if l.denied != nil {
-					l.denied(pid, err)
+				if l.Denied != nil {
+					l.Denied(pid, err)
 				}
 			}
 			all = l.strikeBelow(pid, fd, depth-1) && all
@@ -126,17 +126,17 @@ func (l *lineage) strikeBelow(parent, parentFD, depth int) (all bool) {
 	return all
 }
 
-func unreaped(pidfd int) bool {
+func Unreaped(pidfd int) bool {
 	return pidfd < 0 || unix.PidfdSendSignal(pidfd, 0, nil, 0) != unix.ESRCH
 }
 
-// each calls f for everything below root that is not spared, once.
-func (l *lineage) each(f func(pid int)) {
-	l.look()
+// Each calls f for everything below root that is not spared, once.
+func (l *Lineage) Each(f func(pid int)) {
+	l.Look()
 	var walk func(parent, depth int)
 	walk = func(parent, depth int) {
-		for _, pid := range l.children(parent) {
-			if _, ok := l.spare[pid]; ok && parent == l.root {
+		for _, pid := range l.Children(parent) {
+			if _, ok := l.Spare[pid]; ok && parent == l.Root {
 				continue
 			}
 			f(pid)
@@ -145,49 +145,49 @@ func (l *lineage) each(f func(pid int)) {
 			}
 		}
 	}
-	walk(l.root, 4*maxDepth)
+	walk(l.Root, 4*maxDepth)
 }
 
-// look prepares a walk.
-func (l *lineage) look() {
-	if l.buf == nil {
-		l.buf = make([]byte, 4096)
-		root := strconv.Itoa(l.root)
+// Look prepares a walk.
+func (l *Lineage) Look() {
+	if l.Buf == nil {
+		l.Buf = make([]byte, 4096)
+		root := strconv.Itoa(l.Root)
 		if unix.Access("/proc/"+root+"/task/"+root+"/children", unix.R_OK) != nil {
-			l.scan = true // a kernel without CONFIG_PROC_CHILDREN
+			l.Scan = true // a kernel without CONFIG_PROC_CHILDREN
 		}
 	}
-	if !l.scan {
+	if !l.Scan {
 		return
 	}
 	l.tree = map[int][]int{}
-	for _, pid := range l.numbers("/proc") {
+	for _, pid := range l.Numbers("/proc") {
 		if s, ok := proc.Read(pid); ok {
 			l.tree[s.Parent] = append(l.tree[s.Parent], pid)
 		}
 	}
 }
 
-// children lists a process's children. A child belongs to the thread that forked it, and an orphan to any thread of
+// Children lists a process's children. A child belongs to the thread that forked it, and an orphan to any thread of
 // its new parent.
-func (l *lineage) children(pid int) []int {
-	if l.scan {
+func (l *Lineage) Children(pid int) []int {
+	if l.Scan {
 		return l.tree[pid]
 	}
 	var pids []int
 	dir := "/proc/" + strconv.Itoa(pid) + "/task"
 	// A shortcut for the many processes with one thread: the directory's number of links is two and that of the threads.
 	if unix.Stat(dir, &l.stat) == nil && l.stat.Nlink == 3 {
-		return appendNumbers(nil, proc.ReadFile(dir+"/"+strconv.Itoa(pid)+"/children", l.buf))
+		return appendNumbers(nil, proc.ReadFile(dir+"/"+strconv.Itoa(pid)+"/children", l.Buf))
 	}
-	for _, tid := range l.numbers(dir) {
-		pids = appendNumbers(pids, proc.ReadFile(dir+"/"+strconv.Itoa(tid)+"/children", l.buf))
+	for _, tid := range l.Numbers(dir) {
+		pids = appendNumbers(pids, proc.ReadFile(dir+"/"+strconv.Itoa(tid)+"/children", l.Buf))
 	}
 	return pids
 }
 
-// numbers lists the entries of a directory that are numbers.
-func (l *lineage) numbers(dir string) []int {
+// Numbers lists the entries of a directory that are numbers.
+func (l *Lineage) Numbers(dir string) []int {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
@@ -196,14 +196,14 @@ func (l *lineage) numbers(dir string) []int {
 	var list []int
 	var names []string
 	for {
-		n, err := unix.ReadDirent(fd, l.buf)
+		n, err := unix.ReadDirent(fd, l.Buf)
 		if err == unix.EINTR {
 			continue
 		}
 		if err != nil || n <= 0 {
 			return list
 		}
-		_, _, names = unix.ParseDirent(l.buf[:n], -1, names[:0])
+		_, _, names = unix.ParseDirent(l.Buf[:n], -1, names[:0])
 		for _, name := range names {
 			if v, err := strconv.Atoi(name); err == nil {
 				list = append(list, v)

@@ -1,4 +1,4 @@
-package supervise
+package keeper
 
 import (
 	"fmt"
@@ -12,13 +12,13 @@ import (
 	"github.com/electd/elect/internal/proc"
 )
 
-// becomeReaper makes this process the parent of its orphaned descendants.
-func becomeReaper() error {
+// BecomeReaper makes this process the parent of its orphaned descendants.
+func BecomeReaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// seesFamily returns why this process could not find its descendants, or nil.
-func seesFamily() error { return proc.Check() }
+// SeesFamily returns why this process could not find its descendants, or nil.
+func SeesFamily() error { return proc.Check() }
 
 // dieWithParent has the kernel kill the command if the keeper is killed. It is only a second line of defence:
 // descendants do not inherit it.
@@ -41,7 +41,7 @@ func waitAny(_ int, status *syscall.WaitStatus) (pid int, err error) {
 func (k *keeper) sweep() {
 	const shortest, longest = time.Millisecond, 20 * time.Millisecond
 	denied := map[int]bool{}
-	l := lineage{root: os.Getpid(), denied: func(pid int, err error) {
+	l := Lineage{Root: os.Getpid(), Denied: func(pid int, err error) {
 		// No more than a pipe without a reader has room for.
 		if len(denied) < 16 && !denied[pid] {
 			denied[pid] = true
@@ -51,14 +51,14 @@ func (k *keeper) sweep() {
 	wait, muted := shortest, false
 	begun := clock.Now()
 	k.raid()
-	awaitInside(k.bounds)
+	AwaitInside(k.bounds)
 	for {
 		// All are killed before one is reaped. Reaping may take long on a busy machine: the kernel must first discard what
 		// other processes have read of the dead one in /proc, and spins while they read. It was seen to take a second, for
 		// which an orphan of the command outlived the lease.
-		for range rounds {
+		for range Rounds {
 			k.signalGroup(syscall.SIGKILL)
-			if l.strike(); !l.fresh {
+			if l.Strike(); !l.Fresh {
 				break
 			}
 		}
@@ -67,35 +67,35 @@ func (k *keeper) sweep() {
 			return
 		}
 		if len(ended) > 0 {
-			l.reaped(ended)
+			l.Reaped(ended)
 			wait = shortest
 			continue
 		}
 		if end := k.leaseEnd(); !muted && end != 0 && int64(clock.Now()) >= end {
 			muted = true
-			k.bounds.mute() // servers need not wait until the last one can die
+			k.bounds.Mute() // servers need not wait until the last one can die
 		}
 		k.tellSurvivors(begun)
 		if !k.bounds.empty() {
-			k.bounds.kill() // one may have entered since
+			k.bounds.Kill() // one may have entered since
 		}
 		// SIGCHLD ends the pause. A process that cannot die now (it waits for a disk) must not cost a core. One that is
 		// slow to die may still get children: those whose parent has died, if it is a subreaper, and those forked with
 		// CLONE_PARENT.
-		clear(l.walked)
+		clear(l.Walked)
 		k.pause(wait)
 		wait = min(2*wait, longest)
 	}
 }
 
-// rounds is how often to look for further processes to kill before the dead ones are reaped. Only a family that forks
+// Rounds is how often to look for further processes to kill before the dead ones are reaped. Only a family that forks
 // as fast as it is killed takes more, and then its numbers have to be released.
-const rounds = 16
+const Rounds = 16
 
 // note writes a line for the parent's log. If the parent is dead, it goes to the shared standard error, which may
 // have no reader.
 func (k *keeper) note(text string) {
-	k.out = appendFrame(k.out[:0], kindNote, []byte(text))
+	k.out = AppendFrame(k.out[:0], KindNote, []byte(text))
 	if k.write() == unix.EPIPE {
 		go warn("%s", text)
 	}
@@ -103,10 +103,10 @@ func (k *keeper) note(text string) {
 
 // others is all of the family but the command, if that has ended and is not yet reaped: the kernel would first have
 // to discard what was read of it in /proc.
-func (k *keeper) others() lineage {
-	l := lineage{root: os.Getpid()}
+func (k *keeper) others() Lineage {
+	l := Lineage{Root: os.Getpid()}
 	if !k.reaped && commandEnded(k.pid) {
-		l.spare = map[int]struct{}{k.pid: {}}
+		l.Spare = map[int]struct{}{k.pid: {}}
 	}
 	return l
 }
@@ -116,7 +116,7 @@ func (k *keeper) others() lineage {
 func (k *keeper) groupAlive() bool {
 	l := k.others()
 	alive := false
-	l.each(func(pid int) {
+	l.Each(func(pid int) {
 		if s, ok := proc.Read(pid); ok && s.Group == k.pid && !s.Dead() {
 			alive = true
 		}

@@ -1,7 +1,6 @@
-package supervise
+package keeper
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -16,8 +15,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/electd/elect/internal/clock"
 )
 
 // netGuard lets the packets of a cgroup, and of those below it, out until an instant of CLOCK_BOOTTIME. The kernel
@@ -346,119 +343,6 @@ func (g *netGuard) close() {
 		unix.Close(g.gate)
 	}
 	g.memory, g.gate = nil, -1
-}
-
-// GuardNetwork has the kernel drop what the families send over IP after their leases have ended, whatever they and
-// their supervisors do then. The end is that of Command.Lease, or without one the death of the family, or of keeper
-// and parent. It is called before the first Start. An error is an [ErrContain] that says what is missing: then nothing
-// is guarded.
-//
-// What belongs to the family is what it opened itself: a command is refused that would inherit a socket which may
-// leave the machine.
-//
-// What goes to an address in allow passes until the guard is closed for good, which is when the family, or keeper and
-// parent, are dead. Port 0 is any port, and any protocol.
-func (c *Containment) GuardNetwork(allow ...netip.AddrPort) error {
-	for _, to := range allow {
-		if !to.Addr().IsValid() || to.Addr().Is4In6() || to.Addr().Zone() != "" {
-			return fmt.Errorf("supervise: %v cannot be allowed by the network guard; want an IPv4 or IPv6 address without a zone", to)
-		}
-	}
-	if len(allow) > maxAllow {
-		return fmt.Errorf("supervise: the network guard cannot allow %d addresses; want at most %d", len(allow), maxAllow)
-	}
-	if err := c.guardable(); err != nil {
-		return fmt.Errorf("%w: %w", ErrContain, err)
-	}
-	c.network, c.allow = true, nil // what is tried must not be allowed
-	err := c.try()
-	if err == nil && len(allow) > 0 {
-		c.allow = slices.Clone(allow)
-		var g *cgroup
-		if g, err = c.make(context.Background()); err == nil {
-			g.remove()
-		}
-	}
-	if err == nil {
-		return nil
-	}
-	c.network, c.allow = false, nil
-	return fmt.Errorf("%w: %w", ErrContain, err)
-}
-
-// maxAllow bounds the size of the program.
-const maxAllow = 64
-
-// guardable returns why the network cannot be guarded, as far as that is known without trying.
-func (c *Containment) guardable() error {
-	if c.Level() != Cgroup {
-		why := c.Missing()
-		if why == nil {
-			why = errors.New("the level is sweep; want cgroup or auto")
-		}
-		return fmt.Errorf("the network guard needs the level cgroup: %w", why)
-	}
-	if clock.Bends() {
-		return errors.New("the clock of this process is bent by a test, and the kernel's is not; want none")
-	}
-	offsets, _ := os.ReadFile("/proc/self/timens_offsets") // older kernels have none
-	for line := range strings.Lines(string(offsets)) {
-		if f := strings.Fields(line); len(f) == 3 && f[0] == "boottime" && (f[1] != "0" || f[2] != "0") {
-			return errors.New("this process is in a time namespace whose clock differs from the kernel's; want none")
-		}
-	}
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		fd := 0
-		if _, err := fmt.Sscan(e.Name(), &fd); err != nil || !inherited(fd) {
-			continue
-		}
-		if err := leaves(fd, fmt.Sprintf("descriptor %d", fd)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// leaves returns an error if fd is a socket that may leave the machine. To the kernel such a socket belongs to the
-// cgroup in which it was opened, whoever uses it.
-func leaves(fd int, name string) error {
-	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
-	if err != nil || domain == unix.AF_UNIX || domain == unix.AF_NETLINK {
-		return nil
-	}
-	return fmt.Errorf("%s, which the command would inherit, is a socket that was opened outside of the network guard; want none", name)
-}
-
-// pierced reports whether a process in a cgroup whose guard is closed can send. A kernel before 5.15 forgets the
-// cgroups of sockets if net_cls or net_prio of version 1 is in use.
-func (g *cgroup) pierced() error {
-	if keeperReady.Load() == nil {
-		return errNotReady
-	}
-	exe, err := selfPath()
-	if err != nil {
-		return err
-	}
-	attr := &syscall.ProcAttr{Env: os.Environ(), Sys: &syscall.SysProcAttr{}}
-	g.enter(attr.Sys)
-	pid, err := syscall.ForkExec(exe, []string{keeperName, probeName}, attr)
-	if err != nil {
-		return err
-	}
-	var status syscall.WaitStatus
-	for {
-		if _, err = syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
-			break
-		}
-	}
-	if err == nil && status.ExitStatus() == int(unix.EPERM) {
-		return nil
-	}
-	return fmt.Errorf("a packet passed the closed network guard, or none can be sent at all (%v, %v); want Linux 5.15 or later, and a loopback device", err, status)
 }
 
 // probeNetwork sends a packet to nobody, and returns how that failed.

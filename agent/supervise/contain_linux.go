@@ -15,17 +15,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// cgroup is the control group (v2) of a family. Each supervisor of the family has a shared flock on its directory. So a
-// later life that gets an exclusive one knows that both are dead; see lockKillers.
-type cgroup struct {
-	path   string
-	dir    int
-	events int       // cgroup.events
-	killer int       // cgroup.kill
-	net    *netGuard // nil if the network is not guarded
-}
+	"github.com/electd/elect/agent/supervise/internal/keeper"
+)
 
 // Contain finds out whether this process can have the level, and what is missing if not.
 // The name is that of the families: cgroups that a process of this user has made for that
@@ -97,23 +89,23 @@ func (c *Containment) try() error {
 	if err != nil {
 		return err
 	}
-	defer g.remove()
+	defer g.Remove()
 	attr := &syscall.ProcAttr{Sys: &syscall.SysProcAttr{}}
-	g.enter(attr.Sys)
+	g.Enter(attr.Sys)
 	if _, err := syscall.ForkExec("/proc/self/none", []string{"none"}, attr); err != syscall.ENOENT {
 		return fmt.Errorf("no process can be started in a cgroup in %s: %v; "+
 			"want clone3 allowed, and a cgroup that is a domain and whose cgroup.procs can be written to", c.parent, err)
 	}
 	if c.network {
-		return g.pierced()
+		return pierced(g)
 	}
 	return nil
 }
 
 // bounds makes those of a command, and says where they are.
-func (c *Containment) bounds(ctx context.Context) (b bounds, path string, err error) {
+func (c *Containment) bounds(ctx context.Context) (b keeper.Bounds, path string, err error) {
 	if c.Level() != Cgroup {
-		return unbound{}, "", nil
+		return keeper.Unbound{}, "", nil
 	}
 	if err := c.bury(ctx, c.parent, false); err != nil {
 		return nil, "", err
@@ -121,10 +113,10 @@ func (c *Containment) bounds(ctx context.Context) (b bounds, path string, err er
 	g, err := c.make(ctx)
 	switch {
 	case err == nil:
-		return g, g.path, nil
+		return g, g.Path, nil
 	case c.auto && !c.network && ctx.Err() == nil:
 		c.log.Warn("the command is started without a cgroup", "error", err)
-		return unbound{}, "", nil
+		return keeper.Unbound{}, "", nil
 	}
 	return nil, "", fmt.Errorf("%w: %w", ErrContain, err)
 }
@@ -132,7 +124,7 @@ func (c *Containment) bounds(ctx context.Context) (b bounds, path string, err er
 // make makes a cgroup for a family. Another process may take it for that of a dead one
 // until it is locked, and then makes it vanish. Other users cannot enter the directory, so they cannot lock what is in
 // it.
-func (c *Containment) make(ctx context.Context) (g *cgroup, err error) {
+func (c *Containment) make(ctx context.Context) (g *keeper.Cgroup, err error) {
 	for range 16 {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -143,9 +135,9 @@ func (c *Containment) make(ctx context.Context) (g *cgroup, err error) {
 		} else if err != nil {
 			return nil, fmt.Errorf("no cgroup can be made: %w; want root, or a cgroup that is delegated to this user (systemd: Delegate=yes)", err)
 		}
-		if g, err = openCgroup(path); err == nil && c.network {
-			if g.net, err = newNetGuard(g.dir, c.allow); err != nil {
-				g.remove()
+		if g, err = keeper.OpenCgroup(path); err == nil && c.network {
+			if err = g.Guard(c.allow); err != nil {
+				g.Remove()
 				return nil, err
 			}
 		}
@@ -158,133 +150,6 @@ func (c *Containment) make(ctx context.Context) (g *cgroup, err error) {
 		}
 	}
 	return nil, err
-}
-
-// openCgroup opens the cgroup of a family as one of its supervisors.
-func openCgroup(path string) (*cgroup, error) {
-	g := &cgroup{path: path, dir: -1, events: -1, killer: -1}
-	err := g.open(unix.LOCK_SH)
-	if err != nil {
-		g.close()
-		return nil, err
-	}
-	return g, nil
-}
-
-// open opens and locks the cgroup, unless the lock is held otherwise.
-func (g *cgroup) open(lock int) (err error) {
-	if g.dir, err = unix.Open(g.path, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != nil {
-		return &os.PathError{Op: "open", Path: g.path, Err: err}
-	}
-	if err := unix.Flock(g.dir, lock|unix.LOCK_NB); err != nil {
-		return &os.PathError{Op: "flock", Path: g.path, Err: err}
-	}
-	var held, there unix.Stat_t
-	if unix.Fstat(g.dir, &held) != nil || unix.Stat(g.path, &there) != nil || held.Ino != there.Ino || held.Dev != there.Dev {
-		return &os.PathError{Op: "stat", Path: g.path, Err: unix.ENOENT}
-	}
-	if g.events, err = unix.Openat(g.dir, "cgroup.events", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
-		return &os.PathError{Op: "open", Path: g.path + "/cgroup.events", Err: err}
-	}
-	if g.killer, err = unix.Openat(g.dir, "cgroup.kill", unix.O_WRONLY|unix.O_CLOEXEC, 0); err != nil {
-		return fmt.Errorf("%w; want Linux 5.14 or later", &os.PathError{Op: "open", Path: g.path + "/cgroup.kill", Err: err})
-	}
-	return nil
-}
-
-func (g *cgroup) close() {
-	if g.net != nil {
-		g.net.close()
-	}
-	for _, fd := range []*int{&g.dir, &g.events, &g.killer} {
-		if *fd >= 0 {
-			unix.Close(*fd)
-			*fd = -1
-		}
-	}
-}
-
-func (g *cgroup) enter(attr *syscall.SysProcAttr) { attr.UseCgroupFD, attr.CgroupFD = true, g.dir }
-
-func (g *cgroup) kill() bool {
-	for {
-		if _, err := unix.Pwrite(g.killer, []byte("1"), 0); err != unix.EINTR {
-			return err == nil || err == unix.ENODEV
-		}
-	}
-}
-
-// empty is the kernel's word that no process of the cgroup, or of one below it, is alive. A
-// process that has closed its files and has yet to be reaped is dead to it.
-func (g *cgroup) empty() bool {
-	var buf [256]byte
-	for {
-		n, err := unix.Pread(g.events, buf[:], 0)
-		switch {
-		case err == unix.EINTR:
-		case err == unix.ENODEV: // removed
-			return true
-		case err != nil:
-			return false
-		default:
-			return strings.Contains(string(buf[:n]), "populated 0\n")
-		}
-	}
-}
-
-func (g *cgroup) changes() int { return g.events }
-
-func (g *cgroup) prove(until int64) {
-	if g.net != nil {
-		g.net.until(until)
-	}
-}
-
-func (g *cgroup) mute() {
-	if g.net != nil {
-		g.net.until(0)
-		g.reset() // while the gate is open for that
-		g.net.mute()
-	}
-}
-
-func (g *cgroup) gate() int {
-	if g.net == nil {
-		return -1
-	}
-	return g.net.gate
-}
-
-func (g *cgroup) members() (pids []int) {
-	_ = filepath.WalkDir(g.path, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			list, _ := os.ReadFile(path + "/cgroup.procs")
-			pids = appendNumbers(pids, list)
-		}
-		return nil
-	})
-	return pids
-}
-
-// remove removes the cgroup, and those that the family has made in it. Another supervisor
-// may have done so, or does it at the same time.
-func (g *cgroup) remove() {
-	removeCgroup(g.path)
-	g.close()
-}
-
-func removeCgroup(path string) {
-	for range 10 {
-		if err := unix.Rmdir(path); err != unix.EBUSY && err != unix.EINTR {
-			return
-		}
-		below, _ := os.ReadDir(path)
-		for _, d := range below {
-			if d.IsDir() {
-				removeCgroup(filepath.Join(path, d.Name()))
-			}
-		}
-	}
 }
 
 // bury kills the families of c's name in dir, and below it if deep, whose supervisors are
@@ -339,39 +204,30 @@ func (c *Containment) end(ctx context.Context, path string) error {
 		return err
 	}
 	defer unix.Close(one)
-	g := &cgroup{path: path, dir: -1, events: -1, killer: -1}
-	defer g.close()
-	if err := g.open(unix.LOCK_EX); errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {
+	g, err := keeper.TakeCgroup(path)
+	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {
 		return nil // it has a supervisor, or was removed
 	} else if err != nil {
 		return fmt.Errorf("%w: the cgroup of an earlier life cannot be killed: %w", ErrContain, err)
 	}
-	if pids := g.members(); len(pids) > 0 {
+	defer g.Close()
+	if pids := g.Members(); len(pids) > 0 {
 		c.log.Warn("killing what an earlier life has left", "cgroup", path, "processes", len(pids))
 	}
-	for patience := survivorsPatience; ; patience = survivorsAgain {
-		if !g.kill() {
+	for patience := keeper.SurvivorsPatience; ; patience = keeper.SurvivorsAgain {
+		if !g.Kill() {
 			return fmt.Errorf("%w: the cgroup of an earlier life cannot be killed: %s/cgroup.kill cannot be written to", ErrContain, path)
 		}
 		for end := time.Now().Add(patience); time.Now().Before(end); {
-			if awaitEmpty(g, 50*time.Millisecond) {
-				removeCgroup(path)
+			if keeper.AwaitEmpty(g, 50*time.Millisecond) {
+				keeper.RemoveCgroup(path)
 				return nil
 			}
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 		}
-		text, _ := survivors(g.members())
+		text, _ := keeper.Survivors(g.Members())
 		c.log.Warn("waiting for the processes of an earlier life, which were killed and are alive", "cgroup", path, "processes", text)
 	}
-}
-
-// openBounds opens those that the parent has made, and whose network guard has this gate.
-func openBounds(path string, gate int) (bounds, error) {
-	g, err := openCgroup(path)
-	if err == nil && gate >= 0 {
-		g.net = &netGuard{gate: gate}
-	}
-	return g, err
 }

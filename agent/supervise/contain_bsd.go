@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"syscall"
+
+	"github.com/electd/elect/agent/supervise/internal/keeper"
 )
 
 // Contain returns Sweep for Sweep and for Auto: the system has no cgroups.
@@ -19,15 +20,13 @@ func Contain(_ context.Context, want Level, _ string, _ *slog.Logger) (*Containm
 	return &Containment{level: Sweep, missing: missing}, nil
 }
 
-func (c *Containment) bounds(context.Context) (bounds, string, error) { return unbound{}, "", nil }
+func (c *Containment) bounds(context.Context) (keeper.Bounds, string, error) {
+	return keeper.Unbound{}, "", nil
+}
 
 // GuardNetwork returns ErrContain.
 func (c *Containment) GuardNetwork(...netip.AddrPort) error {
 	return fmt.Errorf("%w: this system has no network guard; want Linux", ErrContain)
 }
 
-func openBounds(string, int) (bounds, error) { return unbound{}, nil }
-
 func leaves(int, string) error { return nil }
-
-func probeNetwork() syscall.Errno { return syscall.ENOSYS }
