@@ -43,7 +43,7 @@ type World struct {
 	hopeless bool
 	flights  slab[flight]
 	waiting  slab[waiting]
-	letters  slab[letter]
+	delayed  slab[delayed]
 	ops      []opState
 
 	operator stream // of what operators choose
@@ -235,7 +235,7 @@ func (w *World) happen(e event) bool {
 	case evDisk:
 		return w.written(w.nodes[e.node], e)
 	case evReply, evCommand:
-		w.letterCame(w.nodes[e.node], e)
+		w.handleDelayed(w.nodes[e.node], e)
 	case evBoot:
 		n := w.nodes[e.node]
 		if n.up || n.life != e.life {

@@ -30,7 +30,7 @@ func TestMessages(t *testing.T) {
 				// The leader dies silently, and one of the others stands.
 				w.nodes[0].crash(true)
 				w.nodes[n-1].do(protocol.Campaign, 0)
-				clear(w.sent)
+				clear(w.Sent)
 				w.until(time.Minute, func() bool { return len(w.leading()) == 1 })
 				w.Run(time.Second)
 				w.judge(mode, n-1, n-2)
@@ -55,7 +55,7 @@ func (w *world) judge(mode Mode, asked, answered int) {
 			formula--
 		}
 	}
-	for kind, n := range w.sent {
+	for kind, n := range w.Sent {
 		if n != want[kind] {
 			w.t.Errorf("%d × %s; want %d", n, kind, want[kind])
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/classictest"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 )
@@ -198,35 +199,6 @@ func FuzzMachine(f *testing.F) {
 	})
 }
 
-// FuzzLoadState hands LoadState any bytes: a state that it accepts is canonical, and a machine in
-// that state takes inputs.
 func FuzzLoadState(f *testing.F) {
-	m, err := New(Config{Self: "n1"})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(m.AppendState(nil))
-	var fx protocol.Effects
-	m.Step(&protocol.Input{Kind: protocol.Boot, Now: protocol.Reading{Boot: 5, Mono: 5}}, &fx)
-	m.Step(&protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: protocol.Campaign}, Now: protocol.Reading{Boot: 6, Mono: 6}}, &fx)
-	f.Add(m.AppendState(nil))
-	f.Add([]byte{1, 2, 3})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		m, _ := New(Config{Self: "n1"})
-		if m.LoadState(data) != nil {
-			return
-		}
-		if again := m.AppendState(nil); !bytes.Equal(data, again) {
-			t.Fatalf("%x was taken and is written as %x", data, again)
-		}
-		var fx protocol.Effects
-		for _, k := range []protocol.InputKind{protocol.Fire, protocol.Do, protocol.Replied, protocol.Fire} {
-			m.Step(&protocol.Input{
-				Kind: k, Now: protocol.Reading{Boot: 1e9, Mono: 1e9},
-				Command: protocol.Command{Verb: protocol.Resign}, Answer: protocol.Answer{Number: 1, Status: protocol.StatusDone, Version: 1},
-			}, &fx)
-			m.NextFire()
-			m.View()
-		}
-	})
+	classictest.FuzzLoadState(f, func() (*Machine, error) { return New(Config{Self: "n1"}) })
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/classictest"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 )
@@ -238,35 +239,6 @@ func FuzzStep(f *testing.F) {
 	})
 }
 
-// FuzzLoadState loads any bytes: the result is an error, or a state that encodes to the same bytes
-// and accepts inputs.
 func FuzzLoadState(f *testing.F) {
-	f.Add([]byte{})
-	for name, cfg := range settings() {
-		m, err := New(cfg)
-		if err != nil {
-			f.Fatal(name, err)
-		}
-		f.Add(m.AppendState(nil))
-		m.Step(&protocol.Input{Kind: protocol.Boot}, &protocol.Effects{})
-		m.Step(&protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: protocol.Campaign}}, &protocol.Effects{})
-		f.Add(m.AppendState(nil))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := New(Config{Self: "n0", Dialect: ZooKeeper})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m.LoadState(data) != nil {
-			return
-		}
-		if got := m.AppendState(nil); !bytes.Equal(got, data) {
-			t.Fatalf("read\n%x\nwrote\n%x", data, got)
-		}
-		var fx protocol.Effects
-		m.Step(&protocol.Input{Kind: protocol.Fire, Now: protocol.Reading{Boot: 5, Mono: 5}}, &fx)
-		m.Step(&protocol.Input{Kind: protocol.Replied, Answer: protocol.Answer{Number: m.main.number, Status: protocol.StatusDone}}, &fx)
-		m.NextFire()
-		m.View()
-	})
+	classictest.FuzzLoadState(f, func() (*Machine, error) { return New(Config{Self: "n0", Dialect: ZooKeeper}) })
 }

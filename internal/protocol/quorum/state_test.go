@@ -33,13 +33,13 @@ func TestStateIsComplete(t *testing.T) {
 				var again protocol.Effects
 				m.Step(in, &again)
 				if got := m.AppendState(nil); !bytes.Equal(got, after) {
-					t.Fatalf("seed %d, %v, %s: after %v the loaded machine has another state\n%+v\n%+v", seed, w.now, n.name(), in.Kind, n.m, m)
+					t.Fatalf("seed %d, %v, %s: after %v the loaded machine has another state\n%+v\n%+v", seed, w.Now, n.name(), in.Kind, n.m, m)
 				}
 				if !sameEffects(fx, &again) {
-					t.Fatalf("seed %d, %v, %s: after %v the loaded machine has other effects", seed, w.now, n.name(), in.Kind)
+					t.Fatalf("seed %d, %v, %s: after %v the loaded machine has other effects", seed, w.Now, n.name(), in.Kind)
 				}
 				if a, b := n.m.View(), m.View(); a != b || n.m.NextFire() != m.NextFire() {
-					t.Fatalf("seed %d, %v, %s: other views: %+v and %+v, or timers", seed, w.now, n.name(), a, b)
+					t.Fatalf("seed %d, %v, %s: other views: %+v and %+v, or timers", seed, w.Now, n.name(), a, b)
 				}
 			}
 			before[n] = after
