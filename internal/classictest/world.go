@@ -183,7 +183,11 @@ func (w *World[M]) Step(i int, in protocol.Input) {
 		return
 	}
 	in.Now, in.Rand = w.Reading(n), w.Draw()
-	before, view := n.Machine.AppendState(nil), n.Machine.View()
+	var before []byte
+	if w.Check {
+		before = n.Machine.AppendState(nil)
+	}
+	view := n.Machine.View()
 	var fx protocol.Effects
 	n.Machine.Step(&in, &fx)
 	w.Steps++
