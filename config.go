@@ -21,75 +21,68 @@ const (
 	defaultDrainShare = 5
 )
 
-// Config configures an [Election]. The zero value is valid: each field says
-// what its zero means. It is copied; later changes have no effect.
+// Config configures an [Election]. The zero value is valid. A Config is copied; later changes have no effect.
 type Config struct {
-	// ID names this participant to the others and must differ between them. Empty means [DefaultID]. Only [Openers.Open]
-	// uses it: with [New] the elector already has its id.
+	// ID names this participant, and must differ between participants. Empty means [DefaultID]. [New] refuses one,
+	// because the elector has its id.
 	ID string
 
-	// Metadata is shown to all observers beside the leader's id: an address, a version. At most 4 KiB over all keys and
+	// Metadata is shown to observers beside the leader's id: an address, a version. At most 4 KiB over all keys and
 	// values. [Term.SetMetadata] changes it for one term.
 	Metadata map[string]string
 
-	// NonExclusive lets the work start as soon as this participant is elected,
-	// before its lease is proven exclusive: Term.Check returns ErrNotExclusive
-	// until it is. It is for work whose every effect is fenced by the token. It
-	// is one setting for a whole election, the same at every candidate.
+	// NonExclusive lets the work start when this participant is elected, before its lease is proven exclusive; until
+	// then Term.Check returns ErrNotExclusive. It is for work whose every effect is fenced by the token, and the same
+	// at every candidate of an election.
 	NonExclusive bool
 
 	// Priority decides among waiting candidates: the greatest wins, and any of equal ones. It is 1 to [MaxPriority], 0
-	// for [DefaultPriority], or [NeverLead] for a participant that never leads; its Campaign waits until its context
-	// ends. It is a preference and no veto. The back end decides whether a leader hands over to a candidate of greater
-	// priority that arrives later. A back end without priorities refuses any but 0 with ErrUnsupported.
+	// for [DefaultPriority], or [NeverLead], with which Campaign waits until its context ends. It is a preference and
+	// no veto. The back end decides whether a leader hands over to a greater one. Without [AbilityPriority] any but 0
+	// is refused with ErrUnsupported.
 	Priority int
 
-	// Drain is how long before the end of the lease the work's context ends, so that the work has this long to return. 0
-	// means a fifth of the lease; it must be below the lease. It has no effect if the back end has no lease, or with
-	// NonExclusive.
+	// Drain is how long before the end of the lease the work's context ends. 0 means a fifth of the lease; it must be
+	// below the lease. It has no effect without a lease, or with NonExclusive.
 	Drain time.Duration
 
-	// Require names the abilities without which this program must not start. Open and New refuse a back end that lacks
-	// one with ErrUnsupported.
+	// Require names the abilities that this program needs. Open and New refuse a back end without one with
+	// ErrUnsupported.
 	Require []Ability
 
-	// ReleaseTimeout bounds the release after the work was joined. What cannot be released in time lapses by itself. 0
-	// means 5 s.
+	// ReleaseTimeout bounds the release after the work was joined; what is not released by then lapses. 0 means 5 s.
 	ReleaseTimeout time.Duration
 
-	// StandAside is how long a leader that resigned waits for another candidate to take over before it stands again. 0
-	// means 1 s.
+	// StandAside is how long a leader that resigned waits for another before it stands again. 0 means 1 s.
 	StandAside time.Duration
 
-	// MinBackoff and MaxBackoff bound the pause after a campaign that failed by a temporary error. The pause doubles
-	// from one failure to the next and is drawn from its upper half. 0 means 100 ms and 5 s, or the other bound if the
-	// default is beyond it.
+	// MinBackoff and MaxBackoff bound the pause after a temporary error of a campaign. It doubles from failure to
+	// failure, and is drawn from its upper half. 0 means 100 ms and 5 s, or the other bound if the default is beyond
+	// it.
 	MinBackoff, MaxBackoff time.Duration
 
-	// Guardian guards this process while it leads; [supervise.Guard] returns one. Nil means none.
-	//
-	// [supervise.Guard]: https://pkg.go.dev/github.com/electd/elect/agent/supervise#Guard
+	// Guardian guards this process while it leads; Guard of package agent/supervise returns one. Nil means none.
 	Guardian Guardian
 
 	// Logger receives the log lines of Lead. Nil is silence.
 	Logger *slog.Logger
 
-	// OnEvent is called for each event of [Election.Lead] and [Election.Campaign], in order, by one goroutine at a time.
-	// It must return quickly, and must not call methods of the Election or its terms. Nil means none.
+	// OnEvent is called for each event of [Election.Lead] and [Election.Campaign], in order, by one goroutine at a
+	// time. It must return quickly, and must not call methods of the Election or its terms. Nil means none.
 	OnEvent func(Event)
 }
 
-// Guardian outlives the work of a leader. It ends the work before the lease does, and knows when all of it is dead.
-// Its methods may be called by any number of goroutines.
+// Guardian outlives the work of a leader: it ends the work before the lease does, and knows when all of it is dead. Its
+// methods may be called by any number of goroutines.
 type Guardian interface {
-	// Lead passes each mandate to the guardian before its term begins. The lease of the mandate lasts until the work was
-	// joined; that of the term ends a drain earlier. done is called once, when the work was joined and before the
-	// mandate is released. An error is one of the campaign: no work begins.
+	// Lead passes each mandate to the guardian before its term begins. The lease of the mandate lasts until the work
+	// was joined; that of the term ends a drain earlier. done is called once, when the work was joined, before the
+	// mandate is released. After an error, which is one of the campaign, no work begins.
 	Lead(m driver.Guarded) (done func(), err error)
 
-	// InTime is called if the lease has ended and the work has not returned, by a goroutine of the term. It reports
-	// whether all that the work does was over before the lease ended, in which case this is no overrun. It may wait
-	// until it knows, but not after the work has returned.
+	// InTime is called if the lease has ended and the work has not returned. It reports whether all that the work does
+	// was over before the lease ended: then it is no overrun. It may wait until it knows, but not after the work has
+	// returned.
 	InTime() bool
 }
 

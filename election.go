@@ -13,8 +13,8 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// Election is one participant in one election. All its methods may be called by
-// any number of goroutines; it campaigns or leads once at a time.
+// Election is one participant in one election. Its methods may be called by any number of goroutines; it campaigns or
+// leads once at a time.
 type Election struct {
 	elector driver.Elector
 	limits  Limits
@@ -26,8 +26,8 @@ type Election struct {
 	eventMu sync.Mutex // serializes cfg.OnEvent
 }
 
-// New makes an Election of a back end's participant, and owns the elector: [Election.Close] closes it. The elector
-// already has its id, so Config.ID must be empty. If New returns an error the caller still owns the elector.
+// New makes an Election of a back end's participant, and owns it, unless New returns an error: [Election.Close] closes
+// the elector.
 func New(elector driver.Elector, cfg Config) (*Election, error) {
 	if cfg.ID != "" {
 		return nil, fmt.Errorf("elect.Config.ID is %q, and the elector was made with its id; want it empty with New", cfg.ID)
@@ -43,11 +43,10 @@ func New(elector driver.Elector, cfg Config) (*Election, error) {
 // Limits describes the back end as it is configured.
 func (e *Election) Limits() Limits { return e.limits }
 
-// Campaign waits until this participant is elected and returns its term. It is for programs with a loop of their own;
-// most want [Election.Lead]. The caller must stop its work when the term's context ends, and call [Term.Release]
-// after that, even for a lost term: until then another Campaign returns [ErrBusy].
-//
-// If ctx ends first Campaign returns its cause. It returns temporary errors and does not retry.
+// Campaign waits until this participant is elected and returns its term, for programs with a loop of their own; most
+// want [Election.Lead]. When the term's context ends the caller stops its work, and then calls [Term.Release], even for
+// a lost term: until then another Campaign returns ErrBusy. If ctx ends first Campaign returns its cause. It does not
+// retry.
 func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 	if err := e.claim(); err != nil {
 		return nil, err
@@ -126,8 +125,8 @@ func (e *Election) release(m driver.Mandate) error {
 	return m.Release(ctx)
 }
 
-// Leader returns the present leader, as far as the back end can prove it, and [ErrNoLeader] if there is none. If the
-// store does not answer it returns the last known leader together with the cause.
+// Leader returns the present leader, as far as the back end can prove it, or ErrNoLeader. If the store does not answer
+// it returns the last known leader together with the cause.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	for s, err := range e.elector.Watch(ctx) {
 		if err != nil {
@@ -154,9 +153,9 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	return Leader{}, ErrClosed
 }
 
-// Resign asks the leader with that token, or the present leader if token is 0, to resign. It is for operators. It
-// returns when the leader has accepted; its work is stopped and joined after that. It returns [ErrNoLeader] when there
-// is no leader, [ErrSuperseded] when a leader with another token leads, and [ErrUnsupported] if the back end cannot.
+// Resign asks the leader with that token, or any leader if token is 0, to resign. It is for operators. It returns when
+// the leader has accepted, before its work has stopped. It returns ErrNoLeader without a leader, ErrSuperseded if a
+// leader with another token leads, and ErrUnsupported if the back end cannot.
 func (e *Election) Resign(ctx context.Context, token Token) error {
 	r, ok := e.elector.(driver.Resigner)
 	if !ok {
@@ -165,11 +164,8 @@ func (e *Election) Resign(ctx context.Context, token Token) error {
 	return r.Resign(ctx, token)
 }
 
-// Transfer asks the leader with that token, or the present leader if token is 0, to hand over to the candidate with
-// the id to, or to the best candidate if to is empty. It is for operators. It returns when the leader has accepted; its
-// work is stopped and joined after that, and [Election.Watch] shows the next leader. It returns [ErrNoLeader] when
-// there is no leader, [ErrSuperseded] when a leader with another token leads, [ErrIneligible] with the reason when that
-// candidate cannot take over, so that the leader stays, and [ErrUnsupported] if the back end cannot.
+// Transfer is [Election.Resign] in favour of the candidate with the id to, or of the best one if to is empty. If that
+// candidate cannot take over it returns ErrIneligible with the reason, and the leader stays.
 func (e *Election) Transfer(ctx context.Context, token Token, to string) error {
 	a, ok := e.elector.(driver.Transferrer)
 	if !ok {
@@ -183,9 +179,8 @@ func (e *Election) Transfer(ctx context.Context, token Token, to string) error {
 	return a.Transfer(ctx, token, to)
 }
 
-// Close ends a waiting campaign with [ErrClosed], the context of a term with [ReasonShutdown], and every Watch. It
-// does not wait for the work, which becomes an overrun if it continues: first end the context of [Election.Lead] and
-// wait for Lead to return.
+// Close ends a waiting campaign with ErrClosed, the context of a term with ReasonShutdown, and every Watch. It does not
+// wait for the work: first end the context of [Election.Lead] and wait for Lead.
 func (e *Election) Close() error { return e.elector.Close() }
 
 func (e *Election) emit(kind EventKind, token Token, err error) {

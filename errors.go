@@ -7,7 +7,7 @@ import (
 	"github.com/electd/elect/driver"
 )
 
-// There is one sentinel for each decision of a caller. Compare with errors.Is.
+// Errors, for errors.Is: one for each decision of a caller.
 var (
 	// ErrNotLeader means that this term does not lead, or no longer leads. Every [LostError] matches it.
 	ErrNotLeader = errors.New("not the leader")
@@ -31,8 +31,8 @@ var (
 	ErrClosed = driver.ErrClosed
 )
 
-// IsPermanent reports whether an error of [Openers.Open] or [Election.Campaign] is permanent: another attempt will
-// fail too. [Election.Lead] returns such errors and retries after others.
+// IsPermanent reports whether an error of [Openers.Open] or [Election.Campaign] is permanent: another attempt fails
+// too.
 func IsPermanent(err error) bool { return driver.IsPermanent(err) }
 
 // Reason says why leadership ended.
@@ -48,7 +48,7 @@ const (
 	ReasonShutdown         Reason = "shutdown"          // the caller's context ended, or the Election was closed
 )
 
-// LostError is the end of a term. It is the cause of the work's context, and the result of [Term.Check] from then on.
+// LostError is the end of a term: the cause of the work's context, and the result of [Term.Check] from then on.
 type LostError struct {
 	Reason Reason
 	Token  Token // of the ended term

@@ -15,7 +15,7 @@ const (
 	EventReleased    EventKind = "released"    // the work was joined, and leadership released or known to be lost
 )
 
-// Event is one step in a participant's life: see [Config.OnEvent].
+// Event is one step in a participant's life, see [Config].OnEvent.
 type Event struct {
 	Kind  EventKind
 	At    time.Time // when it happened, by this process's clock

@@ -10,18 +10,15 @@ import (
 )
 
 // Lead campaigns, runs work while it leads, and campaigns again after a loss, until ctx ends or the work returns by
-// itself. It is a loop because an elector that gives up after one loss leaves a seemingly healthy standby that never
-// leads again.
+// itself.
 //
-// The work gets a context that ends when leadership can no longer be proven, with a [*LostError] as its cause. The
-// work must return then; Lead joins it before it releases. The context carries the values of ctx. The work runs in
-// the goroutine that called Lead, never twice at a time. If it panics Lead releases leadership and the panic
-// continues.
+// The work's context ends when leadership can no longer be proven, with a *[LostError] as its cause. The work must
+// return then; Lead joins it before it releases. The context carries the values of ctx. The work runs in the goroutine
+// that called Lead, never twice at a time. If it panics Lead releases leadership and the panic continues.
 //
 //   - The work returns while it leads: Lead releases and returns its error.
 //   - The work returns after its context ended by a loss or a resignation: Lead logs its error and campaigns again.
-//   - ctx ends: Lead stops the work, joins it, releases, and returns the cause
-//     of ctx.
+//   - ctx ends: Lead stops the work, joins it, releases, and returns the cause of ctx.
 //   - The back end has a temporary error: Lead logs it, backs off, and goes on.
 //   - The error is permanent (configuration, credentials, a closed Election): Lead returns it.
 func (e *Election) Lead(ctx context.Context, work func(ctx context.Context, term *Term) error) error {

@@ -15,16 +15,13 @@ import (
 	"github.com/electd/elect/internal/redact"
 )
 
-// Openers maps the scheme of a URL to the back end that opens it. A program builds one in main from the back ends
-// that it wants and passes it on; there is no registry. Its methods do not change it, so it may be shared.
+// Openers maps the scheme of a URL to the back end that opens it. A program makes one of the back ends that it wants.
+// Its methods do not change it, so it may be shared.
 type Openers map[string]driver.Opener
 
-// Open opens the election called name at the place that rawURL names. The ctx bounds the opening only; close the
-// Election when done with it.
-//
-// The error says what was wrong and what would be right: an unknown scheme, a name that is not valid in every back
-// end ([driver.CheckName]), a part or parameter that the back end does not know, or a [Config] that it cannot
-// satisfy.
+// Open opens the election called name at the place that rawURL names. ctx bounds the opening only. The error says what
+// is wrong: an unknown scheme, a name that is not valid in every back end ([driver.CheckName]), an unknown parameter,
+// or a Config that the back end cannot satisfy.
 func (o Openers) Open(ctx context.Context, rawURL, name string, cfg Config) (*Election, error) {
 	u, err := ParseURL(rawURL)
 	if err != nil {
@@ -72,8 +69,7 @@ func (o Openers) example() string {
 	return o.schemes()[0] + ":…"
 }
 
-// DefaultID returns host and process id, such as "web-3:4711": the id of a participant without a configured one. It
-// is unique among the running processes of hosts with different names.
+// DefaultID returns host and process id, such as "web-3:4711": the id of a participant without a configured one.
 func DefaultID() string {
 	host, err := os.Hostname()
 	if err != nil || driver.CheckID(host) != nil || len(host) > 100 {

@@ -13,8 +13,8 @@ import (
 	"github.com/electd/elect/internal/clock"
 )
 
-// Term is one leadership as its holder sees it. It ends once and never revives. Its methods may be called by any
-// number of goroutines.
+// Term is one leadership as its holder sees it. It ends once and never revives. Its methods may be called by any number
+// of goroutines.
 type Term struct {
 	election *Election
 	mandate  driver.Mandate
@@ -47,16 +47,15 @@ func (e *Election) begin(ctx context.Context, m driver.Mandate, done func(), led
 	return t
 }
 
-// Context ends when leadership ends, or will end within Config.Drain. Its context.Cause is a [*LostError]. It carries
+// Context ends when leadership ends, or will end within [Config].Drain, with a *[LostError] as its cause. It carries
 // the values of the campaign's context.
 func (t *Term) Context() context.Context { return t.ctx }
 
-// Token must accompany every write to a guarded resource. It is strictly greater in every later term of this
-// election, for ever.
+// Token must accompany every write to a guarded resource. It is strictly greater in every later term of this election.
 func (t *Term) Token() Token { return t.mandate.Token() }
 
-// Remaining is how long leadership is proven from now on without another renewal, and 0 once the term has ended. It
-// reports false if the back end has no lease, as with a lock that the kernel holds.
+// Remaining is how long leadership is proven from now on without another renewal; 0 once the term has ended. It reports
+// false if the back end has no lease, as with a lock that the kernel holds.
 func (t *Term) Remaining() (time.Duration, bool) {
 	d, bounded := t.mandate.Remaining()
 	if t.ctx.Err() != nil {
@@ -65,9 +64,9 @@ func (t *Term) Remaining() (time.Duration, bool) {
 	return d, bounded
 }
 
-// Check returns nil while leadership is proven, by the clock, now. Call it before a side effect that cannot be
-// fenced, or to serve a read without a request to another process. It does no network I/O. After the end it returns a
-// [*LostError]; with Config.NonExclusive it returns [ErrNotExclusive] until the lease is proven.
+// Check returns nil while leadership is proven, by the clock, now. Call it before a side effect that cannot be fenced,
+// or to serve a read. It does no network I/O. After the end it returns a *[LostError], and with [Config].NonExclusive
+// ErrNotExclusive until the lease is proven.
 func (t *Term) Check() error {
 	if t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
@@ -79,9 +78,9 @@ func (t *Term) Check() error {
 	return t.finish(err)
 }
 
-// Confirm proves leadership anew by a round trip, without trusting any clock. It returns nil if this term led at some
-// instant between call and return, and a [*LostError] if it has ended. After any other error it is not known whether
-// it leads. Back ends without the ability return [ErrUnsupported].
+// Confirm proves leadership by a round trip, without trusting any clock. It returns nil if this term led at some
+// instant between call and return, and a *[LostError] if it has ended. After any other error it is not known whether it
+// leads. Back ends without the ability return [ErrUnsupported].
 func (t *Term) Confirm(ctx context.Context) error {
 	c, ok := t.mandate.(driver.Confirmer)
 	if !ok {
@@ -97,10 +96,9 @@ func (t *Term) Confirm(ctx context.Context) error {
 	return err
 }
 
-// SetMetadata replaces the metadata that observers see of this leader, which is [Config].Metadata at first, for the
-// rest of the term. The next term begins with Config.Metadata again. SetMetadata returns nil when the back end has
-// the new metadata; observers see it soon after. A term that has ended returns a [*LostError], and back ends without
-// the ability return [ErrUnsupported]. After [ErrUnknownOutcome] it may be called again.
+// SetMetadata replaces the metadata that observers see of this leader for the rest of the term. It returns nil when the
+// back end has it; observers see it soon after. A term that has ended returns a *[LostError], and back ends without the
+// ability return [ErrUnsupported]. After [ErrUnknownOutcome] it may be called again.
 func (t *Term) SetMetadata(ctx context.Context, metadata map[string]string) error {
 	m, ok := t.mandate.(driver.MetadataSetter)
 	if !ok {
@@ -125,15 +123,14 @@ func (t *Term) SetMetadata(ctx context.Context, metadata map[string]string) erro
 	return err
 }
 
-// Next numbers a message of this leader: (token, 1), (token, 2), … It does not prove leadership; a receiver refuses a
-// sequence that is not above the last it has seen.
+// Next numbers a message of this leader: (token, 1), (token, 2), … It proves nothing; a receiver refuses a sequence
+// that is not above the last it has seen.
 func (t *Term) Next() Sequence {
 	return Sequence{Token: t.Token(), Position: t.sequence.Add(1)}
 }
 
-// Resign asks for the end of the term: it ends the term's context with [ReasonResigned], and does nothing else. The
-// work stops and returns, and only then is leadership released: by [Election.Lead], or after [Election.Campaign] by a
-// call of [Term.Release]. It does nothing to a term that has ended.
+// Resign ends the term's context with ReasonResigned, and does nothing else. Leadership is released when the work has
+// returned: by [Election.Lead], or after [Election.Campaign] by [Term.Release].
 func (t *Term) Resign() { _ = t.finish(driver.ErrResigned) }
 
 // Transfer is [Term.Resign] in favour of the candidate with the id to. It refuses a candidate that is known not to be
@@ -163,10 +160,10 @@ func (t *Term) Transfer(to string) error {
 	return nil
 }
 
-// Release releases leadership, or hands it to the candidate that [Term.Transfer] named. It is for terms of
-// [Election.Campaign]: call it when the work has been stopped and joined, even for lost terms. It ends the term's
-// context, if that has not ended. If ctx ends first, leadership lapses by itself, if the back end has a lease. A
-// second call does nothing. Lead releases the terms of [Election.Lead]; for those Release returns an error.
+// Release releases a term of [Election.Campaign], or hands it to the candidate that [Term.Transfer] named; call it when
+// the work has been stopped and joined, even for lost terms. It ends the term's context. If ctx ends first, leadership
+// lapses by itself if the back end has a lease. A second call does nothing. For terms of [Election.Lead], which Lead
+// releases, it returns an error.
 func (t *Term) Release(ctx context.Context) error {
 	if t.led {
 		return errors.New("a term of Lead is released by Lead, when its work has returned; to end it, call Resign or return from the work")

@@ -21,7 +21,7 @@ type (
 	Ability = driver.Ability
 )
 
-// The abilities that programs use; those for keepers are in package driver.
+// The abilities that programs use.
 const (
 	AbilityConfirm  = driver.AbilityConfirm  // Term.Confirm
 	AbilityTransfer = driver.AbilityTransfer // Term.Transfer, Election.Transfer

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// ParseURL parses the URL of an election as [Openers.Open] does. A place may be several hosts, as in
-// peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400, which package net/url does not accept as an authority. Everything from
-// the slashes to the query is then in Opaque, as written, and String returns the same text.
+// ParseURL parses the URL of an election as [Openers.Open] does. Several hosts, as in
+// peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400, which package net/url does not accept, are left in Opaque, with everything
+// from the slashes to the query. String returns the same text.
 func ParseURL(raw string) (*url.URL, error) {
 	scheme, rest, found := strings.Cut(raw, "://")
 	place, query, asks := strings.Cut(rest, "?")

@@ -6,11 +6,10 @@ import (
 	"sync"
 )
 
-// Watch yields the state of the election: first the current one, then each change. Each range is a subscription of
-// its own. A slow reader may skip a state that a newer one has replaced, and never misses the last.
-//
-// A temporary error of the store yields a State marked Stale. An error is yielded once, last: the cause of ctx when
-// that ends, [ErrClosed] after Close, or a permanent error.
+// Watch yields the state of the election: first the current one, then each change. Each range is a subscription of its
+// own. A slow reader may skip a state that a newer one has replaced, and never misses the last. A temporary error of
+// the store yields a State marked Stale. An error is yielded once, last: the cause of ctx when that ends, ErrClosed
+// after Close, or a permanent error.
 func (e *Election) Watch(ctx context.Context) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
 		inner, cancel := context.WithCancel(ctx)

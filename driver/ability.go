@@ -7,8 +7,8 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// Ability names an optional ability of a back end. Each is an optional interface below. A program that depends on one
-// lists it in elect.Config.Require, and is refused at start-up if the back end lacks it.
+// Ability names an optional ability of a back end: an optional interface below. elect.Config.Require refuses a back end
+// that lacks one.
 type Ability string
 
 // The abilities.
@@ -22,89 +22,81 @@ const (
 	AbilityWitness  Ability = "witness"  // Mandate implements Attestable
 )
 
-// Confirmer is implemented by mandates that can be proven anew by a round trip,
-// without trusting any clock.
+// Confirmer is implemented by mandates that can be proven by a round trip, without trusting any clock.
 type Confirmer interface {
-	// Confirm returns nil if this mandate held at some instant between the call and the return. A mandate that has ended
+	// Confirm returns nil if this mandate held at some instant between call and return. A mandate that has ended
 	// returns its reason at once.
 	Confirm(ctx context.Context) error
 }
 
-// MandateTransferrer is implemented by mandates that can be handed to a named
-// candidate. Their electors implement [Transferrer].
+// MandateTransferrer is implemented by mandates that can be handed to a named candidate. Their electors implement
+// [Transferrer].
 type MandateTransferrer interface {
 	// Eligible returns why the candidate with that id could not take over now, as far as the holder knows: it is the
-	// holder itself, takes no part, does not answer, or would not stand. The error matches [ErrIneligible]. It is called
-	// before the work is stopped, does not wait, and promises nothing: its knowledge may be out of date.
+	// holder itself, takes no part, does not answer, or would not stand. The error matches [ErrIneligible]. It is
+	// called before the work is stopped, does not wait, and may be out of date.
 	Eligible(to string) error
 
-	// Transfer replaces Release. It is called after the work was joined, and releases leadership in favour of the
-	// candidate with that id. If that candidate cannot take over after all, others may.
+	// Transfer replaces Release in favour of the candidate with that id. If that candidate cannot take over after all,
+	// others may.
 	Transfer(ctx context.Context, to string) error
 }
 
-// MetadataSetter is implemented by mandates whose metadata can be changed while
-// they last.
+// MetadataSetter is implemented by mandates whose metadata can be changed.
 type MetadataSetter interface {
-	// SetMetadata replaces the metadata of the Candidacy; see [CheckMetadata]. The driver keeps the map; the caller must
-	// not change it afterwards. It returns nil when the store, or without a store the leader itself, has it. From then
-	// on every observer that is not cut off sees it, without a change of the token. A mandate that has ended returns its
-	// reason, and never changes the metadata of a later one. After [ErrUnknownOutcome] it may be called again. Calls are
-	// made one at a time.
+	// SetMetadata replaces the metadata of the Candidacy; see [CheckMetadata]. The driver keeps the map, which the caller
+	// must not change afterwards. It returns nil when the store, or without a store the leader itself, has it; from then
+	// on every observer that is not cut off sees it, with the same token. A mandate that has ended returns its reason, and
+	// never changes the metadata of a later one. After [ErrUnknownOutcome] it may be called again. Calls are made one at
+	// a time.
 	SetMetadata(ctx context.Context, metadata map[string]string) error
 }
 
 // Resigner is implemented by electors that can ask the present leader to resign, from any participant.
 type Resigner interface {
-	// Resign asks the leader with that token, or the present leader if token is 0, to resign, and returns when the
-	// leader has accepted. It returns ErrNoLeader when there is no leader, and ErrSuperseded when a leader with another
-	// token leads.
+	// Resign asks the leader with that token, or any leader if token is 0, to resign, and returns when the leader has
+	// accepted. It returns ErrNoLeader without a leader, and ErrSuperseded if a leader with another token leads.
 	Resign(ctx context.Context, token fence.Token) error
 }
 
-// Transferrer is implemented by electors that can ask the present leader to hand over to a named candidate, from any
-// participant.
+// Transferrer is implemented by electors that can ask the present leader to hand over, from any participant.
 type Transferrer interface {
-	// Transfer asks the leader with that token, or the present leader if token is 0, to hand over to the candidate with
-	// the id to, or to the best candidate if to is empty. It returns when the leader has accepted; its work is stopped
-	// and joined after that. It returns ErrNoLeader when there is no leader, ErrSuperseded when a leader with another
-	// token leads, and ErrIneligible, with the reason, when the leader knows that the candidate cannot take over; it
-	// then leads on.
+	// Transfer is as Resigner's Resign, in favour of the candidate with the id to, or of the best one if to is empty.
+	// If the leader knows that the candidate cannot take over, Transfer returns ErrIneligible with the reason, and the
+	// leader leads on.
 	Transfer(ctx context.Context, token fence.Token, to string) error
 }
 
 // Inheritable is implemented by mandates that the kernel holds through open files, so that another process can hold
-// them too. Package agent/supervise passes them to its keeper, and leadership then lasts exactly as long as the
-// keeper's family.
+// them too. Package agent/supervise passes them to its keeper, and leadership lasts as long as the keeper's family.
 type Inheritable interface {
-	// Files returns the open files whose descriptions hold the mandate. The mandate owns them: the caller duplicates
-	// those that it passes on.
+	// Files returns the open files whose descriptions hold the mandate, which owns them: the caller duplicates those
+	// that it passes on.
 	Files() []*os.File
 
-	// Entrust tells the mandate that another process will hold the files too and may release the mandate at any time; it
-	// is called before that process can. From then on Check calls gone, which must return true before the other process
-	// releases the mandate, must not block, and may be called by any number of goroutines. ended is closed some time
-	// after that, and ends the mandate's context with ErrResigned. Release does not unlock while the other process has
-	// the files, which holds the mandate as long as it has them.
+	// Entrust is called before another process can hold the files too, and release the mandate at any time. From then
+	// on Check calls gone, which must return true before the other process releases the mandate, must not block, and
+	// may be called by any number of goroutines. ended is closed some time after that, and ends the mandate's context
+	// with ErrResigned. Release does not unlock while the other process has the files.
 	Entrust(gone func() bool, ended <-chan struct{})
 }
 
-// Attestable is implemented by mandates whose back end believes a witness: a process that outlives the leader's,
-// knows that the leader and all its work are dead, and may tell the other participants, which then wait for no
-// promise to it any more. Package agent/supervise passes the testament to its keeper.
+// Attestable is implemented by mandates whose back end believes a witness: a process that knows that the leader and all
+// its work are dead, and tells the other participants, which then wait for no promise to it. Package agent/supervise
+// passes the testament to its keeper.
 type Attestable interface {
-	// Testament returns what a keeper needs to be that witness. It is the same for all mandates of one process, and does
-	// no I/O.
+	// Testament returns what a keeper needs to be that witness. It is the same for all mandates of one process, and
+	// does no I/O.
 	Testament() Testament
 }
 
 // Testament is what a witness needs from a leader's process.
 type Testament struct {
-	// Data is for the back end's own function for witnesses, such as
-	// peer.Witness. It holds no secrets, but may name files that do.
+	// Data is for the back end's own function for witnesses, such as peer.Witness. It holds no secrets, but may name
+	// files that do.
 	Data []byte
 	// Keep are open files, such as the lock of a data directory. The keeper holds them open until the work is dead, so
-	// that no later life of that participant begins before. The mandate owns them: the caller duplicates those that it
-	// passes on, and unlocks nothing.
+	// that no later incarnation of that participant begins before. The mandate owns them: the caller duplicates those
+	// that it passes on, and unlocks nothing.
 	Keep []*os.File
 }

@@ -23,47 +23,40 @@ import (
 
 // Elector is one participant in one election.
 //
-// Campaign is called by one goroutine at a time, and not again before the Mandate of the last victory was released.
-// The other methods may be called at any time by any number of goroutines, even while a campaign waits.
+// Campaign is called by one goroutine at a time, and not before the mandate of the last victory was released. The other
+// methods may be called at any time by any number of goroutines.
 type Elector interface {
 	// Campaign blocks until this participant is elected and, if c.Exclusive, its lease is proven. A lease that lapsed
 	// while Campaign waited is not a victory, nor is an unknown outcome.
 	//
 	// If ctx ends first it returns context.Cause(ctx), and leaves nothing of the candidacy behind that could still win.
-	// After Close it returns ErrClosed. An error marked by [Permanent] means that another attempt will fail too. Any
-	// other error is temporary, and the caller will back off and campaign again.
+	// After Close it returns ErrClosed. An error marked by [Permanent] means that another attempt will fail too; after
+	// any other the caller backs off and campaigns again.
 	Campaign(ctx context.Context, c Candidacy) (Mandate, error)
 
-	// Watch yields the state of the election: first the current one, at once,
-	// and then each change, in order. A slow consumer may be shown only the
-	// latest of several changes, and is always shown the last. Trouble with the
-	// store is a State with Stale set, not an error. An error is yielded once,
-	// last, and only when observing is wrong for good. The end of ctx ends the
-	// sequence; so does Close. Each call is a subscription of its own.
+	// Watch yields the state of the election: first the current one, at once, and then each change, in order. A slow
+	// consumer may miss all but the last. Trouble with the store is a State with Stale set. An error is yielded once,
+	// last, and only when observing is wrong for good. The end of ctx ends the sequence; so does Close. Each call is a
+	// subscription of its own.
 	Watch(ctx context.Context) iter.Seq2[State, error]
 
-	// Limits describes what this back end promises as configured. It is constant over the life of the Elector and does
-	// no I/O.
+	// Limits describes what this back end promises as configured. It is constant and does no I/O.
 	Limits() Limits
 
-	// Close ends a waiting Campaign and every Watch, and frees what the
-	// Elector holds. A mandate that was not released ends, its work being told
-	// by its context; a leader should release first. Close may be called more
-	// than once.
+	// Close ends a waiting Campaign and every Watch, and frees what the Elector holds. The context of a mandate that
+	// was not released ends. Close may be called more than once.
 	Close() error
 }
 
-// Mandate is one victory, from the moment it is proven until it ends for good.
-// A mandate that has ended never revives. Its methods may be called by any
-// number of goroutines.
+// Mandate is one victory, from when it is proven until it ends for good. It never revives. Its methods may be called by
+// any number of goroutines.
 type Mandate interface {
-	// Token is strictly greater than that of every earlier mandate of the
-	// election, for ever. It is constant.
+	// Token is strictly greater than that of every earlier mandate of the election. It is constant.
 	Token() fence.Token
 
-	// Context ends when leadership is lost or asked back. Its cause is the plain reason and matches one of [ErrExpired],
-	// [ErrSuperseded], [ErrResigned], [ErrUnreachable], [ErrUnhealthy] or [ErrClosed]. It is not derived from Campaign's
-	// context.
+	// Context ends when leadership is lost or asked back. Its cause is the plain reason and matches [ErrExpired],
+	// [ErrSuperseded], [ErrResigned], [ErrUnreachable], [ErrUnhealthy] or [ErrClosed]. It is not derived from
+	// Campaign's context.
 	Context() context.Context
 
 	// Remaining is how long leadership is proven from now on without another renewal, 0 if it is not proven. It reports
@@ -79,8 +72,7 @@ type Mandate interface {
 	Release(ctx context.Context) error
 }
 
-// Guarded is a mandate as a guardian of its work gets it: see elect.Guardian. It is not the term of package elect,
-// whose lease ends when the work is told to end.
+// Guarded is a mandate as a guardian of its work gets it: see elect.Guardian.
 type Guarded struct {
 	Mandate
 
@@ -91,18 +83,17 @@ type Guarded struct {
 
 // Candidacy is what a participant campaigns with.
 type Candidacy struct {
-	// Exclusive asks for a proven lease before Campaign returns. It is one
-	// setting for a whole election, the same at every candidate.
+	// Exclusive asks for a proven lease before Campaign returns. It is the same at every candidate of an election.
 	Exclusive bool
 
-	// Metadata is shown to all observers beside the leader's id, for example an address; see [CheckMetadata]. The driver
-	// keeps it; the caller must not change it afterwards.
+	// Metadata is shown to observers beside the leader's id; see [CheckMetadata]. The driver keeps it; the caller must
+	// not change it afterwards.
 	Metadata map[string]string
 
 	// Priority decides among waiting candidates: the greatest wins, and any of equal ones. It is a preference and no
 	// veto: a candidate that does not come forward delays the others only briefly. It is 1 to [MaxPriority], 0 for
-	// [DefaultPriority], or [NeverLead]; see [CheckPriority]. Only back ends that list [AbilityPriority] use it, and
-	// each documents whether a greater one also replaces a leader.
+	// [DefaultPriority], or [NeverLead]. Only back ends that list [AbilityPriority] use it, and each documents whether
+	// a greater one also replaces a leader.
 	Priority int
 }
 
@@ -127,12 +118,11 @@ type Leader struct {
 	Token    fence.Token       `json:"token"`
 	Metadata map[string]string `json:"metadata,omitempty"` // for reading; it may be shared
 
-	// Since is when the leader was elected by its own wall clock. It is for people; no decision depends on it. Zero if
-	// not known.
+	// Since is when the leader was elected by its own wall clock, for people; zero if not known.
 	Since time.Time `json:"since,omitzero"`
 
-	// NoLease means that it was elected by a protocol without leases: others may believe at the same time that they
-	// lead, and only the token tells them apart.
+	// NoLease means that it was elected without a lease: others may believe at the same time that they lead, and only
+	// the token tells them apart.
 	NoLease bool `json:"no_lease,omitzero"`
 }
 
@@ -151,26 +141,25 @@ type State struct {
 
 // Limits describes a back end as configured.
 type Limits struct {
-	// Lease is how long a proof lasts without renewal, and MinLease and MaxLease are the bounds of its configuration.
-	// All are 0 if the back end has no lease.
+	// Lease is how long a proof lasts without renewal, from MinLease to MaxLease. All are 0 if the back end has no
+	// lease.
 	Lease, MinLease, MaxLease time.Duration
 
 	// Takeover bounds the time from the death of a leader's machine or process until another is active, while the back
-	// end answers. 0 means that there is no bound; Assumes then says which failures stay unnoticed.
+	// end answers. 0: no bound; Assumes says which failures stay unnoticed.
 	Takeover time.Duration
 
 	// Exclusive means that a mandate can be proven exclusive.
 	Exclusive bool
 
-	// Abilities lists the optional interfaces that this back end's Elector and
-	// Mandates implement.
+	// Abilities lists the optional interfaces of this back end's Elector and Mandates.
 	Abilities []Ability
 
 	// Assumes says in one sentence what exclusivity depends on, for people.
 	Assumes string
 }
 
-// Target names an election and its participant, as an opener receives them.
+// Target is what an opener receives.
 type Target struct {
 	URL  *url.URL // where; never nil
 	Name string   // the election; passed CheckName
@@ -180,7 +169,6 @@ type Target struct {
 	Logger *slog.Logger
 }
 
-// Opener makes an Elector from a Target. It refuses, with an error that says
-// what would be right, a URL whose parts or parameters it does not know. The
-// ctx bounds the opening only.
+// Opener makes an Elector from a Target. It refuses a URL whose parts or parameters it does not know. ctx bounds the
+// opening only.
 type Opener func(ctx context.Context, t Target) (Elector, error)

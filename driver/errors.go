@@ -7,7 +7,7 @@ import (
 )
 
 // The plain reasons for the end of a mandate, and the outcomes that a caller distinguishes. A driver wraps them with
-// details: which store, what it answered.
+// details.
 var (
 	// ErrExpired means that the proof ran out before it could be renewed.
 	ErrExpired = errors.New("lease expired")
@@ -30,13 +30,13 @@ var (
 	ErrIneligible = errors.New("cannot take over")
 	// ErrUnsupported means that this back end lacks the ability.
 	ErrUnsupported = errors.New("not supported by this back end")
-	// ErrUnknownOutcome means that a write may or may not have been applied, and that reading could not resolve it. It
-	// is the same error as that of a guarded resource.
+	// ErrUnknownOutcome means that a write may or may not have been applied, and that reading could not resolve it.
+	// Guarded resources return the same error.
 	ErrUnknownOutcome = fence.ErrUnknownOutcome
 )
 
-// Permanent marks an error that another attempt will not mend: configuration, credentials, a state directory of
-// another version. It returns nil for nil.
+// Permanent marks an error that another attempt will not mend: configuration, credentials, a state directory of another
+// version. It returns nil for nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil

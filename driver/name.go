@@ -9,13 +9,11 @@ import (
 // MaxName is the longest name of an election or id of a participant, in bytes.
 const MaxName = 128
 
-// CheckName returns nil if name can name an election in every back end: 1 to 128 bytes of UTF-8, without white space,
-// slashes or invisible characters (such as control characters and marks of direction, with which two names could look
-// the same), and not starting with a dot.
+// CheckName returns nil if name can name an election in every back end: 1 to [MaxName] bytes of UTF-8, without white
+// space, slashes or invisible characters, and not starting with a dot.
 func CheckName(name string) error { return check("election name", name) }
 
-// CheckID returns nil if id can name a participant in every back end. The rules
-// are those of [CheckName].
+// CheckID returns nil if id can name a participant in every back end. The rules are those of [CheckName].
 func CheckID(id string) error { return check("id", id) }
 
 func check(what, s string) error {
@@ -38,12 +36,10 @@ func check(what, s string) error {
 	return nil
 }
 
-// MaxMetadata is the greatest size of a participant's metadata, in bytes over
-// all keys and values.
+// MaxMetadata is the greatest size of a participant's metadata, in bytes over all keys and values.
 const MaxMetadata = 4 << 10
 
-// CheckMetadata returns nil if every back end can show m beside a leader: at most 4 KiB of UTF-8 over all keys and
-// values.
+// CheckMetadata returns nil if every back end can show m beside a leader: at most [MaxMetadata] of UTF-8.
 func CheckMetadata(m map[string]string) error {
 	size := 0
 	for k, v := range m {

@@ -4,9 +4,8 @@ import "context"
 
 type contextKey struct{}
 
-// NewContext returns a context that carries the token of the term that the work is done for. Clients further down,
-// such as those of fence/fencehttp and fence/fencegrpc, show it. A resource checks what was shown to it, never the
-// context.
+// NewContext returns a context that carries the token of a term. Clients further down, such as those of fence/fencehttp
+// and fence/fencegrpc, show it. A resource checks what was shown to it, never the context.
 func NewContext(ctx context.Context, token Token) context.Context {
 	return context.WithValue(ctx, contextKey{}, token)
 }

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Guard admits the work of leaders to resources, in a server that applies their writes. It refuses a request whose
-// token is smaller than the greatest that the resource has seen. It admits a greater one only after it has raised the
-// mark durably and the work of all smaller ones has ended. So work of two tokens never overlaps at a resource, and
-// work of a smaller token never follows that of a greater one.
+// Guard admits the work of leaders to resources, in a server that applies their writes. It refuses a token smaller than
+// the greatest that the resource has seen. It admits a greater one after it has raised the mark durably and the work of
+// all smaller ones has ended. So work of two tokens never overlaps at a resource, and work of a smaller token never
+// follows that of a greater one.
 //
-// A Guard assumes that it alone admits work to its resources, like a server in front of its own data. If several
-// guards share a mark, the mark must be a [Sharer].
+// A Guard assumes that it alone admits work to its resources. If several guards share a mark, the mark must be a
+// [Sharer].
 //
-// All methods are safe for concurrent use. It runs nothing in the background but a timer for each admission that is
+// Its methods are safe for concurrent use. It runs nothing in the background but a timer for each admission that is
 // told to end.
 type Guard struct {
 	mark    Mark
@@ -27,29 +27,28 @@ type Guard struct {
 	gates   map[Resource]*gate
 }
 
-// GuardConfig configures a guard. The zero value of each field is its documented default.
+// GuardConfig configures a guard. The zero value is valid.
 type GuardConfig struct {
-	// Drain is how long work of smaller tokens may go on after a greater one has been shown. Then its context ends, with
-	// a [StaleError] as its cause. 0 ends it at once, a negative Drain never. Whether it ends or not, the greater token
-	// waits until that work has called [Pass.End]. A mark that guards share ([Sharer]) should wait longer than Drain for
-	// its holders: if it gives up sooner, and a smaller token keeps coming, it may never be raised.
+	// Drain is how long work of smaller tokens may go on after a greater one was shown. Then its context ends with a
+	// [StaleError]. 0 ends it at once, a negative Drain never. The greater token waits until that work has called
+	// [Pass.End]. A mark that guards share ([Sharer]) should wait longer than Drain for its holders: otherwise, if a
+	// smaller token keeps coming, it may never be raised.
 	Drain time.Duration
 
 	// Patience is how long a token waits at most for work of smaller ones to end, or for another token to be raised.
-	// Then it is refused with [ErrBusy], and may try again. 0: as long as its context lasts. A negative one is refused.
-	// The time that the mark takes for the token itself does not count.
+	// Then it is refused with [ErrBusy]. 0: as long as its context lasts. A negative one is refused. The time that the
+	// mark takes for the token itself does not count.
 	Patience time.Duration
 
-	// Era is the greatest era of a token that may raise a mark, unless the mark already has a greater one. A token above
-	// it is refused with [ErrToken], and the mark stays: no leader of the election has such a token. It is the
-	// configured era of the election. A guard with a smaller one refuses the leaders of a new era until it is configured
-	// too.
+	// Era is the greatest era of a token that may raise a mark, unless the mark already has a greater one; a token
+	// above it is refused with [ErrToken]. It is the configured era of the election. A guard with a smaller one refuses
+	// the leaders of a new era.
 	Era uint64
 
 	// MaxStep bounds how far the count of a token may be above that of the mark, or above 0 if the mark has none or is
-	// of an earlier era. A token above that is refused with [ErrToken], and the mark stays. 0: 2^40, which is far more
-	// than elections reach: they count terms, except in etcd, where the count is a revision, and 2^40 are three years of
-	// 10,000 writes a second. [MaxCount]: no limit.
+	// of an earlier era. A token above that is refused with [ErrToken]. 0: 2^40, which elections do not reach: they
+	// count terms, except in etcd, where 2^40 revisions are three years of 10,000 writes a second. [MaxCount]: no
+	// limit.
 	MaxStep uint64
 
 	// Observe is called for each decision, by several goroutines at once. It must not block or call the guard. nil:
@@ -60,8 +59,8 @@ type GuardConfig struct {
 	Logger *slog.Logger
 }
 
-// NewGuard returns a guard of the resources, at least one; a request for another is refused with [ErrResource]. It
-// reads the mark when a resource is first used, not before.
+// NewGuard returns a guard of the resources, at least one. Requests for others are refused with [ErrResource]. It reads
+// the mark when a resource is first used.
 func NewGuard(mark Mark, resources []Resource, cfg GuardConfig) (*Guard, error) {
 	if len(resources) == 0 {
 		return nil, errors.New("fence: a guard of no resources; want at least one")
@@ -156,21 +155,21 @@ type Pass struct {
 // Token is the token that was shown.
 func (p *Pass) Token() Token { return p.token }
 
-// Context must end the work. It ends, with a [StaleError] as its cause, when a greater token has been shown and
-// [GuardConfig.Drain] is over; and it ends with the context of [Guard.Begin]. It carries the token ([FromContext]).
-// The greater token is that of the cause; a mark that guards share ([Sharer]) may not be raised to it yet.
+// Context must end the work. It ends with a [StaleError] as its cause when a greater token has been shown and
+// [GuardConfig].Drain is over, and it ends with the context of [Guard.Begin]. It carries the token ([FromContext]). A
+// shared mark ([Sharer]) may not be raised to the greater token yet.
 func (p *Pass) Context() context.Context { return p.ctx }
 
-// Told returns when a greater token arrived, so that this work must end: [GuardConfig.Drain] before the end of the
-// context. It returns the zero Time before that. Work that began later has less time than Drain.
+// Told returns when a greater token arrived, [GuardConfig].Drain before the end of the context; the zero Time before
+// that. Work that began later has less time than Drain.
 func (p *Pass) Told() time.Time {
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
 	return p.told
 }
 
-// End tells the guard that the work has ended: none of it will touch the resource any more. It may be called more
-// than once. An error means that a shared mark was not held all the time.
+// End says that none of the work will touch the resource any more. It may be called more than once. An error means that
+// a shared mark was not held all the time.
 func (p *Pass) End() error {
 	p.once.Do(func() {
 		defer p.leave() // even after a release that panics
@@ -195,9 +194,8 @@ func (p *Pass) leave() {
 	p.cancel(context.Canceled)
 }
 
-// Do admits work, runs it with the context of its pass, and ends the pass. It returns
-// the refusal, in which case the work was not run; or the error of the work; or that of
-// the end of the pass.
+// Do admits work, runs it with the context of its pass, and ends the pass. It returns the refusal, without running the
+// work; or the error of the work; or that of the end of the pass.
 func (g *Guard) Do(ctx context.Context, resource Resource, token Token, work func(context.Context) error) error {
 	p, err := g.Begin(ctx, resource, token)
 	if err != nil {
@@ -212,9 +210,8 @@ func (g *Guard) Do(ctx context.Context, resource Resource, token Token, work fun
 }
 
 // Claim raises the mark and returns when no work of a smaller token is left. A new leader calls it before it reads
-// anything, so that an earlier leader cannot change what it has read. Errors are those of [Guard.Begin]. An error
-// that is not a refusal also matches [ErrUnknownOutcome], because the mark may have been raised. After that, and
-// after [ErrBusy], the leader should claim again.
+// anything, so that an earlier leader cannot change what it has read. Errors are those of [Guard.Begin]. After one that
+// is not a refusal, which also matches [ErrUnknownOutcome], and after [ErrBusy], the leader should claim again.
 func (g *Guard) Claim(ctx context.Context, resource Resource, token Token) error {
 	err := g.Do(ctx, resource, token, func(context.Context) error { return nil })
 	if ResultOf(err) == Failed && !errors.Is(err, ErrUnknownOutcome) {
@@ -242,16 +239,15 @@ func (g *Guard) InFlight(resource Resource) int {
 	return len(gate.passes)
 }
 
-// Begin admits work, or refuses it with an error that matches one of [ErrStale], [ErrMissing], [ErrToken],
-// [ErrResource], [ErrBusy]. Any other error is the mark's, or the cause of the end of ctx, and nothing was admitted
-// either. If the cause is the refusal of another guard, the error keeps its text and breaks the chain. Every Pass
-// must be ended.
+// Begin admits work, or refuses it with an error that matches [ErrStale], [ErrMissing], [ErrToken], [ErrResource] or
+// [ErrBusy]. Any other error is the mark's, or the cause of the end of ctx; nothing was admitted then either. The
+// refusal of another guard in such a cause keeps its text and breaks the chain. Every [Pass] must be ended.
 func (g *Guard) Begin(ctx context.Context, resource Resource, token Token) (*Pass, error) {
 	return g.begin(ctx, resource, token, true)
 }
 
-// BeginClaimed is [Guard.Begin] for requests that may not raise the mark, because it is not known that a leader has
-// sent them. It refuses a token above the mark with [ErrUnclaimed], and the mark stays.
+// BeginClaimed is [Guard.Begin] for requests that may not raise the mark. It refuses a token above the mark with
+// [ErrUnclaimed], and the mark stays.
 func (g *Guard) BeginClaimed(ctx context.Context, resource Resource, token Token) (*Pass, error) {
 	return g.begin(ctx, resource, token, false)
 }

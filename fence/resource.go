@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Resource names something that is guarded: a table, a key, a file, a service. Each has a mark of its own. A name has
-// 1 to [MaxResource] characters, letters and digits of ASCII and any of "._-/:@". It is case-sensitive.
+// Resource names something that is guarded: a table, a key, a file, a service. Each has a mark of its own. A name has 1
+// to [MaxResource] characters, letters and digits of ASCII and any of "._-/:@", and is case-sensitive.
 type Resource string
 
 // MaxResource is the greatest length of a resource's name, in characters.
@@ -17,7 +17,7 @@ const MaxResource = 128
 // one that was never installed.
 var ErrResource = errors.New("no such guarded resource")
 
-// ParseResource reads the name of a resource. It refuses anything else, including spaces around the name.
+// ParseResource reads the name of a resource. It refuses anything else, spaces too.
 func ParseResource(s string) (Resource, error) {
 	if s == "" || len(s) > MaxResource {
 		return "", fmt.Errorf("%w: a name of %d characters; want 1 to %d", ErrResource, len(s), MaxResource)

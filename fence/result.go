@@ -8,7 +8,7 @@ import (
 // Result is a decision of a guard.
 type Result string
 
-// The results. Each is a value of a metric's label, and never changes.
+// The results, which are values of a metric's label and never change.
 const (
 	Passed    Result = "passed"    // admitted
 	Raised    Result = "raised"    // the mark was raised to a greater token
@@ -23,8 +23,8 @@ const (
 	Ended     Result = "ended"  // the work's context was ended because a greater token came
 )
 
-// Err is the sentinel that an error of a result matches: that of a refusal, and [ErrUnknownOutcome] for [Ended]. It
-// is nil for [Passed] and [Raised], and for [Failed], whose error is the mark's.
+// Err is the sentinel of a refusal, and [ErrUnknownOutcome] for [Ended]. It is nil for [Passed], [Raised] and [Failed],
+// whose error is the mark's.
 func (r Result) Err() error {
 	switch r {
 	case Stale:
@@ -66,8 +66,8 @@ type Decision struct {
 	Result   Result
 }
 
-// DecisionOf returns the decision of a guard's error; nil is [Passed]. The mark is that of a [StaleError]. Without
-// one it is highest, 0 if not known; after [Passed] it is at least the token.
+// DecisionOf returns the decision of a guard's error; nil is [Passed]. Its Highest is that of a [StaleError], or
+// highest, 0 if not known; after Passed it is at least the token.
 func DecisionOf(resource Resource, shown, highest Token, err error) Decision {
 	if stale, ok := errors.AsType[*StaleError](err); ok {
 		highest = stale.Highest
@@ -78,9 +78,8 @@ func DecisionOf(resource Resource, shown, highest Token, err error) Decision {
 	return Decision{Resource: resource, Shown: shown, Highest: highest, Result: ResultOf(err)}
 }
 
-// Report logs and counts a decision as the packages below this one do. It logs err, which led to the decision, at
-// level Warn, unless it is nil; and it calls observe, unless that is nil. The logger must not be nil. The line calls
-// only a refusal a refusal: after an unknown outcome the request may have been applied.
+// Report logs and counts a decision, as the packages below this one do: it logs err, which led to the decision, at
+// level Warn unless it is nil, and calls observe unless that is nil. The logger must not be nil.
 func (d Decision) Report(logger *slog.Logger, observe func(Decision), err error) {
 	if err != nil {
 		what := "refused"

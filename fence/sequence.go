@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Sequence is the number of a leader's message. It orders messages across leaders: first by token, then by position
-// within that leader's term. BlazingMQ calls it the leader sequence number. The zero Sequence is before every other.
+// Sequence is the number of a leader's message: it orders messages by token, then by position within that leader's
+// term. The zero Sequence is before every other.
 type Sequence struct {
 	Token    Token
 	Position uint64 // from 1 within a term
@@ -24,7 +24,7 @@ func (s Sequence) String() string {
 	return s.Token.String() + "/" + strconv.FormatUint(s.Position, 10)
 }
 
-// ParseSequence reads exactly what [Sequence.String] writes: there is one text for each sequence.
+// ParseSequence reads exactly what [Sequence.String] writes.
 func ParseSequence(text string) (Sequence, error) {
 	head, tail, ok := strings.Cut(text, "/")
 	if !ok {

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Shown is what a leader shows with a request: its token, and the resource for its write. Its text is RESOURCE;TOKEN,
-// as in "orders;42", in HTTP headers and in the metadata of gRPC.
+// Shown is what a leader shows with a request. Its text in HTTP headers and in the metadata of gRPC is RESOURCE;TOKEN,
+// as in "orders;42".
 type Shown struct {
 	Resource Resource
 	Token    Token
 }
 
 // ParseShown reads what [Shown.String] writes. Its errors match [ErrResource] or [ErrToken]. Leading zeros are
-// accepted ([Token.Fixed]), spaces and lists are not.
+// accepted, spaces and lists are not.
 func ParseShown(text string) (Shown, error) {
 	name, digits, ok := strings.Cut(text, ";")
 	if !ok {
@@ -33,8 +33,7 @@ func ParseShown(text string) (Shown, error) {
 // String returns RESOURCE;TOKEN.
 func (s Shown) String() string { return string(s.Resource) + ";" + s.Token.String() }
 
-// CheckShown returns what is wrong with what a writer shows, before any look-up: [ErrResource] for a malformed name,
-// [ErrMissing] without a token, [ErrToken] for an invalid one.
+// CheckShown returns [ErrResource] for a malformed name, [ErrMissing] without a token, [ErrToken] for an invalid one.
 func CheckShown(resource Resource, token Token) error {
 	if _, err := ParseResource(string(resource)); err != nil {
 		return err

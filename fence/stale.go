@@ -8,8 +8,8 @@ import (
 // ErrStale is matched by every refusal of an outdated token.
 var ErrStale = errors.New("stale fencing token")
 
-// StaleError is the refusal of a write whose token is smaller than the greatest
-// that the resource has seen. Nothing of that write was applied.
+// StaleError is the refusal of a write whose token is smaller than the greatest that the resource has seen. Nothing was
+// applied.
 type StaleError struct {
 	Shown   Token // the writer's token; 0 without one
 	Highest Token // the greatest that the resource has seen

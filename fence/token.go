@@ -6,14 +6,12 @@ import (
 	"strconv"
 )
 
-// Token orders the leaders of one election: each later term has a strictly
-// greater token than every earlier one. A leader shows it with each write, and
-// the resource refuses a token that is smaller than the greatest it has seen.
+// Token orders the leaders of one election: each later term has a strictly greater token. A leader shows it with each
+// write, and the resource refuses one that is smaller than the greatest it has seen.
 //
-// A token is an integer from 1 to 2^63-1, so that it fits a SQL BIGINT: 15 bits of era above 48 bits of count. The
-// count comes from the back end (a term, a revision, a counter). The era is configuration: it is 0 until an operator
-// restores a back end from a backup, or makes it anew, and raises the era so that tokens go on rising. The zero Token
-// is no token.
+// A token is an integer from 1 to 2^63-1, which fits a SQL BIGINT: 15 bits of era above 48 bits of count. The count
+// comes from the back end. The era is configuration: it is 0 until an operator restores a back end from a backup, or
+// makes it anew, and raises it. The zero Token is no token.
 type Token uint64
 
 const (
@@ -32,8 +30,8 @@ const (
 // ErrToken is matched by every failure to make or parse a token or a sequence.
 var ErrToken = errors.New("invalid fencing token")
 
-// NewToken returns the token of a count within an era. It refuses a count of 0 or above [MaxCount] and an era above
-// [MaxEra], so that neither can overflow into the other.
+// NewToken returns the token of a count within an era. It refuses a count of 0 or above [MaxCount], and an era above
+// [MaxEra].
 func NewToken(era, count uint64) (Token, error) {
 	switch {
 	case era > MaxEra:
@@ -46,8 +44,7 @@ func NewToken(era, count uint64) (Token, error) {
 	return Token(era<<countBits | count), nil
 }
 
-// ParseToken reads what [Token.String] or [Token.Fixed] writes: decimal digits only, from 1 to 2^63-1, at most 19 of
-// them.
+// ParseToken reads what [Token.String] or [Token.Fixed] writes: 1 to 19 decimal digits, from 1 to 2^63-1.
 func ParseToken(s string) (Token, error) {
 	if s == "" {
 		return 0, fmt.Errorf("%w: empty; want a decimal number from 1 to %d", ErrToken, uint64(MaxToken))
@@ -79,12 +76,12 @@ func (t Token) Count() uint64 { return uint64(t) & MaxCount }
 // String returns t as a plain decimal number.
 func (t Token) String() string { return strconv.FormatUint(uint64(t), 10) }
 
-// Fixed returns t as 19 decimal digits with leading zeros, for places that
-// compare strings, and for Lua, whose numbers are exact only below 2^53.
+// Fixed returns t as 19 decimal digits with leading zeros, for places that compare strings, and for Lua, whose numbers
+// are exact only below 2^53.
 func (t Token) Fixed() string { return fmt.Sprintf("%0*d", fixedDigits, uint64(t)) }
 
-// MarshalText writes the decimal form, so that JSON carries a token as a string: many readers round a JSON number
-// above 2^53. It refuses a value that is neither a token nor 0.
+// MarshalText writes the decimal form: JSON carries a token as a string, because many readers round numbers above 2^53.
+// It refuses a value that is neither a token nor 0.
 func (t Token) MarshalText() ([]byte, error) {
 	if t != 0 && !t.Valid() {
 		return nil, fmt.Errorf("%w: %d; want 0 for none, or a number from 1 to %d whose lower %d bits are not all zero", ErrToken, uint64(t), uint64(MaxToken), countBits)

@@ -138,7 +138,7 @@ func TestCampaignWithEndedContext(t *testing.T) {
 func TestCancelDuringHoldOff(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
-	won := stand(ctx, elector(t, dir, "a"))
+	won := stand(ctx, patient(t, dir, "a"))
 	lock := filepath.Join(dir, "jobs", lockName)
 	harness.Eventually(t, "the lock is held", func() bool {
 		f, err := os.Open(lock)

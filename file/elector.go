@@ -20,6 +20,8 @@ type Elector struct {
 	id   string
 	path string // the election's directory
 
+	settles time.Duration // how long it waits with a new lock: HoldOff, and less in tests of other things
+
 	life context.Context // ends with Close
 	end  context.CancelCauseFunc
 
@@ -56,7 +58,7 @@ func New(dir, name, id string, cfg Config) (*Elector, error) {
 	if err := inspect(path, cfg.Logger); err != nil {
 		return nil, err
 	}
-	e := &Elector{cfg: cfg, id: id, path: path}
+	e := &Elector{cfg: cfg, id: id, path: path, settles: HoldOff}
 	e.life, e.end = context.WithCancelCause(context.Background())
 	return e, nil
 }
@@ -148,7 +150,7 @@ func (e *Elector) stand(ctx context.Context, c driver.Candidacy) (_ *mandate, er
 		e.holding.Store(h.holdOff())
 		defer e.holding.Store(holdOff(""))
 	}
-	h, err := p.settle(ctx)
+	h, err := p.settle(ctx, e.settles)
 	if err != nil {
 		return nil, err
 	}

@@ -31,20 +31,19 @@ func TestConformance(t *testing.T) {
 	}
 	maps.Copy(cannot, noFault)
 	places := places{}
-	electtest.Run(t, electtest.Config{
+	electtest.Run(t, func(t testing.TB, name, id string) electtest.Participant {
+		u, err := url.Parse(places.of(t).url())
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := file.Open(t.Context(), driver.Target{URL: u, Name: name, ID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return electtest.Participant{Elector: e}
+	}, electtest.Config{
 		Cannot:   cannot,
 		Recreate: places.recreate,
-		Open: func(t testing.TB, name, id string) electtest.Participant {
-			u, err := url.Parse(places.of(t).url())
-			if err != nil {
-				t.Fatal(err)
-			}
-			e, err := file.Open(t.Context(), driver.Target{URL: u, Name: name, ID: id})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return electtest.Participant{Elector: e}
-		},
 	})
 }
 
@@ -53,12 +52,11 @@ func TestConformance(t *testing.T) {
 func TestConformanceProcesses(t *testing.T) {
 	long.Test(t, "it starts a process a candidate")
 	places := places{}
-	electtest.Run(t, electtest.Config{
+	electtest.Run(t, func(t testing.TB, name, id string) electtest.Participant {
+		return electtest.Spawn(t, places.of(t).url(), name, id)
+	}, electtest.Config{
 		Cannot:   noFault,
 		Recreate: places.recreate,
-		Open: func(t testing.TB, name, id string) electtest.Participant {
-			return electtest.Spawn(t, places.of(t).url(), name, id)
-		},
 	})
 }
 

@@ -85,7 +85,16 @@ func helper(t *testing.T, dir string, adjust func(*exec.Cmd)) (*exec.Cmd, io.Clo
 	return cmd, stdin, strings.TrimSpace(line)
 }
 
+// elector is a participant that waits for a hundredth of HoldOff with a new lock. It is for tests of other things.
 func elector(t testing.TB, dir, id string) *Elector {
+	t.Helper()
+	e := patient(t, dir, id)
+	e.settles = HoldOff / 100
+	return e
+}
+
+// patient is a participant as users have it, which waits for HoldOff.
+func patient(t testing.TB, dir, id string) *Elector {
 	t.Helper()
 	e, err := New(dir, "jobs", id, Config{})
 	if err != nil {
@@ -103,6 +112,7 @@ func shared(t testing.TB, dir string, w io.Writer) *Elector {
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.settles = HoldOff / 100
 	t.Cleanup(func() { _ = e.Close() })
 	return e
 }

@@ -210,13 +210,13 @@ func (p *place) writeSeal(era uint64) error {
 	return nil
 }
 
-// settle waits as long as a leader needs whose lock was taken away.
-func (p *place) settle(ctx context.Context) (history, error) {
+// settle waits, HoldOff for users: as long as a leader needs whose lock was taken away.
+func (p *place) settle(ctx context.Context, wait time.Duration) (history, error) {
 	h, err := p.history()
 	if err != nil || h.intact {
 		return h, err
 	}
-	timer := time.NewTimer(HoldOff)
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

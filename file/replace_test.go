@@ -124,8 +124,8 @@ func TestWatcherNotices(t *testing.T) {
 func TestReplacedLockWaitsForTheOldHolder(t *testing.T) {
 	dir := t.TempDir()
 	jobs := filepath.Join(dir, "jobs")
-	a := campaign(t, elector(t, dir, "a"))
-	b := elector(t, dir, "b")
+	a := campaign(t, patient(t, dir, "a"))
+	b := patient(t, dir, "b")
 	if err := os.Remove(jobs + "/lock"); err != nil {
 		t.Fatal(err)
 	}
@@ -161,8 +161,8 @@ func TestReplacedDirectoryHoldsOff(t *testing.T) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			a := lead(t, elector(t, dir, "a"))
-			b := elector(t, dir, "b")
+			a := lead(t, patient(t, dir, "a"))
+			b := patient(t, dir, "b")
 			start := time.Now()
 			if err := c.do(filepath.Join(dir, "jobs")); err != nil {
 				t.Fatal(err)
@@ -200,7 +200,7 @@ func TestExchangedDirectoryHoldsOff(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	jobs := filepath.Join(dir, "jobs")
-	e := elector(t, dir, "a")
+	e := patient(t, dir, "a")
 	release(t, campaign(t, e))
 	if err := os.Rename(jobs, jobs+".1"); err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func TestExchangedDirectoryHoldsOff(t *testing.T) {
 	if err := os.Rename(jobs+".1", jobs); err != nil {
 		t.Fatal(err)
 	}
-	b := lead(t, elector(t, dir, "b"))
+	b := lead(t, patient(t, dir, "b"))
 	if took := time.Since(start); took < HoldOff {
 		t.Errorf("b leads after %v, want at least %v", took, HoldOff)
 	}
@@ -243,8 +243,8 @@ func TestUntouchedLockDoesNotHoldOff(t *testing.T) {
 func TestWaiterMovesToTheNewLock(t *testing.T) {
 	dir := t.TempDir()
 	jobs := filepath.Join(dir, "jobs")
-	a := lead(t, elector(t, dir, "a"))
-	won := stand(t.Context(), elector(t, dir, "b"))
+	a := lead(t, patient(t, dir, "a"))
+	won := stand(t.Context(), patient(t, dir, "b"))
 	waiting(t, 1)
 	if err := os.Rename(jobs, jobs+".old"); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 )
 
 // An election that has grown has voters that its founders' URL does not list. A founder that lost its disk and starts
-// with its old URL may need nobody but itself to found the election again. That would be a second election with the
+// with its old URL may need no other voter to found the election again. That would be a second election with the
 // same name and with tokens of its own. Such a node is apart. It learns so from the nodes of the first election: they
 // call it by its id and refuse its directory.
 //

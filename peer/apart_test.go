@@ -16,7 +16,7 @@ import (
 )
 
 // grown is an election that one voter has founded, and that has three now; n2 leads.
-func grown(t *testing.T, v *village) driver.Mandate {
+func grown(t *testing.T, v *fakeCluster) driver.Mandate {
 	t.Helper()
 	n1 := v.openAll()[0]
 	m := win(t, n1)
@@ -29,7 +29,7 @@ func grown(t *testing.T, v *village) driver.Mandate {
 }
 
 // wiped opens a node again whose directory was lost.
-func (v *village) wiped(id protocol.NodeID) *Node {
+func (v *fakeCluster) wiped(id protocol.NodeID) *Node {
 	v.t.Helper()
 	n := v.node(v.t, id)
 	_ = n.Close()
@@ -39,11 +39,10 @@ func (v *village) wiped(id protocol.NodeID) *Node {
 	return v.open(id)
 }
 
-// TestFounderWiped: the one who has founded an election that has grown loses its
-// disk, and its unit starts it as ever. It hears of the others in time, and founds
-// nothing.
+// TestFounderWiped: a founder of an election that has grown loses its disk, and its unit starts it as before. It hears
+// of the others in time, and founds nothing.
 func TestFounderWiped(t *testing.T) {
-	inVillage(t, 1, func(t *testing.T, v *village) {
+	inCluster(t, 1, func(t *testing.T, v *fakeCluster) {
 		m := grown(t, v)
 		n1 := v.wiped("n1")
 		o := within(t, campaign(t.Context(), n1), "an end of the campaign")
@@ -67,12 +66,12 @@ func TestFounderWiped(t *testing.T) {
 	})
 }
 
-// TestFounderWipedAlone: as long as it hears nobody it cannot know, and leads; when
-// it does, its work ends, nobody votes with it, and no later life of its directory
-// begins. The others do not follow it, however great its term.
+// TestFounderWipedAlone: as long as it hears no other node it cannot know, and leads. When it does, its work ends, no
+// node votes with it, and no later life of its directory begins. The others do not follow it, however great its term
+// is.
 func TestFounderWipedAlone(t *testing.T) {
 	for _, lives := range []int{1, 12} {
-		inVillage(t, 1, func(t *testing.T, v *village) {
+		inCluster(t, 1, func(t *testing.T, v *fakeCluster) {
 			m := grown(t, v)
 			v.isolate("n1", true)
 			n1 := v.wiped("n1")
@@ -132,7 +131,7 @@ func TestFounderWipedAlone(t *testing.T) {
 // TestTwoFoundersWiped: two of five found a second election, and hear of it from
 // the three others.
 func TestTwoFoundersWiped(t *testing.T) {
-	inVillage(t, 2, func(t *testing.T, v *village) {
+	inCluster(t, 2, func(t *testing.T, v *fakeCluster) {
 		m := win(t, v.openAll()[0])
 		for _, id := range names("n", 5)[2:] {
 			v.join(id)
@@ -154,12 +153,11 @@ func TestTwoFoundersWiped(t *testing.T) {
 	})
 }
 
-// TestOneStrangerEndsNobody: a leader that others follow goes on, whatever one who
-// comes from another election says of it; and one that was added later, whatever all
-// say.
+// TestOneStrangerEndsNobody: a leader that others follow goes on, whatever a single node of another election says of
+// it. So does one that was added later, whatever all say.
 func TestOneStrangerEndsNobody(t *testing.T) {
 	says := &wire.Refusal{Code: wire.CodeDirectory, Says: "another directory", Final: true}
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		nodes[0].run.Call(func() {
@@ -173,7 +171,7 @@ func TestOneStrangerEndsNobody(t *testing.T) {
 		}
 		release(t, m)
 	})
-	inVillage(t, 1, func(t *testing.T, v *village) {
+	inCluster(t, 1, func(t *testing.T, v *fakeCluster) {
 		m := grown(t, v)
 		n := v.node(t, "n2")
 		n.run.Call(func() {

@@ -15,9 +15,9 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// holdBack keeps those who ask the new node a second time, which is when they wait
-// until it is ready, until the function that it returns is called.
-func (v *village) holdBack(id protocol.NodeID) (letGo func()) {
+// holdBack delays each second request to the new node, with which the leader waits until it is ready, until the
+// returned function is called.
+func (v *fakeCluster) holdBack(id protocol.NodeID) (letGo func()) {
 	gate := make(chan struct{})
 	var asked atomic.Int64
 	v.change = func(c *setup) {
@@ -37,8 +37,8 @@ type changed struct {
 	err  error
 }
 
-// begins has a change begun, and waits until its first steps are done.
-func (v *village) begins(at protocol.NodeID, version uint64, q memberRequest) <-chan changed {
+// begins begins a change, and waits until its first steps are done.
+func (v *fakeCluster) begins(at protocol.NodeID, version uint64, q memberRequest) <-chan changed {
 	c := make(chan changed, 1)
 	go func() {
 		_, done, err := v.asks(at, q)
@@ -51,8 +51,8 @@ func (v *village) begins(at protocol.NodeID, version uint64, q memberRequest) <-
 	return c
 }
 
-// TestChangeBetweenChanges: while a new voter is waited for another leads, changes
-// something else, and gives leadership back. What it has changed stays.
+// TestChangeBetweenChanges: while the leader waits for a new voter, another node leads, changes something else, and
+// gives leadership back. Its changes stay.
 func TestChangeBetweenChanges(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -63,7 +63,7 @@ func TestChangeBetweenChanges(t *testing.T) {
 		{"observer", memberRequest{Op: opAdd, ID: "o71", Addr: "127.0.0.1:71", Observer: true}, "n1, n2, n3, n4, n5, n6|o71"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inVillage(t, 5, func(t *testing.T, v *village) {
+			inCluster(t, 5, func(t *testing.T, v *fakeCluster) {
 				letGo := v.holdBack("n6")
 				nodes := v.openAll()
 				m := win(t, nodes[0])
@@ -89,10 +89,10 @@ func TestChangeBetweenChanges(t *testing.T) {
 	}
 }
 
-// TestChangeLosesLeader: a change of which something was done ends when leadership
-// is lost, and says what was done: whoever leads then knows nothing of it.
+// TestChangeLosesLeader: a change that is partly done ends when leadership is lost, and says what was done: the next
+// leader does not know it.
 func TestChangeLosesLeader(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		letGo := v.holdBack("n3")
 		nodes := v.openAll()
 		m := win(t, nodes[0])
@@ -106,7 +106,7 @@ func TestChangeLosesLeader(t *testing.T) {
 		m = win(t, nodes[1])
 		letGo()
 		r := <-change
-		if !errors.Is(r.err, ErrUnknown) || r.done != nil {
+		if !errors.Is(r.err, driver.ErrUnknownOutcome) || r.done != nil {
 			t.Fatalf("%+v, %v; want that the outcome is unknown", r.done, r.err)
 		}
 		for _, s := range []string{"n1 does not lead any more", "is removed", "n3 is an observer", "repeat the command to go on from there"} {
@@ -122,21 +122,21 @@ func TestChangeLosesLeader(t *testing.T) {
 	})
 }
 
-// TestReplaceInterrupted: wherever a replacement was interrupted, the same command
-// goes on from there, and said once more it changes nothing.
+// TestReplaceInterrupted: wherever a replacement was interrupted, the same command goes on from there. Repeated once
+// more, it changes nothing.
 func TestReplaceInterrupted(t *testing.T) {
 	bare := memberRequest{Op: opReplace, ID: "n3"}
 	for _, c := range []struct {
 		name  string
-		begin func(*village) // what was done before
-		holds string         // at the interruption
+		begin func(*fakeCluster) // what was done before
+		holds string             // at the interruption
 		again memberRequest
 		steps int // that are left
 	}{
-		{"the old one is removed", func(v *village) { v.changes("n1", memberRequest{Op: opRemove, ID: "n3"}) }, "n1, n2|", bare, 2},
-		{"and the command has the address", func(v *village) { v.changes("n1", memberRequest{Op: opRemove, ID: "n3"}) }, "n1, n2|",
+		{"the old one is removed", func(v *fakeCluster) { v.changes("n1", memberRequest{Op: opRemove, ID: "n3"}) }, "n1, n2|", bare, 2},
+		{"and the command has the address", func(v *fakeCluster) { v.changes("n1", memberRequest{Op: opRemove, ID: "n3"}) }, "n1, n2|",
 			memberRequest{Op: opReplace, ID: "n3", Addr: "127.0.0.1:3"}, 2},
-		{"the new one is an observer", func(v *village) {
+		{"the new one is an observer", func(v *fakeCluster) {
 			_, err := v.node(v.t, "n1").changes.reconfigure(v.t.Context(), bare, func(step string) {
 				if strings.Contains(step, "is an observer") {
 					v.isolate("n3", true)
@@ -147,7 +147,7 @@ func TestReplaceInterrupted(t *testing.T) {
 			}
 			v.isolate("n3", false)
 		}, "n1, n2|n3", bare, 1},
-		{"the operator has gone", func(v *village) {
+		{"the operator has gone", func(v *fakeCluster) {
 			ctx, gone := context.WithCancel(v.t.Context())
 			_, err := v.node(v.t, "n1").changes.reconfigure(ctx, bare, func(string) { gone() })
 			if err == nil {
@@ -156,7 +156,7 @@ func TestReplaceInterrupted(t *testing.T) {
 		}, "n1, n2|n3", bare, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inVillage(t, 3, func(t *testing.T, v *village) {
+			inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 				nodes := v.openAll()
 				m := win(t, nodes[0])
 				_ = nodes[2].Close()
@@ -186,10 +186,10 @@ func TestReplaceInterrupted(t *testing.T) {
 	}
 }
 
-// TestReplaceObserver: who is an observer by its own URL was never half of a
-// replacement. It is refused, and nothing changes.
+// TestReplaceObserver: a node that is an observer by its own URL was never half of a replacement. It is refused, and
+// nothing changes.
 func TestReplaceObserver(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		v.obs = []protocol.NodeID{"o9"}
 		nodes := v.openAll()
 		m := win(t, nodes[0])
@@ -201,10 +201,10 @@ func TestReplaceObserver(t *testing.T) {
 	})
 }
 
-// TestSameChangeTwice: the change of an operator who was interrupted may go on for a
-// while. The same one, said again, waits for its end, and finds it done.
+// TestSameChangeTwice: a change may go on after its operator was interrupted. The same change, repeated, waits for its
+// end, and finds it done.
 func TestSameChangeTwice(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		letGo := v.holdBack("n4")
 		nodes := v.openAll()
 		m := win(t, nodes[0])
@@ -232,7 +232,7 @@ func TestSameChangeTwice(t *testing.T) {
 // TestLeaderHasMoved: a node whose URL has the new address of the leader, and whose
 // membership has the old one, reaches it.
 func TestLeaderHasMoved(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		v.join("n4")
 		nodes := v.openAll()
 		m := win(t, nodes[0])
@@ -263,10 +263,9 @@ func TestLeaderHasMoved(t *testing.T) {
 	})
 }
 
-// TestPinsAndFounded: pins are for the founding. Who is in a membership that was
-// changed since is not held to them.
+// TestPinsAndFounded: pins are for the founding. They do not bind a member of a membership that was changed since.
 func TestPinsAndFounded(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		n := v.open("n3")
 		if err := n.dir.Pin("n1", protocol.DirID{1}); err != nil {
 			t.Fatal(err)
@@ -288,7 +287,7 @@ func TestPinsAndFounded(t *testing.T) {
 	})
 }
 
-// TestLonelyVoter: a new voter that hears too few of the others is told of.
+// TestLonelyVoter: a change warns of a new voter that hears too few of the others.
 func TestLonelyVoter(t *testing.T) {
 	four := &protocol.Membership{}
 	for _, id := range names("n", 4) {

@@ -8,10 +8,9 @@ import (
 	"github.com/electd/elect/internal/long"
 )
 
-// TestClassicForReal: each protocol over TCP, as one who asks sees it: one is
-// elected, it is asked to resign, and the next one is closed. An epoch rises above
-// those that its winner has heard of, which need not be all; a term of those that
-// vote rises always.
+// TestClassicForReal: each protocol over TCP, as a client sees it: a node is elected and asked to resign, and the next
+// leader is closed. An epoch rises above those that its winner has heard of, which need not be all. A term of a
+// protocol that votes always rises.
 func TestClassicForReal(t *testing.T) {
 	long.Test(t, "seven protocols take as long as one each")
 	t.Parallel()

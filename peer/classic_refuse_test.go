@@ -139,10 +139,10 @@ func TestClassicOptions(t *testing.T) {
 	}
 }
 
-// TestClassicExclusive: nobody gets a lease, from the node or through package
-// elect, and is told what would be right.
+// TestClassicExclusive: no candidate gets a lease, from the node or through package elect, and the error says what
+// would be right.
 func TestClassicExclusive(t *testing.T) {
-	inClassicVillage(t, 3, func(t *testing.T, v *village, k *classic) {
+	inClassicCluster(t, 3, func(t *testing.T, v *fakeCluster, k *classic) {
 		n := v.openAll()[0]
 		_, err := n.Campaign(t.Context(), driver.Candidacy{Exclusive: true})
 		refusedFor(t, err, "protocol="+k.name+" proves no lease", "want protocol=quorum", "NonExclusive", "--exclusive=false")
@@ -180,10 +180,10 @@ func TestClassicExclusive(t *testing.T) {
 	})
 }
 
-// TestClassicFixed: who takes part is not changed, nobody is named as the
-// successor, whoever is asked, and there is nothing for a witness to say.
+// TestClassicFixed: the membership does not change, no successor can be named at any node, and a witness has nothing to
+// say.
 func TestClassicFixed(t *testing.T) {
-	inClassicVillage(t, 3, func(t *testing.T, v *village, k *classic) {
+	inClassicCluster(t, 3, func(t *testing.T, v *fakeCluster, k *classic) {
 		nodes := v.openAll()
 		var c contest
 		for _, n := range nodes {
@@ -209,7 +209,7 @@ func TestClassicFixed(t *testing.T) {
 // TestOneProtocol: nodes of different protocols do not found an election together,
 // and each side says why.
 func TestOneProtocol(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		v.change = func(c *setup) {
 			c.Protocol = map[protocol.NodeID]string{"n1": "raft", "n2": "", "n3": "raft-prevote"}[c.ID]
 		}
@@ -245,7 +245,7 @@ func TestOneProtocol(t *testing.T) {
 func TestOtherProtocolsDirectory(t *testing.T) {
 	for _, c := range []struct{ was, is string }{{"raft", ""}, {"", "raft"}, {"raft", "raft-prevote"}, {"bully", "blazingmq"}} {
 		t.Run(c.was+" "+c.is, func(t *testing.T) {
-			inVillage(t, 3, func(t *testing.T, v *village) {
+			inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 				v.change = func(cfg *setup) { cfg.Protocol = c.was }
 				for _, n := range v.openAll() {
 					_ = n.Close()
@@ -263,7 +263,7 @@ func TestOtherProtocolsDirectory(t *testing.T) {
 // TestClassicWipedDisk: a voter that has lost its disk is refused, and told what
 // is possible.
 func TestClassicWipedDisk(t *testing.T) {
-	inClassicVillage(t, 3, func(t *testing.T, v *village, k *classic) {
+	inClassicCluster(t, 3, func(t *testing.T, v *fakeCluster, k *classic) {
 		n := v.openAll()[1]
 		_ = n.Close()
 		if err := os.RemoveAll(n.at.String()); err != nil {
@@ -279,7 +279,7 @@ func TestClassicWipedDisk(t *testing.T) {
 
 // TestClassicTokensRise: also across a restart of everybody, on their disks.
 func TestClassicTokensRise(t *testing.T) {
-	inClassicVillage(t, 3, func(t *testing.T, v *village, k *classic) {
+	inClassicCluster(t, 3, func(t *testing.T, v *fakeCluster, k *classic) {
 		var last fence.Token
 		for life := range 4 {
 			var nodes []*Node
@@ -309,10 +309,9 @@ func TestClassicTokensRise(t *testing.T) {
 	})
 }
 
-// TestClassicFlightRecorder: what a node has recorded is what a machine made of
-// its configuration does.
+// TestClassicFlightRecorder: a machine made of the recorded configuration does what the node recorded.
 func TestClassicFlightRecorder(t *testing.T) {
-	inClassicVillage(t, 3, func(t *testing.T, v *village, k *classic) {
+	inClassicCluster(t, 3, func(t *testing.T, v *fakeCluster, k *classic) {
 		nodes := v.openAll()
 		var c contest
 		for _, n := range nodes {

@@ -8,11 +8,10 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// TestSplitBrain: with bully and ring the two sides of a cut have a leader each, and nothing tells
-// them apart where each side has raised the epoch as often: they have one token.
-// When the sides meet one is left, possibly with the token that the other one had.
+// TestSplitBrain: with bully and ring the two sides of a cut have a leader each. If each side has raised the epoch as
+// often, both have the same token. When the sides meet one leader is left, possibly with that token.
 func TestSplitBrain(t *testing.T) {
-	inClassicVillage(t, 3, func(t *testing.T, v *village, k *classic) {
+	inClassicCluster(t, 3, func(t *testing.T, v *fakeCluster, k *classic) {
 		if k.quorate {
 			return
 		}
@@ -45,13 +44,12 @@ func TestSplitBrain(t *testing.T) {
 	})
 }
 
-// TestRaftStaysWithMajority: the side of a cut without a majority elects nobody.
-// A leader there goes on to think that it leads, plain raft being what it is, and
-// the other side's token is greater; with checkquorum it steps down.
+// TestRaftStaysWithMajority: the side of a cut without a majority elects no leader. An old leader there still believes
+// that it leads, as in plain raft, and the other side's token is greater. With checkquorum it steps down.
 func TestRaftStaysWithMajority(t *testing.T) {
 	for _, name := range []string{"raft", "raft-prevote", "raft-checkquorum"} {
 		t.Run(name, func(t *testing.T) {
-			inVillage(t, 3, func(t *testing.T, v *village) {
+			inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 				v.change = func(c *setup) { c.Protocol = name }
 				nodes := v.openAll()
 				var c contest
@@ -62,11 +60,11 @@ func TestRaftStaysWithMajority(t *testing.T) {
 				v.isolate(old.id, true)
 				<-time.After(slack(nodes[0]))
 				leaders := c.leaders()
-				i := slices.IndexFunc(leaders, func(r reign) bool { return r.id != old.id })
+				i := slices.IndexFunc(leaders, func(r won) bool { return r.id != old.id })
 				if i < 0 || leaders[i].token <= old.token {
 					t.Fatalf("%+v lead; want one with a token above %v", leaders, old.token)
 				}
-				stale := slices.ContainsFunc(leaders, func(r reign) bool { return r.id == old.id })
+				stale := slices.ContainsFunc(leaders, func(r won) bool { return r.id == old.id })
 				if stale != (name != "raft-checkquorum") {
 					t.Errorf("the leader that was cut off still leads: %v", stale)
 				}

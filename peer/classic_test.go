@@ -14,12 +14,12 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// inClassicVillage is inVillage for each classic protocol.
-func inClassicVillage(t *testing.T, voters int, do func(t *testing.T, v *village, k *classic)) {
+// inClassicCluster is inCluster for each classic protocol.
+func inClassicCluster(t *testing.T, voters int, do func(t *testing.T, v *fakeCluster, k *classic)) {
 	t.Helper()
 	for _, k := range classics() {
 		t.Run(k.name, func(t *testing.T) {
-			inVillage(t, voters, func(t *testing.T, v *village) {
+			inCluster(t, voters, func(t *testing.T, v *fakeCluster) {
 				v.change = func(c *setup) { c.Protocol = k.name }
 				do(t, v, k)
 			})
@@ -27,8 +27,8 @@ func inClassicVillage(t *testing.T, voters int, do func(t *testing.T, v *village
 	}
 }
 
-// reign is a leadership that a contender has had.
-type reign struct {
+// won is a leadership that a contender has had.
+type won struct {
 	id          protocol.NodeID
 	token       fence.Token
 	from, until time.Time // until is zero while it goes on
@@ -38,9 +38,9 @@ type reign struct {
 // contest is nodes that stand, again after each loss, and do nothing when they
 // lead.
 type contest struct {
-	mu     sync.Mutex
-	reigns []*reign
-	wg     sync.WaitGroup
+	mu    sync.Mutex
+	terms []*won
+	wg    sync.WaitGroup
 }
 
 // stands has a node stand until the returned function is called.
@@ -55,9 +55,9 @@ func (c *contest) stands(t *testing.T, n *Node) (stop func()) {
 				}
 				return
 			}
-			r := &reign{id: n.cfg.ID, token: m.Token(), from: time.Now()}
+			r := &won{id: n.cfg.ID, token: m.Token(), from: time.Now()}
 			c.mu.Lock()
-			c.reigns = append(c.reigns, r)
+			c.terms = append(c.terms, r)
 			c.mu.Unlock()
 			if err := m.Check(); !errors.Is(err, driver.ErrNotExclusive) && m.Context().Err() == nil {
 				t.Errorf("%s leads, and its check says %v; want that it is not exclusive", n.cfg.ID, err)
@@ -78,12 +78,12 @@ func (c *contest) stands(t *testing.T, n *Node) (stop func()) {
 	return func() { cancel(errors.New("it stands no more")) }
 }
 
-// leaders are those who lead now.
-func (c *contest) leaders() []reign {
+// leaders are the nodes that lead now.
+func (c *contest) leaders() []won {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var all []reign
-	for _, r := range c.reigns {
+	var all []won
+	for _, r := range c.terms {
 		if r.until.IsZero() {
 			all = append(all, *r)
 		}
@@ -93,12 +93,12 @@ func (c *contest) leaders() []reign {
 
 // awaits waits until as many lead, for as long as the protocol may take, and
 // returns them by id.
-func (c *contest) awaits(t *testing.T, many int, limit time.Duration) []reign {
+func (c *contest) awaits(t *testing.T, many int, limit time.Duration) []won {
 	t.Helper()
 	for late := time.Now().Add(limit); ; <-time.After(5 * time.Millisecond) {
 		l := c.leaders()
 		if len(l) == many {
-			slices.SortFunc(l, func(a, b reign) int { return a.id.Compare(b.id) })
+			slices.SortFunc(l, func(a, b won) int { return a.id.Compare(b.id) })
 			return l
 		}
 		if time.Now().After(late) {
@@ -110,10 +110,10 @@ func (c *contest) awaits(t *testing.T, many int, limit time.Duration) []reign {
 // slack is how long an election may take at most, also the first one.
 func slack(n *Node) time.Duration { return 3*n.plan.takeover + 10*n.plan.Promise }
 
-// TestClassicTakeover: with each protocol one is elected, everybody sees who, the
-// next one is elected when that one dies, and its token is greater.
+// TestClassicTakeover: with each protocol a node is elected, and all see it. When it dies another is elected, with a
+// greater token.
 func TestClassicTakeover(t *testing.T) {
-	inClassicVillage(t, 3, func(t *testing.T, v *village, k *classic) {
+	inClassicCluster(t, 3, func(t *testing.T, v *fakeCluster, k *classic) {
 		nodes := v.openAll()
 		var c contest
 		var stops []func()
@@ -121,7 +121,7 @@ func TestClassicTakeover(t *testing.T) {
 			stops = append(stops, c.stands(t, n))
 		}
 		first := c.awaits(t, 1, slack(nodes[0]))[0]
-		sees := func(want reign) {
+		sees := func(want won) {
 			t.Helper()
 			for _, n := range nodes {
 				if n == nil {
@@ -147,7 +147,7 @@ func TestClassicTakeover(t *testing.T) {
 		if err := dead.Close(); err != nil {
 			t.Fatal(err)
 		}
-		comesTrue(slack(dead), func() bool { return !slices.ContainsFunc(c.leaders(), func(r reign) bool { return r.id == first.id }) })
+		comesTrue(slack(dead), func() bool { return !slices.ContainsFunc(c.leaders(), func(r won) bool { return r.id == first.id }) })
 		second := c.awaits(t, 1, slack(dead))[0]
 		if second.id == first.id || second.token <= first.token {
 			t.Fatalf("%s was elected with token %v after %s with %v", second.id, second.token, first.id, first.token)
@@ -182,7 +182,7 @@ func comesTrue(limit time.Duration, is func() bool) bool {
 // TestClassicResign: a leader that is asked to steps down, and another one leads
 // next, also when a follower was asked.
 func TestClassicResign(t *testing.T) {
-	inClassicVillage(t, 3, func(t *testing.T, v *village, k *classic) {
+	inClassicCluster(t, 3, func(t *testing.T, v *fakeCluster, k *classic) {
 		nodes := v.openAll()
 		var c contest
 		for _, n := range nodes {
@@ -200,7 +200,7 @@ func TestClassicResign(t *testing.T) {
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if why := c.reigns[0].why; !errors.Is(why, driver.ErrResigned) {
+		if why := c.terms[0].why; !errors.Is(why, driver.ErrResigned) {
 			t.Errorf("the leader's term ended by %v; want that it resigned", why)
 		}
 	})
@@ -208,7 +208,7 @@ func TestClassicResign(t *testing.T) {
 
 // TestClassicPause: a leader that is paused steps down and stays away.
 func TestClassicPause(t *testing.T) {
-	inClassicVillage(t, 3, func(t *testing.T, v *village, k *classic) {
+	inClassicCluster(t, 3, func(t *testing.T, v *fakeCluster, k *classic) {
 		nodes := v.openAll()
 		var c contest
 		for _, n := range nodes {
@@ -226,7 +226,7 @@ func TestClassicPause(t *testing.T) {
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if why := c.reigns[0].why; !errors.Is(why, driver.ErrResigned) || !strings.Contains(why.Error(), "paused") {
+		if why := c.terms[0].why; !errors.Is(why, driver.ErrResigned) || !strings.Contains(why.Error(), "paused") {
 			t.Errorf("the leader's term ended by %v; want that it was paused", why)
 		}
 	})
@@ -234,7 +234,7 @@ func TestClassicPause(t *testing.T) {
 
 // TestClassicAlone: a single voter elects itself.
 func TestClassicAlone(t *testing.T) {
-	inClassicVillage(t, 1, func(t *testing.T, v *village, k *classic) {
+	inClassicCluster(t, 1, func(t *testing.T, v *fakeCluster, k *classic) {
 		n := v.openAll()[0]
 		var c contest
 		stop := c.stands(t, n)

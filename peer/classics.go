@@ -40,8 +40,8 @@ func decodes[T any](decode func([]byte) (T, error)) func([]byte) error {
 	}
 }
 
-// bullyOf builds a machine that waits 1 s for a silent coordinator by default. Ten heartbeats fit into it, and a quarter
-// of it is left for answers.
+// bullyOf builds a machine that waits 1 s for a silent coordinator by default. Ten heartbeats fit into it, and a
+// quarter of it is left for answers.
 func bullyOf(s *spec) (built, error) {
 	silence := cmp.Or(s.detection, bully.DefaultSilence)
 	c := bully.Config{Self: s.self, Members: s.members, Silence: silence, Heartbeat: cmp.Or(s.heartbeat, silence/10), Answer: silence / 4}
@@ -49,8 +49,8 @@ func bullyOf(s *spec) (built, error) {
 	return built{m, c, c.Heartbeat, c.Silence, c.Silence, c.WorstTakeover()}, err
 }
 
-// ringOf builds machines that wait 1 s for a silent successor by default. Ten heartbeats fit into it, and a quarter of it
-// is left for answers. The order of the ring is that of the voters' ids.
+// ringOf builds machines that wait 1 s for a silent successor by default. Ten heartbeats fit into it, and a quarter of
+// it is left for answers. The order of the ring is that of the voters' ids.
 func ringOf(changRoberts bool) func(*spec) (built, error) {
 	return func(s *spec) (built, error) {
 		silence := cmp.Or(s.detection, ring.DefaultSilence)

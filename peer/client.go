@@ -29,17 +29,12 @@ const (
 	historyLimit = 10 * time.Second
 )
 
-// Client asks the nodes of an election, and takes no part. It keeps no
-// connection but those of the Watches that run. Its methods may be called by
-// any number of goroutines.
+// Client asks the nodes of an election, and takes no part. It keeps no connection but those of the Watches that run.
+// Its methods may be called by any number of goroutines.
 //
-// Where the nodes run on the loopback without certificates, it has to be of their user.
-// Where the nodes have certificates it needs one too, an operator's or a node's own,
-// with a role that permits what it asks for: [certs.Observe] for Statuses, Members,
-// Watch and History, [certs.Operate] for Resign, Transfer, Pause and Resume, and
-// [certs.Administer] for AddMember, RemoveMember and ReplaceMember. The certificate of
-// a node that takes part counts as [certs.Operate], that of another node as
-// [certs.Observe]. What is not permitted is [ErrNotPermitted].
+// With certificates it needs one whose role permits what it asks for: [certs.Observe] for Statuses, Members, Watch and
+// History, [certs.Operate] for Resign, Transfer, Pause and Resume, [certs.Administer] to change the membership. What is
+// not permitted fails with [ErrNotPermitted]. On the loopback without certificates it has to be of the nodes' user.
 type Client struct {
 	cfg    setup
 	limits driver.Limits
@@ -58,12 +53,10 @@ type conn interface {
 	Close() error
 }
 
-// NewClient returns a client of the election called name, which these voters and
-// cfg.Observers hold. It reads certificates and connects to nobody. What concerns
-// nodes only, such as Listen and Data, does not count. With Config.Certs it uses the
-// strongest operator's certificate that it can read, see [certs.LoadDir], or else that
-// of a listed node. On the loopback without certificates it uses the one that the
-// user's nodes have made; until one of them has run, each call fails and says so.
+// NewClient returns a client of the election called name, which these voters and cfg.Observers hold. It reads
+// certificates, connects to no node, and ignores what concerns nodes only. With Config.Certs it uses the strongest
+// operator's certificate that it can read, or else that of a listed node. On the loopback without certificates each
+// call fails until one of the user's nodes has run.
 func NewClient(voters []Peer, name string, cfg Config) (*Client, error) {
 	return newClient(setup{Config: cfg, Voters: voters, Name: name})
 }
@@ -163,7 +156,7 @@ func listens(ctx context.Context, dial func(context.Context, string) (net.Conn, 
 
 func ignore(json.RawMessage) error { return nil }
 
-// Campaign implements driver.Elector. A client is refused, for good.
+// Campaign implements [driver.Elector]. A client is refused, for good.
 func (c *Client) Campaign(context.Context, driver.Candidacy) (driver.Mandate, error) {
 	if c.life.Err() != nil {
 		return nil, driver.ErrClosed
@@ -171,14 +164,14 @@ func (c *Client) Campaign(context.Context, driver.Candidacy) (driver.Mandate, er
 	return nil, driver.Permanent(fmt.Errorf("to stand in the election %s takes the id of one of its voters; want elect.Config.ID to be one of: %s", c.cfg.Name, list(ids(c.cfg.Voters))))
 }
 
-// Limits implements driver.Elector. It follows from the configuration of the client. The nodes' own may differ, see
+// Limits implements [driver.Elector], for the configuration of the client; that of the nodes may differ, see
 // NodeStatus.Plan.
 func (c *Client) Limits() driver.Limits { return c.limits }
 
 // Certificate is the client's own certificate; nil without certificates.
 func (c *Client) Certificate() *CertificateStatus { return certificateStatus(c.tls) }
 
-// Close implements driver.Elector.
+// Close implements [driver.Elector].
 func (c *Client) Close() error {
 	c.end(driver.ErrClosed)
 	return nil
@@ -229,9 +222,8 @@ func (c *Client) all(ctx context.Context, nodes []Peer, limit time.Duration, ver
 	return errs
 }
 
-// Statuses asks every node at the same time for its status. It returns one result for each, voters first, in the
-// order of the configuration. A node that does not answer takes 3 s at most. Observers without an address have an
-// error.
+// Statuses asks every node at the same time for its status. It returns one result for each, voters first, in the order
+// of the configuration. A node that does not answer takes 3 s at most. Observers without an address have an error.
 func (c *Client) Statuses(ctx context.Context) []NodeResult {
 	results := c.statuses(ctx, c.nodes)
 	for _, p := range c.cfg.Observers {

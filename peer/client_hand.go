@@ -11,22 +11,18 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// Resign implements driver.Resigner. It finds the leader as Watch does and
-// asks it, by way of another node if it cannot be reached from here.
+// Resign implements [driver.Resigner]. It finds the leader as Watch does, and asks it directly or through another node.
 func (c *Client) Resign(ctx context.Context, token fence.Token) error {
 	return c.atLeader(ctx, token, verbResign, appointment{})
 }
 
-// Transfer implements driver.Transferrer, in the way of Resign.
+// Transfer implements [driver.Transferrer], in the way of Resign.
 func (c *Client) Transfer(ctx context.Context, token fence.Token, to string) error {
 	return c.atLeader(ctx, token, verbTransfer, appointment{To: to})
 }
 
-// Pause pauses the node with that id: it does not stand, and gives up a term that it
-// has when its work has stopped. It goes on voting. It stays paused across restarts,
-// until Resume. Pause returns when the node has accepted and remembers it. It finds a
-// node that is not listed, or does not answer where it is listed, as [Client.Members]
-// does. It takes 13 s at most.
+// Pause is [Node.Pause] at the node with that id, which it finds as [Client.Members] does. It returns when the node has
+// accepted and remembers it. It takes 13 s at most.
 func (c *Client) Pause(ctx context.Context, id string) error { return c.setPaused(ctx, id, verbPause) }
 
 // Resume ends what Pause began, in the same way.

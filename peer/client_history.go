@@ -11,12 +11,10 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// History asks every node at the same time for its events, including those that have joined since the configuration
-// was written. It merges them into one history, ordered by token and then by time. If several nodes noted an event,
-// the earliest note stays. The notes of followers about a leader are left out if the leader's own are there.
-//
-// If some nodes do not answer, History returns the events of the others, and an error that names the silent nodes and
-// matches driver.ErrUnreachable.
+// History asks every node at the same time for its events, also nodes that the configuration does not list, and merges
+// them, ordered by token and then by time. Of equal events the earliest stays, and of those about a leader its own. If
+// nodes do not answer, it returns the events of the others and an error that names the silent ones and matches
+// [driver.ErrUnreachable].
 func (c *Client) History(ctx context.Context) ([]Event, error) {
 	var nodes []Peer
 	for _, r := range c.Members(ctx) {

@@ -18,9 +18,8 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// onTCP serves the nodes of a town on the loopback, through real links, and
-// returns what a client needs to find them.
-func onTCP(t *testing.T, w *town, identity func(id string) *certs.Identity) setup {
+// onTCP serves the nodes on the loopback, through real links, and returns what a client needs to find them.
+func onTCP(t *testing.T, w *fakeNodes, identity func(id string) *certs.Identity) setup {
 	t.Helper()
 	cfg := setup{Name: "nightly", Config: Config{Cluster: "blue", Insecure: identity == nil}}
 	voters := []protocol.NodeID{"n1", "n2", "n3"}
@@ -111,7 +110,7 @@ func TestClientOverTCP(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := newTown("n1", "n2", "n3")
+			w := newNodes("n1", "n2", "n3")
 			w.sees(ledBy("n1", 5), "n1", "n2", "n3")
 			for _, n := range w.nodes {
 				n.events = []Event{{At: time.Unix(5, 0).UTC(), Event: "elected", Leader: "n1", Token: 5}}
@@ -145,12 +144,12 @@ func TestClientOverTCP(t *testing.T) {
 	}
 }
 
-// Who does not belong here is told so, and the nodes serve others as before.
+// A caller that does not belong here is refused with the reason, and the nodes serve others as before.
 func TestStrangersOverTCP(t *testing.T) {
 	t.Parallel()
 	dir, identity := authority(t)
 	other, _ := authority(t)
-	plain, secured := newTown("n1", "n2", "n3"), newTown("n1", "n2", "n3")
+	plain, secured := newNodes("n1", "n2", "n3"), newNodes("n1", "n2", "n3")
 	open, closed := onTCP(t, plain, nil), onTCP(t, secured, identity)
 	for _, c := range []struct {
 		name   string
@@ -224,7 +223,7 @@ func say(t *testing.T, c net.Conn, f *wire.Frame) {
 // it is left when it goes.
 func TestClientThatDoesNotRead(t *testing.T) {
 	t.Parallel()
-	w := newTown("n1", "n2", "n3")
+	w := newNodes("n1", "n2", "n3")
 	w.sees(ledBy("n1", 1), "n1", "n2", "n3")
 	cfg := onTCP(t, w, nil)
 	c, _, err := rawClient(t, cfg.Voters[0].Addr)
@@ -270,7 +269,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 // served, and when they go there is room again.
 func TestManyClients(t *testing.T) {
 	t.Parallel()
-	w := newTown("n1", "n2", "n3")
+	w := newNodes("n1", "n2", "n3")
 	cfg := onTCP(t, w, nil)
 	type client struct {
 		c net.Conn

@@ -11,31 +11,29 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// AddMember makes p a voter of the election, or an observer. Its node must run with Config.Join, and the leader's
-// node must reach it at p.Addr. The leader adds it as an observer first, so that it is connected and has the
-// membership on its disk, and then as a voter. An observer is made a voter by adding it again. AddMember returns when
-// the new membership is durable at a majority of its voters.
+// AddMember makes p a voter, or an observer; an observer becomes a voter by adding it again. The node of p must run
+// with [Config].Join, and the leader's node must reach it at p.Addr. AddMember returns when the new membership is
+// durable at a majority of its voters, after 45 s at most. Adding an existing member succeeds. step, if not nil, is
+// called after each step with a description of it.
 //
-// A change that is not safe now is refused, with the reason: [ErrRefused]. With [ErrUnknown] the change may have been
-// made. In both cases, and after a change that ended half-way, the error says what holds, and the same call goes on
-// from there. Adding an existing member succeeds. One change is made at a time. step, if not nil, is called after
-// each step with a description of it. AddMember takes 45 s at most.
+// A change that is not safe now is refused with [ErrRefused]; one change is made at a time. After
+// [driver.ErrUnknownOutcome] the change may have been made. The error says what holds, and the same call goes on from
+// there.
 func (c *Client) AddMember(ctx context.Context, p Peer, observer bool, step func(string)) (*MemberChange, error) {
 	return c.change(ctx, memberRequest{Op: opAdd, ID: protocol.NodeID(p.ID), Addr: p.Addr, Observer: observer}, step)
 }
 
-// RemoveMember removes the voter or the observer with that id from the election. Its node need not run. If it does,
-// it is told, and its Campaign ends for good. The leader cannot be removed: let it hand over first. Removing an
-// absent member succeeds. See [Client.AddMember] for the rest.
+// RemoveMember removes the voter or the observer with that id. Its node need not run; if it does, its Campaign ends for
+// good. The leader cannot be removed: let it hand over first. Removing an absent member succeeds. See
+// [Client.AddMember] for the rest.
 func (c *Client) RemoveMember(ctx context.Context, id string, step func(string)) (*MemberChange, error) {
 	return c.change(ctx, memberRequest{Op: opRemove, ID: protocol.NodeID(id)}, step)
 }
 
-// ReplaceMember puts the node at p.Addr in the place of the voter p.ID. If p.Addr is empty it is the voter's present
-// address. The node has a data directory of its own, because the disk of the old one was lost, or the same one,
-// because it has moved. A lost voter is removed and then added as by [Client.AddMember], which describes the rest.
-// After an interruption a repeated call goes on from what it finds: if there is no member with that id, or an
-// observer, the node is made the voter. A node that is an observer by its own configuration is refused.
+// ReplaceMember puts the node at p.Addr, or if that is empty at the voter's present address, in the place of the voter
+// p.ID, because it has another data directory or has moved. If there is no such member, or an observer, as after an
+// interruption, the node is made the voter. A node that is an observer by its own configuration is refused. See
+// [Client.AddMember] for the rest.
 func (c *Client) ReplaceMember(ctx context.Context, p Peer, step func(string)) (*MemberChange, error) {
 	return c.change(ctx, memberRequest{Op: opReplace, ID: protocol.NodeID(p.ID), Addr: p.Addr}, step)
 }
@@ -107,8 +105,8 @@ func (c *Client) changeBy(ctx context.Context, l *driver.Leader, q memberRequest
 	return nil, fmt.Errorf("%w: %s leads with token %v and could not be asked: %w", driver.ErrUnreachable, l.ID, l.Token, trouble)
 }
 
-// Newest returns the newest membership in the results, as the leader has it if the leader is among them; nil if there
-// is none.
+// Newest returns the newest membership in the results, as the leader reports it if it is among them; nil if there is
+// none.
 func Newest(results []NodeResult) *MembershipStatus {
 	var m *MembershipStatus
 	for _, r := range results {
@@ -127,8 +125,8 @@ func Newest(results []NodeResult) *MembershipStatus {
 	return m
 }
 
-// Members is Statuses with a second step: it also asks the members of the newest membership (see [Newest]) that the
-// configuration does not list, or lists at an address that did not answer. So it takes up to twice as long.
+// Members is [Client.Statuses], and then asks the members of the newest membership that the configuration does not
+// list, or lists at an address that did not answer. It takes up to twice as long.
 func (c *Client) Members(ctx context.Context) []NodeResult {
 	results := c.Statuses(ctx)
 	var more []Peer

@@ -14,12 +14,12 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// TestClientChanges: the leader is asked, or by way of another node; what comes
-// back is told apart, and whoever may have heard it is not passed over.
+// TestClientChanges: the client asks the leader, or another node that passes it on. It tells the answers apart, and
+// does not skip a node that may have heard the request.
 func TestClientChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown("n1", "n2", "n3")
+		w := newNodes("n1", "n2", "n3")
 		w.sees(ledBy("n2", 5), "n1", "n2", "n3")
 		c := w.client(t)
 		defer c.Close()
@@ -39,7 +39,7 @@ func TestClientChanges(t *testing.T) {
 			t.Errorf("%v; want it refused", err)
 		}
 		w.nodes["n2"].vague = true
-		if _, _, err := add(); !errors.Is(err, ErrUnknown) {
+		if _, _, err := add(); !errors.Is(err, driver.ErrUnknownOutcome) {
 			t.Errorf("%v; want that the outcome is unknown", err)
 		}
 		w.nodes["n2"].vague = false
@@ -50,7 +50,7 @@ func TestClientChanges(t *testing.T) {
 		}
 		w.is(frozen, "n1") // it hears, and does not answer
 		w.is(down, "n3")
-		if _, _, err := add(); !errors.Is(err, ErrUnknown) && !errors.Is(err, driver.ErrUnreachable) {
+		if _, _, err := add(); !errors.Is(err, driver.ErrUnknownOutcome) && !errors.Is(err, driver.ErrUnreachable) {
 			t.Errorf("%v; want no word of success", err)
 		}
 		w.is(healthy, "n1", "n2", "n3")
@@ -72,8 +72,7 @@ func TestClientChanges(t *testing.T) {
 	})
 }
 
-// TestMembersOfOthers: those whom the nodes tell of are asked, too, and those who
-// have moved where they are now.
+// TestMembersOfOthers: the client also asks the nodes that others name, and nodes that have moved where they are now.
 func TestMembersOfOthers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, names("n", 3), nil, false)

@@ -13,7 +13,7 @@ import (
 // reports a smaller one is behind.
 type merger struct {
 	seen *driver.Leader
-	said map[string]*driver.Leader // by whom, last
+	said map[string]*driver.Leader // the last report of each node, by its id
 }
 
 // tally counts reports.

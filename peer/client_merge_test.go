@@ -6,8 +6,8 @@ import (
 	"github.com/electd/elect/driver"
 )
 
-// TestMergeOfChangedMetadata: what a leader shows beside its id changes within a term. The
-// leader's own word counts, and else that of a node whose word has changed.
+// TestMergeOfChangedMetadata: the metadata of a leader changes within a term. The leader's own report counts, and else
+// that of a node whose report has changed.
 func TestMergeOfChangedMetadata(t *testing.T) {
 	nodes := []Peer{{ID: "n1"}, {ID: "n2"}, {ID: "n3"}}
 	said := func(version string) report {

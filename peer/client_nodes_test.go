@@ -10,8 +10,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// A client and real nodes: who leads, how they are, asked back from outside, and
-// what is remembered of it.
+// A client and real nodes: leader, statuses, requests to resign, history.
 func TestClientOfNodes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, names("n", 3), names("o", 1), false).steady()

@@ -27,16 +27,12 @@ const (
 	retryMost  = 2 * time.Second
 )
 
-// Watch implements driver.Elector. It keeps a connection with each node and
-// merges what they see: the leader with the greatest token counts; a node that
-// says that it is cut off counts only if nobody knows better. When no node can
-// be asked the state is stale, and its Cause says what is wrong with each. The
-// error is that every node refuses this client for good, for example because
-// it is of another cluster.
+// Watch implements [driver.Elector]. It keeps a connection with each node and merges what they see: the greatest token
+// counts, and a node that is cut off only if no other knows better. When no node can be asked the state is stale, and
+// its Cause says what is wrong with each. The error is that every node refuses this client for good.
 //
-// The first state comes when a majority of the voters knows who leads or all nodes
-// have answered, 300 ms after the first one that knows whether somebody leads, or
-// after 2.5 s.
+// The first state comes when a majority of the voters knows the leader or all nodes have answered, 300 ms after the
+// first that knows whether there is one, or after 2.5 s.
 func (c *Client) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
 		if ctx.Err() != nil || c.life.Err() != nil {

@@ -15,7 +15,7 @@ import (
 func TestObserveFollows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown("n1", "n2", "n3")
+		w := newNodes("n1", "n2", "n3")
 		w.sees(ledBy("n1", 5), "n1", "n2", "n3")
 		o := spectate(t, w.client(t))
 		o.sees("0s n1/5")
@@ -46,32 +46,32 @@ func TestObserveFirstState(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		set  func(w *town)
+		set  func(w *fakeNodes)
 		want string
 	}{
-		{"one hangs", func(w *town) { w.is(lost, "n1") }, "0s n1/5"},
-		{"one is frozen", func(w *town) { w.is(frozen, "n1") }, "0s n1/5"},
-		{"two hang", func(w *town) { w.is(lost, "n1"); w.is(frozen, "n3") }, "300ms n1/5"},
-		{"one hangs, one is down", func(w *town) { w.is(lost, "n1"); w.is(down, "n3") }, "300ms n1/5"},
-		{"two are down", func(w *town) { w.is(down, "n1", "n3") }, "0s n1/5"},
-		{"all are down", func(w *town) { w.is(down, "n1", "n2", "n3") }, "0s nobody stale: store or peers unreachable: " +
+		{"one hangs", func(w *fakeNodes) { w.is(lost, "n1") }, "0s n1/5"},
+		{"one is frozen", func(w *fakeNodes) { w.is(frozen, "n1") }, "0s n1/5"},
+		{"two hang", func(w *fakeNodes) { w.is(lost, "n1"); w.is(frozen, "n3") }, "300ms n1/5"},
+		{"one hangs, one is down", func(w *fakeNodes) { w.is(lost, "n1"); w.is(down, "n3") }, "300ms n1/5"},
+		{"two are down", func(w *fakeNodes) { w.is(down, "n1", "n3") }, "0s n1/5"},
+		{"all are down", func(w *fakeNodes) { w.is(down, "n1", "n2", "n3") }, "0s nobody stale: store or peers unreachable: " +
 			"n1@127.0.0.1:1, n2@127.0.0.1:2, n3@127.0.0.1:3: connection refused"},
-		{"all hang", func(w *town) { w.is(lost, "n1", "n2", "n3") }, "2s nobody stale: store or peers unreachable: " +
+		{"all hang", func(w *fakeNodes) { w.is(lost, "n1", "n2", "n3") }, "2s nobody stale: store or peers unreachable: " +
 			"n1@127.0.0.1:1, n2@127.0.0.1:2, n3@127.0.0.1:3: no answer within 2s"},
-		{"all are frozen", func(w *town) { w.is(frozen, "n1", "n2", "n3") }, "2.5s nobody stale: store or peers unreachable: " +
+		{"all are frozen", func(w *fakeNodes) { w.is(frozen, "n1", "n2", "n3") }, "2.5s nobody stale: store or peers unreachable: " +
 			"n1@127.0.0.1:1, n2@127.0.0.1:2, n3@127.0.0.1:3: no answer yet"},
-		{"nobody leads", func(w *town) { w.sees(driver.State{}, "n1", "n2", "n3") }, "0s nobody"},
-		{"nobody leads, and one hangs", func(w *town) { w.sees(driver.State{}, "n1", "n2", "n3"); w.is(lost, "n2") }, "300ms nobody"},
-		{"all who answer are paused", func(w *town) {
+		{"nobody leads", func(w *fakeNodes) { w.sees(driver.State{}, "n1", "n2", "n3") }, "0s nobody"},
+		{"nobody leads, and one hangs", func(w *fakeNodes) { w.sees(driver.State{}, "n1", "n2", "n3"); w.is(lost, "n2") }, "300ms nobody"},
+		{"all who answer are paused", func(w *fakeNodes) {
 			w.sees(driver.State{}, "n1", "n2", "n3")
 			w.is(frozen, "n2")
 			w.nodes["n1"].paused, w.nodes["n3"].paused = true, true
 		}, "300ms nobody: all voters that answer are paused: n1, n3 (nothing is known of n2); to have them stand again: elect resume --all"},
-		{"only one knows", func(w *town) {
+		{"only one knows", func(w *fakeNodes) {
 			stale := driver.State{Stale: true, Cause: errors.New("cut off")}
 			w.sees(stale, "n1", "n2")
 		}, "0s n1/5"},
-		{"all are cut off", func(w *town) {
+		{"all are cut off", func(w *fakeNodes) {
 			stale := driver.State{Stale: true}
 			w.sees(stale, "n1", "n2")
 			stale = ledBy("n1", 5)
@@ -82,7 +82,7 @@ func TestObserveFirstState(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newTown("n1", "n2", "n3")
+				w := newNodes("n1", "n2", "n3")
 				w.sees(ledBy("n1", 5), "n1", "n2", "n3")
 				c.set(w)
 				o := spectate(t, w.client(t))
@@ -101,12 +101,11 @@ func TestObserveFirstState(t *testing.T) {
 	}
 }
 
-// Out of reach: what was last known, with the reason, and afterwards what is
-// true by then.
+// Out of reach: the client shows the last known state with the reason, and afterwards the present one.
 func TestObserveTrouble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown("n1", "n2", "n3")
+		w := newNodes("n1", "n2", "n3")
 		w.sees(ledBy("n1", 5), "n1", "n2", "n3")
 		o := spectate(t, w.client(t))
 		o.sees("0s n1/5")
@@ -168,7 +167,7 @@ func TestObserveTrouble(t *testing.T) {
 func TestObserversAreNoMajority(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown("n1", "n2", "n3", "o1", "o2")
+		w := newNodes("n1", "n2", "n3", "o1", "o2")
 		w.is(lost, "n1", "n2", "n3")
 		w.sees(ledBy("n1", 5), "o1")
 		o := spectate(t, w.client(t, Peer{ID: "o1", Addr: "127.0.0.1:8"}, Peer{ID: "o2", Addr: "127.0.0.1:9"}))
@@ -182,7 +181,7 @@ func TestObserversAreNoMajority(t *testing.T) {
 func TestObserveEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown("n1", "n2", "n3")
+		w := newNodes("n1", "n2", "n3")
 		c := w.client(t)
 		o := spectate(t, c)
 		o.sees("0s nobody")
@@ -216,7 +215,7 @@ func TestObserveEnds(t *testing.T) {
 func TestObserveSlowly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown("n1", "n2", "n3")
+		w := newNodes("n1", "n2", "n3")
 		c := w.client(t)
 		var seen []fence.Token
 		for s, err := range c.Watch(t.Context()) {

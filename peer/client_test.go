@@ -25,7 +25,7 @@ func TestResign(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
-		set   func(w *town)
+		set   func(w *fakeNodes)
 		token fence.Token
 		want  error
 		says  string
@@ -35,16 +35,16 @@ func TestResign(t *testing.T) {
 		{name: "whoever leads", asked: 5},
 		{name: "by its token", token: 5, asked: 5},
 		{name: "by another token", token: 4, want: driver.ErrSuperseded, says: "superseded: n1 leads with token 5, and not with 4"},
-		{name: "nobody leads", set: func(w *town) { w.sees(driver.State{Cause: errors.New("not founded")}, "n1", "n2", "n3") }, want: driver.ErrNoLeader, says: "no leader: not founded"},
-		{name: "nobody answers", set: func(w *town) { w.is(down, "n1", "n2", "n3") }, want: driver.ErrUnreachable, says: "cannot tell who leads: store or peers unreachable: n1@"},
-		{name: "the way to the leader is cut", set: func(w *town) { w.is(down, "n1") }, asked: 5},
-		{name: "packets to the leader are lost", set: func(w *town) { w.is(lost, "n1") }, asked: 5, took: dialLimit},
-		{name: "behind", set: func(w *town) { w.sees(ledBy("n1", 6), "n1") }, token: 5, want: driver.ErrSuperseded, says: "token 6"},
+		{name: "nobody leads", set: func(w *fakeNodes) { w.sees(driver.State{Cause: errors.New("not founded")}, "n1", "n2", "n3") }, want: driver.ErrNoLeader, says: "no leader: not founded"},
+		{name: "nobody answers", set: func(w *fakeNodes) { w.is(down, "n1", "n2", "n3") }, want: driver.ErrUnreachable, says: "cannot tell who leads: store or peers unreachable: n1@"},
+		{name: "the way to the leader is cut", set: func(w *fakeNodes) { w.is(down, "n1") }, asked: 5},
+		{name: "packets to the leader are lost", set: func(w *fakeNodes) { w.is(lost, "n1") }, asked: 5, took: dialLimit},
+		{name: "behind", set: func(w *fakeNodes) { w.sees(ledBy("n1", 6), "n1") }, token: 5, want: driver.ErrSuperseded, says: "token 6"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newTown("n1", "n2", "n3")
+				w := newNodes("n1", "n2", "n3")
 				w.sees(ledBy("n1", 5), "n1", "n2", "n3")
 				if c.set != nil {
 					c.set(w)
@@ -72,12 +72,12 @@ func TestResign(t *testing.T) {
 	}
 }
 
-// A leader that resigns and dies before it says so is asked again by way of
-// another, and is gone: that is what was wanted.
+// A leader that resigns and dies before it answers is asked again through another node, and is gone. That counts as
+// success.
 func TestResignOfOneThatDies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown("n1", "n2", "n3")
+		w := newNodes("n1", "n2", "n3")
 		w.sees(ledBy("n1", 5), "n1", "n2", "n3")
 		c := w.client(t)
 		c.dial = func(ctx context.Context, to Peer) (conn, error) {
@@ -93,13 +93,12 @@ func TestResignOfOneThatDies(t *testing.T) {
 	})
 }
 
-// Whoever leads is to resign: when another is elected before the leader could be
-// asked, that is the one.
+// Resign is about the present leader: if another is elected before the leader could be asked, that one is asked.
 func TestResignOfOneThatChanges(t *testing.T) {
 	t.Parallel()
 	for _, token := range []fence.Token{0, 5} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newTown("n1", "n2", "n3")
+			w := newNodes("n1", "n2", "n3")
 			w.sees(ledBy("n1", 5), "n1", "n2", "n3")
 			c := w.client(t)
 			var once sync.Once
@@ -148,7 +147,7 @@ func (d *deafened) Call(ctx context.Context, verb string, token uint64, body any
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown("n1", "n2", "n3", "o1")
+		w := newNodes("n1", "n2", "n3", "o1")
 		w.is(frozen, "n2")
 		w.is(down, "n3")
 		c := w.client(t, Peer{ID: "o1", Addr: "127.0.0.1:9"})
@@ -190,7 +189,7 @@ func TestStatuses(t *testing.T) {
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	at := func(s int) time.Time { return time.Unix(int64(s), 0).UTC() }
-	w := newTown("n1", "n2", "n3")
+	w := newNodes("n1", "n2", "n3")
 	w.nodes["n1"].events = []Event{
 		{At: at(10), Event: "active", Leader: "n1", Token: 5}, // at the same time by its clock
 		{At: at(10), Event: "elected", Leader: "n1", Token: 5},
@@ -238,7 +237,7 @@ func TestHistory(t *testing.T) {
 
 func TestClientDoesNotStand(t *testing.T) {
 	t.Parallel()
-	c := newTown("n1", "n2", "n3").client(t, Peer{ID: "o1"})
+	c := newNodes("n1", "n2", "n3").client(t, Peer{ID: "o1"})
 	_, err := c.Campaign(t.Context(), driver.Candidacy{})
 	if !driver.IsPermanent(err) || !strings.Contains(err.Error(), "want elect.Config.ID to be one of: n1, n2, n3") {
 		t.Errorf("Campaign: %v", err)
@@ -278,8 +277,7 @@ func TestNewClientRefuses(t *testing.T) {
 	}
 }
 
-// The operator's certificate is used, or that of a node on whose machine this
-// is.
+// The client uses the operator's certificate, or that of a node on whose machine it is.
 func TestClientIdentity(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

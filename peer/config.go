@@ -24,12 +24,8 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// DefaultCluster is the cluster without certificates and without Config.Cluster.
+// DefaultCluster is the cluster of peers without certificates and without Config.Cluster.
 const DefaultCluster = "elect"
-
-// MaxObservers is the greatest number of observers: a leader tells each of them
-// of every heartbeat.
-const MaxObservers = 64
 
 // Peer is a participant and where it listens.
 type Peer struct {
@@ -45,8 +41,7 @@ func (p Peer) String() string {
 	return p.ID + "@" + p.Addr
 }
 
-// Check returns what is wrong with the id or the address of a participant that others
-// connect with, or nil.
+// Check returns what is wrong with the id or the address of a participant that listens, or nil.
 func (p Peer) Check() error {
 	if _, err := protocol.ParseNodeID(p.ID); err != nil {
 		return err
@@ -54,114 +49,86 @@ func (p Peer) Check() error {
 	return checkAddr(p.Addr)
 }
 
-// Config configures a node or a [Client]. The zero value is valid: each field says
-// what its zero means. It is copied; its slices must not be changed afterwards.
+// Config configures a node or a [Client]. The zero value is valid. A Config is copied; its slices must not be changed
+// afterwards.
 type Config struct {
-	// Observers, at most 64, learn who leads, and neither vote nor lead. Those that the
-	// voters list when the election is founded are in its membership. Each costs every
-	// voter a connection, with about two signs of life in a Promise each way, and the
-	// leader its heartbeats.
+	// Observers, at most 64, learn who leads, and neither vote nor lead.
 	Observers []Peer
 
-	// Listen is the address to listen on; this participant's own in the lists by
-	// default. An observer without an address does not listen.
+	// Listen is the address to listen on; by default that of the list. An observer without an address does not listen.
 	Listen string
-	// Data is the directory with the data directories of all nodes; that of a node is
-	// Data/ID/elections/NAME. By default it is elect-peer in $XDG_STATE_HOME, or in
-	// ~/.local/state.
+	// Data is the directory above the nodes' data directories, Data/ID/elections/NAME. The default is elect-peer in
+	// $XDG_STATE_HOME or ~/.local/state.
 	Data string
-	// SharedPlace allows a process of root to have its data directory in a place that
-	// other users can write to or replace. Without it, such a Data is refused. It has
-	// no effect for users other than root.
+	// SharedPlace allows a process of root to use a Data that other users can write to or replace, which is refused
+	// otherwise.
 	SharedPlace bool
-	// Cluster keeps clusters apart: nodes of another one are refused. By default it is
-	// that of the certificate, and without one [DefaultCluster].
+	// Cluster keeps clusters apart. The default is that of the certificate, or [DefaultCluster].
 	Cluster string
 
-	// Protocol is the protocol of the election, one of [Protocols], the same at every
-	// node. Only quorum, the default, has a lease. With the others, which are for
-	// comparison, a leader is elected and never proven: a Candidacy with Exclusive is
-	// refused, and so are Observers, Join, Priority, Position and what goes with it.
-	// Nodes and data directories of another protocol are refused.
+	// Protocol is one of [Protocols], the same at every node; quorum by default. The others are for comparison: they
+	// have no lease, and refuse Observers, Join, Priority and Position. Nodes and directories of another protocol are
+	// refused.
 	Protocol string
 
-	// Profile names a set of times that fit together: lan, the default, fast, wan or
-	// calm.
+	// Profile names a set of times that fit together: lan, the default, fast, wan or calm.
 	Profile string
-	// Heartbeat and Promise replace those of the profile if they are not 0. A leader
-	// sends a message every Heartbeat, and a voter waits Promise for a silent leader.
-	// With a protocol other than quorum the profile lan stands for the protocol's own
-	// times; another profile sets Promise, and heartbeats follow from it.
+	// Heartbeat and Promise replace those of the profile; 0 keeps them. A leader sends a message every Heartbeat, and a
+	// voter waits Promise for a silent leader. With another protocol than quorum, lan stands for the protocol's own
+	// times, another profile sets Promise, and Heartbeat follows from Promise.
 	Heartbeat, Promise time.Duration
-	// Era is the upper part of every token, from 0 to [fence.MaxEra]. It is 0 until
-	// all data directories are made anew, or one is restored from a copy. Then it is
-	// raised at every participant, so that tokens go on rising.
+	// Era is the upper part of every token, from 0 to [fence.MaxEra]. It is raised at every participant when all data
+	// directories are made anew, or after one was restored from a copy.
 	Era uint64
 
-	// Join says that this participant is to be added to a founded election, see
-	// [Client.AddMember]. It founds nothing, and waits until a membership has it. Until
-	// then the voters are those that it calls first. After that Join has one effect: a
-	// participant that was removed waits to be added again, instead of being refused
-	// for good.
+	// Join makes a participant wait until it is added, see [Client.AddMember]; it founds nothing, and calls the listed
+	// voters first. If it is removed later it waits to be added again, instead of being refused for good.
 	Join bool
 
-	// Priority is 1 to [driver.MaxPriority], 0 for [driver.DefaultPriority], or
-	// [driver.NeverLead] for a voter that only votes. A greater one stands earlier, and
-	// a leader hands over to it when it has been fit for a while. The Priority of a
-	// Candidacy replaces it if that is not 0.
+	// Priority is 1 to [driver.MaxPriority], 0 for [driver.DefaultPriority], or [driver.NeverLead] for a voter that
+	// only votes. A greater one stands earlier, and a leader hands over to it when it has been fit for a while. A
+	// Candidacy's Priority replaces it if that is not 0.
 	Priority int
 
-	// Position says what positions in the data that the leader's work writes, such as a
-	// log, count for: ignore (the default), nothing; prefer, voters refuse a candidate
-	// that is behind them, for a while; require, they always do. It is the same at every
-	// node.
+	// Position says whether a voter refuses a candidate whose data, such as a log, is behind its own: ignore (the
+	// default), never; prefer, for a while; require, always. It is the same at every node.
 	Position string
-	// Locate returns this participant's position, of at most 256 bytes of UTF-8. It is
-	// called in a goroutine of its own, one call at a time: every LocateEvery, before a
-	// Campaign, when the leader has gone, before a hand-over, and after CatchUp. Only a
-	// Campaign, for a Promise at most, and a hand-over wait for it; otherwise the last
-	// position counts, also after an error, which is logged. Before it has returned a
-	// position, this participant neither stands nor votes: with prefer for three
-	// promises, with require for as long as that takes. Its ctx ends with the node, and
-	// Close waits for it. With a nil Locate this participant is behind all that have
-	// one.
+	// Locate returns this participant's position, at most 256 bytes of UTF-8. Before it has returned one, this
+	// participant neither stands nor votes: with prefer for three promises, with require for as long as that takes.
+	// With a nil Locate it is behind all that have one. Locate is called in a goroutine of its own, one call at a time:
+	// every LocateEvery, before a Campaign, which waits for it for a Promise at most, after the leader is lost, before
+	// a hand-over, which waits, and after CatchUp. After an error, which is logged, the last position counts. ctx ends
+	// with the node, and Close waits for the call.
 	Locate func(ctx context.Context) (string, error)
-	// LocateEvery is the time between two calls of Locate; 0 means Heartbeat. A leader
-	// that hands over waits until its successor is as far as it is, which it learns with
-	// this delay.
+	// LocateEvery is the time between two calls of Locate; 0 means Heartbeat. A leader that hands over learns with this
+	// delay that its successor is level.
 	LocateEvery time.Duration
-	// Compare orders two positions as cmp.Compare does, the same at every participant.
-	// By default positions are compared as numbers. The empty position is never passed
-	// to it. It must not block, nor depend on anything but its arguments.
+	// Compare orders two positions as cmp.Compare does, the same at every participant, and never the empty one. It must
+	// not block, and must depend on its arguments only. Nil compares them as numbers.
 	Compare func(a, b string) int
-	// CatchUp is called in a goroutine of its own, one call at a time, when this
-	// participant would be elected if it were not behind the participant from, which is
-	// at position. Its ctx ends when somebody leads, when this participant does not
-	// stand any more, or when the node is closed, which waits for it. Locate is called
-	// after it; an error is logged. Nil: the data arrives without it.
+	// CatchUp is called when this participant would be elected if it were not behind the participant from, which is at
+	// position. It has a goroutine of its own, one call at a time. ctx ends when there is a leader, when this
+	// participant no longer stands, and with the node, whose Close waits for the call. An error is logged. Nil: the
+	// data arrives without it.
 	CatchUp func(ctx context.Context, from, position string) error
 
-	// Certs is a directory with ca.crt, ID.crt and ID.key, as package certs makes it; a
-	// [Client] takes the strongest operator's certificate in it. Changed files are read
-	// again. CA, Cert and Key name the three files instead. Without these and without
-	// Insecure, only loopback addresses are allowed, and only processes of one user elect
-	// together: each node makes its own certificate in elect-loopback of $XDG_STATE_HOME
-	// or ~/.local/state, which only that user can read, and a [Client] finds there one
-	// that permits every request.
+	// Certs is a directory with ca.crt, ID.crt and ID.key, as package certs makes it; CA, Cert and Key name the three
+	// files instead. Without these and without Insecure, nodes on the loopback make certificates in elect-loopback of
+	// $XDG_STATE_HOME or ~/.local/state, which only their user can read, and which permit that user's clients every
+	// request.
 	Certs         string
 	CA, Cert, Key string
-	// Insecure allows plain text, on the loopback and on a network. Everybody who can
-	// reach the port, such as every user of the machine, can then elect, depose and
+	// Insecure allows plain text, on the loopback and on a network: anyone who can reach the port can elect, depose and
 	// remove, and have two lead at once. A node logs that at start.
 	Insecure bool
 
-	// Listener is used instead of listening on Listen. The Close of the last node that
-	// shares it closes it, and so does New when it fails; a Client does not use it.
+	// Listener is used instead of Listen. The Close of the last node that shares it closes it, and so does a New that
+	// fails. A Client does not use it.
 	Listener net.Listener
 
-	// Program is the version of the program, which others are shown. It may be empty.
+	// Program is the version of the program, for others; it may be empty.
 	Program string
-	// Logger receives what is worth knowing. Nil is silence.
+	// Logger receives log lines. Nil is silence.
 	Logger *slog.Logger
 }
 
@@ -277,8 +244,8 @@ func (c *setup) check() error {
 		return errors.New("no voters; want 1 to 9, as in peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400")
 	case n > protocol.MaxVoters:
 		return fmt.Errorf("%d voters; want at most %d, because each election asks all of them: make the others observers, with observers=…", n, protocol.MaxVoters)
-	case len(c.Observers) > MaxObservers:
-		return fmt.Errorf("%d observers; want at most %d", len(c.Observers), MaxObservers)
+	case len(c.Observers) > protocol.MaxObservers:
+		return fmt.Errorf("%d observers; want at most %d", len(c.Observers), protocol.MaxObservers)
 	case c.Era > fence.MaxEra:
 		return fmt.Errorf("era %d; want a number from 0 to %d", c.Era, uint64(fence.MaxEra))
 	case c.Certs != "" && (c.CA != "" || c.Cert != "" || c.Key != ""):

@@ -59,8 +59,7 @@ func dialects() []dialect {
 	return table
 }
 
-// Protocols are the values of [Config].Protocol. The first one is the default,
-// and the only one with a lease.
+// Protocols returns the values of Config.Protocol. The first one is the default, and the only one with a lease.
 func Protocols() (all []string) {
 	for _, d := range dialects() {
 		all = append(all, d.protocol())

@@ -45,8 +45,8 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// open opens a node that has the rig's fakes and a place in the village.
-func (r *rig) open(v *village) (err error) {
+// open opens a node with the rig's fakes and a place in the cluster.
+func (r *rig) open(v *fakeCluster) (err error) {
 	cfg := v.config("n1")
 	cfg.connect = func(c link.Config) (links, error) {
 		r.say("links")
@@ -118,7 +118,7 @@ func (l rigLinks) Close() error           { return nil }
 // TestFoundingSaveIsAwaited: others hear of a node's first incarnation when it is
 // durable.
 func TestFoundingSaveIsAwaited(t *testing.T) {
-	inVillage(t, 1, func(t *testing.T, v *village) {
+	inCluster(t, 1, func(t *testing.T, v *fakeCluster) {
 		r := newRig(t)
 		r.step(true)
 		if err := r.open(v); err != nil {
@@ -137,7 +137,7 @@ func TestFoundingSaveIsAwaited(t *testing.T) {
 // TestBootSaveIsAwaited: a node that has restarted has no links before its new
 // incarnation is durable.
 func TestBootSaveIsAwaited(t *testing.T) {
-	inVillage(t, 1, func(t *testing.T, v *village) {
+	inCluster(t, 1, func(t *testing.T, v *fakeCluster) {
 		r := newRig(t)
 		life := func(end error, want ...string) (err error) {
 			t.Helper()
@@ -171,7 +171,7 @@ func TestBootSaveIsAwaited(t *testing.T) {
 	})
 }
 
-// tap looks at what leaves a node of the village.
+// tap records what leaves a node of the cluster.
 type tap struct {
 	links
 	mu   sync.Mutex
@@ -194,8 +194,8 @@ func (l *tap) letters() []protocol.Message {
 	return all
 }
 
-// tapped has what leaves a node pass a tap.
-func (v *village) tapped(id protocol.NodeID) *tap {
+// tapped puts a tap between a node and its links.
+func (v *fakeCluster) tapped(id protocol.NodeID) *tap {
 	l := &tap{}
 	v.change = func(cfg *setup) {
 		if connect := cfg.connect; cfg.ID == id {
@@ -209,10 +209,10 @@ func (v *village) tapped(id protocol.NodeID) *tap {
 	return l
 }
 
-// TestHungSync: a voter whose disk hangs from a change of the term on answers no
-// heartbeat for half an hour, and then only the newest.
+// TestHungSync: a voter whose disk hangs since a change of the term answers no heartbeat for half an hour, and then
+// only the newest.
 func TestHungSync(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		left := v.tapped("n3")
 		var mu sync.Mutex
 		var hangs chan struct{}
@@ -260,10 +260,9 @@ func TestHungSync(t *testing.T) {
 	})
 }
 
-// TestTestamentNamesThisLife: the word of a witness, said again and again, harms no
-// later life of the node.
+// TestTestamentNamesThisLife: what a witness says, however often, harms no later life of the node.
 func TestTestamentNamesThisLife(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		left := v.tapped("n1")
 		nodes := v.openAll()
 		n := nodes[0]

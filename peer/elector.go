@@ -10,8 +10,8 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// Campaign implements [driver.Elector]. An observer is refused for good. So is a node that so many voters refuse for
-// good that the rest is no majority, such as one with a wiped data directory.
+// Campaign implements [driver.Elector]. It fails for good for an observer, for a node that was removed unless it has
+// [Config].Join, and for a node that so many voters refuse for good that the rest is no majority.
 func (n *Node) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -45,24 +45,20 @@ func (n *Node) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate
 
 var errNoCandidate = errors.New("this node does not campaign any more")
 
-// Resign implements [driver.Resigner]: on the leader it resigns, on any other
-// node it is passed on to the leader.
+// Resign implements [driver.Resigner]. Another node than the leader passes it on.
 func (n *Node) Resign(ctx context.Context, token fence.Token) error {
 	return n.relay.atLeader(ctx, n.run.Resign(ctx, token), verbResign, token, appointment{Forwarded: true, By: askedBy(ctx)})
 }
 
-// Watch implements [driver.Elector]. A node that has just started waits until
-// it has heard a leader, or can tell that there is none, for at most a promise:
-// before, it knows nothing.
+// Watch implements [driver.Elector]. A node that has just started first waits, for a promise at most, until it knows a
+// leader or that there is none.
 func (n *Node) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return n.run.States().All(ctx)
 }
 
-// Pause pauses this node: it does not stand, and gives up a term that it has when its
-// work has stopped. It goes on voting. It stays paused across restarts, until Resume:
-// it is on the disk when Pause returns nil. After an error the node does what it did
-// before; what it will do after its next start is not known until Pause or Resume
-// succeeds. To pause a paused node changes nothing.
+// Pause pauses this node until [Node.Resume], across restarts: it votes and does not stand, and gives up a term that it
+// has when its work has stopped. It is durable when Pause returns nil. After an error the node does what it did before,
+// and it is not known what it does after its next start. Pausing a paused node succeeds.
 func (n *Node) Pause(ctx context.Context) error {
 	return n.pausing.setPaused(ctx, true, "this program")
 }
@@ -75,8 +71,7 @@ func (n *Node) Resume(ctx context.Context) error {
 // Plan returns the plan of the configuration with the present voters.
 func (n *Node) Plan() Plan { return n.membership.present() }
 
-// Transfer implements [driver.Transferrer]: the leader hands over, any other node
-// passes it on to the leader.
+// Transfer implements [driver.Transferrer]. Another node than the leader passes it on.
 func (n *Node) Transfer(ctx context.Context, token fence.Token, to string) error {
 	return n.relay.atLeader(ctx, n.handover.appoint(ctx, token, to), verbTransfer, token, appointment{To: to, Forwarded: true, By: askedBy(ctx)})
 }

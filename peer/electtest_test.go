@@ -37,20 +37,19 @@ func TestConformance(t *testing.T) {
 	}
 	maps.Copy(faults, cannot)
 	clusters := map[testing.TB]*cluster{}
-	electtest.Run(t, electtest.Config{
+	electtest.Run(t, func(t testing.TB, _, id string) electtest.Participant {
+		c := clusters[t]
+		if c == nil {
+			c = newCluster(t, names("p", size(t)), nil, true)
+			clusters[t] = c
+			c.startAll()
+		}
+		n := c.node(protocol.NodeID(id))
+		if n == nil {
+			t.Fatalf("the suite wants a participant %s, and there are %d voters", id, size(t))
+		}
+		return electtest.Participant{Elector: n, Cut: func(on bool) { c.cut(n.cfg.ID, on) }}
+	}, electtest.Config{
 		Cannot: faults, Candidates: protocol.MaxVoters,
-		Open: func(t testing.TB, _, id string) electtest.Participant {
-			c := clusters[t]
-			if c == nil {
-				c = newCluster(t, names("p", size(t)), nil, true)
-				clusters[t] = c
-				c.startAll()
-			}
-			n := c.node(protocol.NodeID(id))
-			if n == nil {
-				t.Fatalf("the suite wants a participant %s, and there are %d voters", id, size(t))
-			}
-			return electtest.Participant{Elector: n, Cut: func(on bool) { c.cut(n.cfg.ID, on) }}
-		},
 	})
 }

@@ -110,8 +110,8 @@ func ExampleOpen() {
 	// leader 3 may act: true
 }
 
-// A program that stands in an election among peers says which of the voters it is, and
-// where its log goes: there a node says whom it waits for, and why nobody leads.
+// A program that stands in an election among peers gives its own id, and a log: there a node says which voters it waits
+// for, and why there is no leader.
 func ExampleOpen_program() {
 	program := func(ctx context.Context, work func(context.Context, fence.Token) error) error {
 		openers := elect.Openers{"peer": peer.Open}

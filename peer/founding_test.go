@@ -15,10 +15,10 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// TestFoundingNeedsAll: without one of the voters nobody votes, and who is
-// missing is said; with it a campaign that has waited goes on.
+// TestFoundingNeedsAll: while a voter is missing no voter votes, and the missing one is named. When it has come, a
+// campaign that has waited goes on.
 func TestFoundingNeedsAll(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		n := v.open("n1")
 		v.open("n2")
 		waits := campaign(t.Context(), n)
@@ -39,10 +39,9 @@ func TestFoundingNeedsAll(t *testing.T) {
 	})
 }
 
-// TestFoundingInterrupted: whoever crashes on the way goes on with its pins, in
-// whatever order they come back.
+// TestFoundingInterrupted: nodes that crash during the founding go on with their pins, in whatever order they return.
 func TestFoundingInterrupted(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		one := v.open("n1")
 		two := v.open("n2")
 		<-time.After(time.Second)
@@ -56,15 +55,15 @@ func TestFoundingInterrupted(t *testing.T) {
 		}
 		one = v.open("n1")
 		<-time.After(time.Second)
-		// The one that is founded last meets others who have been for long.
+		// The node that is founded last meets others that were founded long before.
 		release(t, win(t, one))
 	})
 }
 
-// TestFoundingLate: one that missed the end of the founding is founded by
-// welcomes of those who did not, and only with all of them.
+// TestFoundingLate: a node that missed the end of the founding is founded by the welcomes of the others, and only with
+// all of them.
 func TestFoundingLate(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		v.openAll()
 		// It never booted: it has its pins, and no ballot.
 		fresh := &Node{dir: v.node(t, "n3").dir, facts: facts{
@@ -96,7 +95,7 @@ func TestFoundingLate(t *testing.T) {
 
 // TestRestart: after the founding a majority is enough to start.
 func TestRestart(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[2])
 		token := m.Token()
@@ -121,7 +120,7 @@ func TestRestart(t *testing.T) {
 // TestWipedDisk: a voter that has forgotten its votes is refused, says why, and
 // the others go on.
 func TestWipedDisk(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		_ = nodes[1].Close()
@@ -161,8 +160,7 @@ func TestWipedDisk(t *testing.T) {
 	})
 }
 
-// TestStrangers: who is configured otherwise is refused with what is different,
-// and those who agree go on.
+// TestStrangers: a node with another configuration is refused with the difference, and the nodes that agree go on.
 func TestStrangers(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -172,7 +170,7 @@ func TestStrangers(t *testing.T) {
 		{"voters", func(c *setup) { c.Voters = append(c.Voters, Peer{"n4", "127.0.0.1:4"}) }, []string{"n1 knows n3 by the data directory", "(n2 refuses it too)"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inVillage(t, 3, func(t *testing.T, v *village) {
+			inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 				nodes := v.openAll()
 				_ = nodes[2].Close()
 				if err := os.RemoveAll(nodes[2].at.String()); err != nil {
@@ -196,7 +194,7 @@ func TestStrangers(t *testing.T) {
 // TestOneStrangerHarmsNobody: a single voter that refuses is no reason to give
 // up, with a majority left.
 func TestOneStrangerHarmsNobody(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		nodes[0].run.Call(func() {
 			nodes[0].founding.refused("n3", &wire.Refusal{Code: wire.CodeCluster, Says: "another cluster", Final: true})
@@ -223,7 +221,7 @@ func (e entrant) at(n *Node, caller wire.Caller) (*wire.Welcome, *wire.Refusal) 
 }
 
 func TestAdmit(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		v.obs = names("o", 1)
 		nodes := v.openAll()
 		n := nodes[0]
@@ -262,7 +260,7 @@ func TestAdmit(t *testing.T) {
 // TestEraRaised: it is raised at one node after the other; tokens rise all the
 // while, nodes of two eras do not elect together, and none goes back.
 func TestEraRaised(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[2])
 		token := m.Token()
@@ -307,10 +305,9 @@ func TestEraRaised(t *testing.T) {
 	})
 }
 
-// TestOtherTimes: voters that ask for different promises elect all the same, and
-// each says so once.
+// TestOtherTimes: voters with different promises elect all the same, and each warns once.
 func TestOtherTimes(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		var logged bytes.Buffer
 		var nodes []*Node
 		for i, id := range v.all {
@@ -353,7 +350,7 @@ func TestOtherTimesWithoutLease(t *testing.T) {
 
 // TestFoundingDiskFails: what cannot be pinned is not welcomed.
 func TestFoundingDiskFails(t *testing.T) {
-	inVillage(t, 2, func(t *testing.T, v *village) {
+	inCluster(t, 2, func(t *testing.T, v *fakeCluster) {
 		n := v.open("n1")
 		_ = n.dir.Close()
 		if w, r := n.founding.admit("n2", &wire.Enter{Election: "job", Dir: protocol.DirID{1}, Voters: v.all}, wire.Node); w != nil || r == nil || r.Final {
@@ -362,10 +359,10 @@ func TestFoundingDiskFails(t *testing.T) {
 	})
 }
 
-// TestObserverIsTold: an observer takes the membership from a voter, and needs no
-// pin; it learns who leads from heartbeats.
+// TestObserverIsTold: an observer takes the membership from a voter, and needs no pin. It learns of the leader from
+// heartbeats.
 func TestObserverIsTold(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		v.obs = names("o", 1)
 		o := v.open("o1")
 		s := sees(t, o, "that nothing is known", func(driver.State) bool { return true })

@@ -126,15 +126,15 @@ func (h *handover) align(ctx context.Context, m *runtime.Mandate) {
 
 // ahead reports whether every possible successor is behind this node, and there is at least one.
 func (h *handover) ahead() bool {
-	heirs := 0
+	successors := 0
 	for _, v := range othersOf(h.run.Machine()) {
 		if h.unfit(&v) != "" || h.successor != "" && v.ID != h.successor {
 			continue
 		}
-		heirs++
+		successors++
 		if !v.Behind {
 			return false
 		}
 	}
-	return heirs > 0
+	return successors > 0
 }

@@ -56,7 +56,7 @@ func TestAppoint(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
-		set   func(w *town)
+		set   func(w *fakeNodes)
 		token fence.Token
 		to    string
 		want  error
@@ -67,14 +67,14 @@ func TestAppoint(t *testing.T) {
 		{name: "to the best", asked: []string{""}},
 		{name: "to the leader", to: "n1", want: driver.ErrIneligible, says: "cannot take over: n1 leads already"},
 		{name: "by another token", token: 4, to: "n2", want: driver.ErrSuperseded, says: "n1 leads with token 5, and not with 4"},
-		{name: "nobody leads", set: func(w *town) { w.sees(driver.State{}, "n1", "n2", "n3") }, to: "n2", want: driver.ErrNoLeader, says: "no leader"},
-		{name: "the way to the leader is cut", set: func(w *town) { w.is(down, "n1") }, to: "n3", asked: []string{"n3"}},
-		{name: "the way is cut, and it cannot be", set: func(w *town) { w.is(down, "n1") }, to: "n1", want: driver.ErrIneligible, says: "n1 leads already"},
+		{name: "nobody leads", set: func(w *fakeNodes) { w.sees(driver.State{}, "n1", "n2", "n3") }, to: "n2", want: driver.ErrNoLeader, says: "no leader"},
+		{name: "the way to the leader is cut", set: func(w *fakeNodes) { w.is(down, "n1") }, to: "n3", asked: []string{"n3"}},
+		{name: "the way is cut, and it cannot be", set: func(w *fakeNodes) { w.is(down, "n1") }, to: "n1", want: driver.ErrIneligible, says: "n1 leads already"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newTown("n1", "n2", "n3")
+				w := newNodes("n1", "n2", "n3")
 				w.sees(ledBy("n1", 5), "n1", "n2", "n3")
 				if c.set != nil {
 					c.set(w)
@@ -94,7 +94,7 @@ func TestAppoint(t *testing.T) {
 func TestPauseOfAClient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown("n1", "n2", "n3")
+		w := newNodes("n1", "n2", "n3")
 		w.sees(driver.State{}, "n1", "n2", "n3")
 		c := w.client(t)
 		if err := c.Pause(t.Context(), "n4"); err == nil || !strings.Contains(err.Error(), "no address of a node n4 is known; the nodes are n1@") {

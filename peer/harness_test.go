@@ -142,7 +142,7 @@ func (c *cluster) start(id protocol.NodeID) *Node {
 	return n
 }
 
-// startAll starts everybody and waits until the election is founded.
+// startAll starts all nodes and waits until the election is founded.
 func (c *cluster) startAll() {
 	c.t.Helper()
 	for _, id := range append(append([]protocol.NodeID{}, c.voters...), c.observers...) {
@@ -184,7 +184,7 @@ func (c *cluster) closeAll() {
 	}
 }
 
-// cut cuts one off from all others, both ways, or heals that.
+// cut cuts a node off from all others, both ways, or heals that.
 func (c *cluster) cut(id protocol.NodeID, on bool) {
 	for ends, w := range c.cables {
 		if ends[0] != id && ends[1] != id {
@@ -198,8 +198,7 @@ func (c *cluster) cut(id protocol.NodeID, on bool) {
 	}
 }
 
-// eventually waits until something holds. Most of what it waits for is told by
-// nothing, so it looks again.
+// eventually waits until something holds. Most of it is notified by nothing, so eventually polls.
 func eventually(t testing.TB, holds func() bool, otherwise func() string) {
 	t.Helper()
 	deadline := time.Now().Add(patience())

@@ -23,7 +23,7 @@ func (n *Node) newRunner() *runtime.Runner {
 		ID: n.cfg.ID, Era: n.cfg.Era, Disk: ballots{save, n.dir.Mirror}, Transport: outbox{&n.founding, &n.leaders, &n.contacts}, Log: n.log, Now: n.cfg.now,
 		Late: n.plan.Heartbeat, Idle: n.plan.Promise, Incarnations: true,
 		Hooks: runtime.Hooks{
-			Heard: func(from protocol.NodeID, l *runtime.Letter) bool {
+			Heard: func(from protocol.NodeID, l *runtime.Incoming) bool {
 				if n.founding.apart.Load() {
 					return false
 				}

@@ -41,7 +41,7 @@ type leaders struct {
 }
 
 // heard records the contents of a heartbeat. The machine decides whether its sender leads.
-func (ls *leaders) heard(from protocol.NodeID, l *runtime.Letter) {
+func (ls *leaders) heard(from protocol.NodeID, l *runtime.Incoming) {
 	msg := &l.Message
 	known := ls.said[from]
 	if known.incarnation == msg.Incarnation && known.term == msg.Term && known.raw == msg.Metadata && known.token == l.Token && known.since == l.Since {

@@ -36,7 +36,7 @@ func (s stuck) Enabled(context.Context, slog.Level) bool { return true }
 // TestLogBlocks: a log that blocks keeps nobody from leading, and no call from
 // ending with its context.
 func TestLogBlocks(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		var mu sync.Mutex
 		var gate chan struct{}
 		cfg := v.config("n1")

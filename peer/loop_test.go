@@ -20,10 +20,10 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// TestServedBeforeLinks: whoever asks in the moment when the links accept, and
-// the node does not know them yet, waits for that moment.
+// TestServedBeforeLinks: a client that asks after the links accept, and before the node has its links, waits until it
+// has.
 func TestServedBeforeLinks(t *testing.T) {
-	inVillage(t, 1, func(t *testing.T, v *village) {
+	inCluster(t, 1, func(t *testing.T, v *fakeCluster) {
 		cfg := v.config("n1")
 		served, connect := make(chan *wire.Response, 1), cfg.connect
 		cfg.connect = func(lc link.Config) (links, error) {
@@ -57,7 +57,7 @@ func (m nameless) View() protocol.View {
 // TestMachineWithoutIncarnation: such a machine is refused when it boots, and the
 // disk never sees what it saves.
 func TestMachineWithoutIncarnation(t *testing.T) {
-	inVillage(t, 1, func(t *testing.T, v *village) {
+	inCluster(t, 1, func(t *testing.T, v *fakeCluster) {
 		cfg := v.config("n1")
 		cfg.machine = func(qc quorum.Config) (protocol.Machine, error) {
 			m, err := quorum.New(qc)
@@ -80,8 +80,7 @@ func TestMachineWithoutIncarnation(t *testing.T) {
 	})
 }
 
-// TestFailedOpenings: they leave neither files nor a listener open, and do not
-// raise the era.
+// TestFailedOpenings: failed openings leave neither files nor a listener open, and do not raise the era.
 func TestFailedOpenings(t *testing.T) {
 	c := newCluster(t, names("n", 1), nil, false)
 	n := c.start("n1")
@@ -159,10 +158,9 @@ func openFiles(t *testing.T, dir string) []string {
 	return open
 }
 
-// TestLapseIsNotedWhenItWas: a leader whose machine slept notes the end of its
-// lease, and not the moment when it noticed.
+// TestLapseIsNotedWhenItWas: a leader whose machine slept notes the end of its lease, and not the time when it noticed.
 func TestLapseIsNotedWhenItWas(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		n := nodes[0]
 		m := win(t, n)
@@ -196,9 +194,9 @@ func TestLapseIsNotedWhenItWas(t *testing.T) {
 	})
 }
 
-// TestHealedIsTold: at a level that those see who saw the trouble.
+// TestHealedIsTold: the end of a trouble is logged at the level at which the trouble was logged.
 func TestHealedIsTold(t *testing.T) {
-	inVillage(t, 1, func(t *testing.T, v *village) {
+	inCluster(t, 1, func(t *testing.T, v *fakeCluster) {
 		var mu sync.Mutex
 		broken := false
 		v.disk = func(_ protocol.NodeID, save func([]byte) error) func([]byte) error {

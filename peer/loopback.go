@@ -173,7 +173,7 @@ func makePrivate(dir, cluster string, id protocol.NodeID) error {
 		return err
 	}
 	defer func() { _ = release() }() // nothing was written through it
-	options := certs.Options{Cluster: cluster, Nodes: []certs.Node{{ID: string(id)}}, Operators: []certs.OperatorSpec{{Role: certs.Administer}}, Valid: privateLife, Now: privateBirth}
+	options := certs.Options{Cluster: cluster, Nodes: []certs.Node{{ID: string(id)}}, Operators: []certs.OperatorSpec{{Role: certs.Administer}}, Valid: privateLife, From: privateBirth()}
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return foundPrivate(dir, options)
 	}

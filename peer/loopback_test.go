@@ -178,8 +178,8 @@ func TestMakingIsCutShort(t *testing.T) {
 	})
 }
 
-// TestSecretOfOthers: a directory that somebody else could read or replace is refused,
-// by a node and by a client, and nothing is made in it.
+// TestSecretOfOthers: node and client refuse a directory that another user could read or replace, and make nothing in
+// it.
 func TestSecretOfOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(base, dir string) error
@@ -250,8 +250,8 @@ func TestStateOfTheUser(t *testing.T) {
 	}
 }
 
-// TestClientBeforeTheNodes: it makes nothing, says why it cannot ask, once, and can when
-// they have started.
+// TestClientBeforeTheNodes: a client that comes before the nodes makes nothing and says once why it cannot ask. It can
+// ask when they have started.
 func TestClientBeforeTheNodes(t *testing.T) {
 	base, _ := inState(t)
 	c := newCluster(t, names("n", 3), nil, false)

@@ -101,8 +101,8 @@ func owner() error {
 	}
 }
 
-// attacker tries whatever a client or a witness could do to somebody else's nodes, in
-// each way to show itself, and says what came of it, a line each.
+// attacker tries what a client or a witness could do to the nodes of another user, with each identity that it can show,
+// and prints the result, a line each.
 func attacker() error {
 	var s scene
 	if err := json.NewDecoder(os.Stdin).Decode(&s); err != nil {
@@ -265,7 +265,7 @@ func program(t *testing.T) string {
 	return path
 }
 
-// everybodys is a directory that each user can look into.
+// everybodys is a directory that each user can read.
 func everybodys(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "peer-test-")

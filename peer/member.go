@@ -23,15 +23,8 @@ import (
 // Each step is computed from what is missing between the present membership and the wanted one. So a change that
 // ended half-way is completed by repeating it.
 
-// Errors of a change of membership, for errors.Is.
-var (
-	// ErrRefused means that the change, or its next step, would not have been safe or is not possible, and was not
-	// begun. The text says what holds.
-	ErrRefused = errors.New("refused")
-	// ErrUnknown means that the next membership was made, and that it is not known whether it holds. The change may be
-	// repeated.
-	ErrUnknown = errors.New("outcome unknown")
-)
+// ErrRefused means that a change of membership, or its next step, is not safe or not possible, and was not begun.
+var ErrRefused = errors.New("refused")
 
 // memberOp is a kind of change.
 type memberOp string
@@ -69,8 +62,7 @@ type MemberChange struct {
 	Steps []string `json:"steps"`
 	// Membership is the present one, which is settled.
 	Membership MembershipStatus `json:"membership"`
-	// Warnings are those of a Plan, such as that four voters are no better than
-	// three.
+	// Warnings are for people, such as those of a Plan.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -131,7 +123,7 @@ func (a *answerer) member(ctx context.Context) error {
 	if err := q.check(); err != nil {
 		return &question{codeBody, err.Error()}
 	}
-	ctx, stop := context.WithTimeoutCause(ctx, changeLimit, fmt.Errorf("%w: the change has taken more than %v; elect members shows what holds", ErrUnknown, changeLimit))
+	ctx, stop := context.WithTimeoutCause(ctx, changeLimit, fmt.Errorf("%w: the change has taken more than %v; elect members shows what holds", driver.ErrUnknownOutcome, changeLimit))
 	defer stop()
 	done, err := a.host.reconfigure(ctx, q, func(step string) { _ = a.say(memberReply{Step: step}, true) })
 	a.log.Info("asked to change the membership", "by", a.who(q.By), "change", q.String(), "forwarded", q.Forwarded, "error", err)
@@ -161,7 +153,7 @@ func (cs *changes) reconfigure(ctx context.Context, q memberRequest, step func(s
 		return done, err
 	case len(c.steps) > 0:
 		// The present leader does not know what was done, and could not report it.
-		return nil, fmt.Errorf("%w: %v", ErrUnknown, err)
+		return nil, fmt.Errorf("%w: %v", driver.ErrUnknownOutcome, err)
 	case q.Forwarded:
 		return nil, err
 	}
@@ -191,7 +183,7 @@ func callChange(ctx context.Context, conn conn, q memberRequest, step func(strin
 	err = understood(because(ctx, conn.Call(ctx, verbMember, 0, q, func(body json.RawMessage) error {
 		var r memberReply
 		if err := json.Unmarshal(body, &r); err != nil {
-			return fmt.Errorf("%w: the answer cannot be read: %w", ErrUnknown, err)
+			return fmt.Errorf("%w: the answer cannot be read: %w", driver.ErrUnknownOutcome, err)
 		}
 		if r.Step != "" && step != nil {
 			step(r.Step)
@@ -206,9 +198,9 @@ func callChange(ctx context.Context, conn conn, q memberRequest, step func(strin
 	_, refused := errors.AsType[*wire.Refusal](err)
 	switch {
 	case err == nil && done == nil:
-		return nil, fmt.Errorf("%w: the node has answered without an end", ErrUnknown)
-	case err != nil && !answered && !failed && !refused && !errors.Is(err, ErrUnknown):
-		return nil, fmt.Errorf("%w: the node that was asked was lost on the way (%w); elect members shows what holds, and the change may be repeated", ErrUnknown, err)
+		return nil, fmt.Errorf("%w: the node has answered without an end", driver.ErrUnknownOutcome)
+	case err != nil && !answered && !failed && !refused && !errors.Is(err, driver.ErrUnknownOutcome):
+		return nil, fmt.Errorf("%w: the node that was asked was lost on the way (%w); elect members shows what holds, and the change may be repeated", driver.ErrUnknownOutcome, err)
 	}
 	return done, err
 }

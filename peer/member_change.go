@@ -214,7 +214,7 @@ func (c *change) meet(ctx context.Context) error {
 		return refusedf("%s is a voter; to make an observer of it, remove it first", q.ID)
 	case !place && !q.Observer && len(ms.Voters) >= protocol.MaxVoters:
 		return refusedf("there are %d voters, the most that are possible; remove one first, or add %s as an observer", len(ms.Voters), q.ID)
-	case !place && len(ms.Observers) >= MaxObservers:
+	case !place && len(ms.Observers) >= protocol.MaxObservers:
 		return refusedf("there are %d observers, the most that are possible; remove one first", len(ms.Observers))
 	}
 	found, dir, err := c.ask(ctx)
@@ -439,7 +439,7 @@ func (c *change) settle(ctx context.Context, before, next *protocol.Membership) 
 				}
 			}
 		}) {
-			return fmt.Errorf("%w: %s was closed while the change was made; elect members shows what holds, and it may be repeated", ErrUnknown, c.cfg.ID)
+			return fmt.Errorf("%w: %s was closed while the change was made; elect members shows what holds, and it may be repeated", driver.ErrUnknownOutcome, c.cfg.ID)
 		}
 		made := ms.Version > before.Version
 		switch {
@@ -452,13 +452,13 @@ func (c *change) settle(ctx context.Context, before, next *protocol.Membership) 
 			if made {
 				had = fmt.Sprintf("made membership %v, which was not settled yet", ms.ID())
 			}
-			return fmt.Errorf("%w: %s does not lead any more, and had %s; elect members shows what holds, and the change may be repeated", ErrUnknown, c.cfg.ID, had)
+			return fmt.Errorf("%w: %s does not lead any more, and had %s; elect members shows what holds, and the change may be repeated", driver.ErrUnknownOutcome, c.cfg.ID, had)
 		}
 		if !wait(ctx, c.look()) {
 			if len(missing) == 0 {
 				missing = []string{string(c.cfg.ID)}
 			}
-			return fmt.Errorf("%w: a majority of membership %v has not written it down yet (missing: %s); it will go on by itself, and elect members shows when", ErrUnknown, ms.ID(), strings.Join(missing, ", "))
+			return fmt.Errorf("%w: a majority of membership %v has not written it down yet (missing: %s); it will go on by itself, and elect members shows when", driver.ErrUnknownOutcome, ms.ID(), strings.Join(missing, ", "))
 		}
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// TestChangeOfLeader: to say that the leader is what it is changes nothing, also
-// after the change was asked of an earlier one. It may get another address.
+// TestChangeOfLeader: to add the leader as what it is changes nothing, also after the change was asked of an earlier
+// leader. It may get another address.
 func TestChangeOfLeader(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		for _, q := range []memberRequest{
@@ -44,10 +44,10 @@ func TestChangeOfLeader(t *testing.T) {
 	})
 }
 
-// TestJoiningSays: a node that waits to be added says so, and that it cannot tell who
-// leads; one that was removed and waits, too, also after a restart.
+// TestJoiningSays: a node that waits to be added says so, and that it cannot tell who leads. So does a removed node
+// that waits, also after a restart.
 func TestJoiningSays(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		m := win(t, v.openAll()[0])
 		waits := func(n *Node, says string) {
 			t.Helper()

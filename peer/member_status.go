@@ -8,13 +8,12 @@ import (
 	"github.com/electd/elect/internal/runtime"
 )
 
-// MembershipStatus is the newest membership that a node knows. Its form in JSON is as stable as that of NodeStatus.
+// MembershipStatus is the newest membership that a node knows. Its form in JSON is stable, as that of [NodeStatus].
 type MembershipStatus struct {
-	// Term and Count order memberships, Term first. Term is that of the leader that made or confirmed it. Count numbers
-	// the memberships.
+	// Term and Count order memberships, Term first. Term is that of the leader that made or confirmed it.
 	Term  uint64 `json:"term"`
 	Count uint64 `json:"count"`
-	// Settled is set by a node that leads: a majority of the voters has it on disk, so that it can be changed again.
+	// Settled is set by the leader: a majority of the voters has it on disk, so that it can be changed again.
 	Settled   bool             `json:"settled"`
 	Voters    []VoterStatus    `json:"voters"`
 	Observers []ObserverStatus `json:"observers"`
@@ -27,33 +26,30 @@ func (m *MembershipStatus) id() protocol.ConfigID {
 	return protocol.ConfigID{Term: m.Term, Version: m.Count}
 }
 
-// VoterStatus is a voter. The fields below Addr are what the leader knows of another voter from its answers. Only a
-// node that leads sets them.
+// VoterStatus is a voter. Only the leader sets what is below Addr, from the answers of other voters.
 type VoterStatus struct {
 	ID   string `json:"id"`
 	Dir  string `json:"dir"`
 	Addr string `json:"addr,omitempty"`
-	// Lag is how long ago the leader sent the message that the voter answered last. It is negative if the voter has not
-	// answered, or the node does not lead.
+	// Lag is how long ago the leader sent the message that the voter answered last; negative if it has not answered.
 	Lag time.Duration `json:"lag_ns"`
-	// Idle means that the voter would not stand, because it is paused, unwell or no candidate.
+	// Idle means that it would not stand: it is paused, unwell or no candidate.
 	Idle bool `json:"idle,omitempty"`
-	// Priority is the voter's priority; negative means never, 0 not known.
-	Priority int    `json:"priority,omitempty"`
+	// Priority is as in a NodeStatus; 0, omitted, if not known.
+	Priority int    `json:"priority,omitzero"`
 	Position string `json:"position,omitempty"`
 	// Behind means that its position is behind the leader's.
 	Behind bool `json:"behind,omitempty"`
 	// Held is the newest membership on its disk, such as 7.3.
 	Held string `json:"held,omitempty"`
-	// Rate bounds the speed of its clock relative to the leader's, in parts per million. Apart means that it differs by
-	// more than the assumption about clocks allows, so that the leader's lease does not count on this voter.
+	// Rate bounds the speed of its clock relative to the leader's. Apart means that it is beyond what is assumed of
+	// clocks, so that the leader's lease does not count on this voter.
 	Rate  Rate `json:"rate,omitzero"`
 	Apart bool `json:"apart,omitempty"`
 }
 
-// Rate is how much faster a clock runs than another one, in parts per million: the true
-// value lies between Low and High. Over is the time in which it was measured; if it is 0,
-// the rate is not known.
+// Rate is how much faster a clock runs than another one: by Low to High, in parts per million, measured over Over; 0 is
+// not known.
 type Rate struct {
 	Low  int64         `json:"low_ppm"`
 	High int64         `json:"high_ppm"`

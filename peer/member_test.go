@@ -15,11 +15,10 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// TestMoveEverything: three become five, one at a time, and then the old ones go,
-// until nobody is left who was there in the beginning. Somebody leads all the
-// while, but for the hand-overs.
+// TestMoveEverything: three voters become five, one at a time, and then the old ones are removed, until no founder is
+// left. There is a leader all the time, but for the hand-overs.
 func TestMoveEverything(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		old := v.openAll()
 		m := win(t, old[0])
 		all := slices.Clone(old)
@@ -105,7 +104,7 @@ func TestMoveEverything(t *testing.T) {
 
 // TestReplaceWiped: a voter whose disk was lost stays out, until it is replaced.
 func TestReplaceWiped(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		dir := nodes[2].self.Dir
@@ -171,7 +170,7 @@ func TestReplaceWiped(t *testing.T) {
 // TestChangeRefused: what is not safe, or not possible, is refused with the reason,
 // and nothing changes.
 func TestChangeRefused(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		if _, err := v.asksDone("n2", memberRequest{Op: opRemove, ID: "n1"}); !errors.Is(err, driver.ErrNoLeader) {
 			t.Errorf("without a leader: %v", err)
@@ -186,7 +185,7 @@ func TestChangeRefused(t *testing.T) {
 		v.refusedChange("n1", memberRequest{Op: opReplace, ID: "n4"}, "n4 is not in membership", "n4@HOST:PORT")
 		for _, bad := range []memberRequest{{Op: "swap", ID: "n4"}, {Op: opAdd, ID: "n4"}, {Op: opAdd, ID: "/", Addr: "127.0.0.1:4"}, {Op: opRemove, ID: "n2", Addr: "127.0.0.1:2"},
 			{Op: opReplace, ID: "n2", Observer: true}, {Op: opAdd, ID: "n4", Addr: "nowhere"}} {
-			if _, err := v.asksDone("n1", bad); err == nil || errors.Is(err, ErrRefused) || errors.Is(err, ErrUnknown) {
+			if _, err := v.asksDone("n1", bad); err == nil || errors.Is(err, ErrRefused) || errors.Is(err, driver.ErrUnknownOutcome) {
 				t.Errorf("%v: %v; want it called wrong", &bad, err)
 			}
 		}
@@ -225,7 +224,7 @@ func TestChangeRefused(t *testing.T) {
 
 // TestOneChangeAtATime: a second one is refused while a first one goes on.
 func TestOneChangeAtATime(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		v.join("n4")
@@ -248,7 +247,7 @@ func TestOneChangeAtATime(t *testing.T) {
 // TestUnknownOutcome: a leader that is cut off right after it has made a membership
 // does not know whether it holds, and says so; repeated, the change is complete.
 func TestUnknownOutcome(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		cutAt := make(chan struct{}, 1)
 		v.disk = func(id protocol.NodeID, save func([]byte) error) func([]byte) error {
 			return func(b []byte) error {
@@ -272,7 +271,7 @@ func TestUnknownOutcome(t *testing.T) {
 		n1 := v.node(t, "n1")
 		v.isolate("armed", true)
 		_, err := n1.changes.reconfigure(t.Context(), memberRequest{Op: opRemove, ID: "n3", Forwarded: true}, func(string) {})
-		if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "elect members shows what holds") {
+		if !errors.Is(err, driver.ErrUnknownOutcome) || !strings.Contains(err.Error(), "elect members shows what holds") {
 			t.Fatalf("%v; want that the outcome is unknown", err)
 		}
 		<-cutAt
@@ -294,7 +293,7 @@ func TestUnknownOutcome(t *testing.T) {
 // TestHalfway: a change of which only the first step was possible says what holds,
 // and goes on from there when it is repeated.
 func TestHalfway(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		n4 := v.join("n4")
@@ -331,7 +330,7 @@ func TestHalfway(t *testing.T) {
 
 // TestObserversComeAndGo: they are added, become voters, move, and are removed.
 func TestObserversComeAndGo(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		o9 := v.join("o9")
@@ -371,10 +370,10 @@ func TestObserversComeAndGo(t *testing.T) {
 	})
 }
 
-// TestOneVoterGrows: an election of one becomes one of three, which is not
-// possible by majorities of those who answer before.
+// TestOneVoterGrows: an election of one becomes one of three. That takes more than majorities of the nodes that
+// answered before.
 func TestOneVoterGrows(t *testing.T) {
-	inVillage(t, 1, func(t *testing.T, v *village) {
+	inCluster(t, 1, func(t *testing.T, v *fakeCluster) {
 		n := v.openAll()[0]
 		m := win(t, n)
 		v.refusedChange("n1", memberRequest{Op: opRemove, ID: "n1"}, "n1 is the only voter")
@@ -397,10 +396,9 @@ func TestOneVoterGrows(t *testing.T) {
 	})
 }
 
-// TestJoinFoundsNothing: those who wait to join do not found an election, neither
-// with each other nor with one who would.
+// TestJoinFoundsNothing: nodes that wait to join found no election, neither with each other nor with a node that would.
 func TestJoinFoundsNothing(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		v.change = func(cfg *setup) { cfg.Join = cfg.ID != "n1" }
 		var nodes []*Node
 		for _, id := range v.all {
@@ -433,10 +431,10 @@ func TestJoinFoundsNothing(t *testing.T) {
 	})
 }
 
-// TestStaleVoter: one that slept through all changes is let in by the new ones and
-// learns of them, although it knows none of them; what it knows counts for nothing.
+// TestStaleVoter: a voter that missed all changes is let in by the new nodes and learns of the changes, although it
+// knows none of these nodes. Its own membership does not count.
 func TestStaleVoter(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		for _, id := range []protocol.NodeID{"n4", "n5"} {
@@ -478,9 +476,9 @@ func TestStaleVoter(t *testing.T) {
 	})
 }
 
-// TestAdmitTo: who is let in by a founded node, and who is not.
+// TestAdmitTo: which callers a founded node lets in.
 func TestAdmitTo(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		v.obs = names("o", 1)
 		nodes := v.openAll()
 		release(t, win(t, nodes[0]))

@@ -12,11 +12,10 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// TestBootsWithItsDirectoryOnly: a node without a ballot takes a membership that
-// gives a vote to its id and its directory, which a leader has made; neither one
-// with another directory nor one that somebody has founded.
+// TestBootsWithItsDirectoryOnly: a node without a ballot takes a membership that a leader has made and that gives a
+// vote to its id and its directory. It takes neither one with another directory nor one of a founding.
 func TestBootsWithItsDirectoryOnly(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		n := v.join("n4")
 		<-time.After(time.Second)
 		told := func(change func(*protocol.Membership)) {
@@ -38,11 +37,11 @@ func TestBootsWithItsDirectoryOnly(t *testing.T) {
 	})
 }
 
-// TestRemovedByAMessage: a candidate that learns from a message that it takes no
-// part any more ends for good; one with join=true waits.
+// TestRemovedByAMessage: the campaign of a candidate that learns from a message of its removal ends for good. With
+// join=true it waits.
 func TestRemovedByAMessage(t *testing.T) {
 	for _, join := range []bool{false, true} {
-		inVillage(t, 3, func(t *testing.T, v *village) {
+		inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 			nodes := v.openAll()
 			m := win(t, nodes[0])
 			_ = nodes[2].Close()
@@ -89,7 +88,7 @@ func TestFits(t *testing.T) {
 	t.Parallel()
 	cfg := setup{ID: "n1", Name: "job", Voters: ids3()}
 	long := strings.Repeat("x", 60)
-	for i := range MaxObservers {
+	for i := range protocol.MaxObservers {
 		id := protocol.NodeID(long + string(rune('a'+i/26)) + string(rune('a'+i%26)))
 		cfg.Observers = append(cfg.Observers, Peer{string(id), strings.Repeat("h", 240) + string(id) + ".example:7400"})
 	}
@@ -108,8 +107,8 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// TestAddresses: those of the URL count until the membership is changed, and the
-// others then come first.
+// TestAddresses: the addresses of the URL count until the membership is changed. Afterwards those of the membership
+// come first.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	m := &membership{facts: &facts{cfg: setup{ID: "n1", Voters: ids3()}, dialect: quorumDialect{}, self: protocol.Voter{ID: "n1"}}}

@@ -14,7 +14,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// shifts is when who was at work.
+// shifts are the times at which each node worked.
 type shifts struct {
 	mu  sync.Mutex
 	all []shift
@@ -49,7 +49,7 @@ func (s *shifts) work(ctx context.Context, n *Node, ended chan<- error) {
 	}
 }
 
-// gaps is for how long nobody was at work between any two shifts, and who overlaps.
+// gaps returns for how long no node worked between any two shifts, and which shifts overlap.
 func (s *shifts) gaps() (gaps []time.Duration, overlap string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,9 +73,8 @@ func (s *shifts) last() protocol.NodeID {
 	return s.all[len(s.all)-1].id
 }
 
-// TestMoveForReal: three nodes become five others, at other addresses, over TCP,
-// while they work: the old ones are handed over from and removed, and no moment
-// without a leader is longer than a promise.
+// TestMoveForReal: three nodes become five others, at other addresses, over TCP, while they work. The old ones hand
+// over and are removed. No time without a leader is longer than a promise.
 func TestMoveForReal(t *testing.T) {
 	long.Test(t, "it waits for real time; TestMoveEverything is the same in fake time")
 	t.Parallel()

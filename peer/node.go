@@ -21,10 +21,8 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// Node is a voter or an observer. It takes part from New on, whether it
-// campaigns or not. It implements [driver.Elector], [driver.Resigner] and
-// [driver.Transferrer]; its mandates implement [driver.Confirmer],
-// [driver.MandateTransferrer] and [driver.Attestable].
+// Node is a voter or an observer. It takes part from [New] to [Node.Close], whether it campaigns or not. With quorum a
+// voter has all abilities of package driver but [driver.AbilityInherit].
 type Node struct {
 	facts
 	dir      *disk.Dir
@@ -79,8 +77,7 @@ var _ interface {
 	driver.Transferrer
 } = (*Node)(nil)
 
-// Open is the [driver.Opener] of peer URLs, see [ParseURL]. A target whose id is
-// not listed gets a [Client], which does not campaign.
+// Open is the [driver.Opener] of peer URLs, see [ParseURL]. A target whose id is not listed gets a [Client].
 func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	voters, cfg, err := ParseURL(t.URL)
 	if err != nil {
@@ -102,22 +99,18 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	return n, nil
 }
 
-// New makes the participant id, one of voters or of cfg.Observers, in the election
-// called name; see [driver.CheckName]. It opens the data directory, listens, and takes
-// part until Close. It does not wait for other participants; ctx bounds the opening
-// only, which may wait until the keeper of an earlier incarnation closes the data
-// directory.
+// New makes the participant id, one of voters or of cfg.Observers, in the election called name; see [driver.CheckName].
+// It opens the data directory and listens, and does not wait for other participants. ctx bounds the opening only, which
+// may wait until the keeper of an earlier incarnation closes the directory.
 //
-// The voters are 1 to 9, and the same at every participant when the election is
-// founded. Afterwards the membership counts, and the list only says at which addresses
-// to call first; see [Client.AddMember].
+// The voters are 1 to 9, the same at every participant at the founding. Afterwards the list only says which addresses
+// to call first.
 //
-// Nodes of one process that have the same id, listening address and Config.Data share
-// the address and their connections, whatever their elections. Config.Cluster and the
-// certificates must be the same in all of them, and the Logger of the first one is used.
+// Nodes of one process with the same id, listening address and Config.Data share the address and the connections, for
+// all their elections. They must have the same Config.Cluster and certificates, and use the Logger of the first.
 //
-// Errors that only another configuration or data directory mends are marked as
-// permanent, see [driver.Permanent]. Config.Listener is closed whatever the error.
+// Errors that only another configuration or data directory mends are permanent, see [driver.Permanent]. After any error
+// Config.Listener is closed.
 func New(ctx context.Context, voters []Peer, name, id string, cfg Config) (*Node, error) {
 	return open(ctx, setup{Config: cfg, Voters: voters, Name: name, ID: protocol.NodeID(id)})
 }
@@ -377,9 +370,8 @@ func (n *Node) openRecorder(from any) runtime.Recorder {
 func (n *Node) Limits() driver.Limits { return n.dialect.limits(n.membership.present(), n.cfg.voter()) }
 
 // Close implements [driver.Elector]. A mandate that was not released ends and lapses by itself, because its work may
-// still run. Close waits for writes that are under way (a save, a pin, the history, the flight recorder), for a
-// quarter of a second at most until what was sent is written, and for the log. So it hangs if a disk or a log hangs;
-// no proof depends on its end.
+// still run. Close waits for writes to the disk and the log, which may hang with these, and for a quarter of a second
+// at most for what was sent. No proof depends on its end.
 func (n *Node) Close() error {
 	n.run.Stop()
 	<-n.joined

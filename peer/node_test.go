@@ -20,7 +20,7 @@ import (
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
-// nowhere is a listener on which nobody calls.
+// nowhere is a listener that no node calls.
 type nowhere struct{}
 
 func (nowhere) Accept() (net.Conn, error) { return nil, net.ErrClosed }
@@ -28,7 +28,7 @@ func (nowhere) Close() error              { return nil }
 func (nowhere) Addr() net.Addr            { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
 func TestAloneVoter(t *testing.T) {
-	inVillage(t, 1, func(t *testing.T, v *village) {
+	inCluster(t, 1, func(t *testing.T, v *fakeCluster) {
 		n := v.open("n1")
 		var last fence.Token
 		for range 3 {
@@ -58,7 +58,7 @@ func TestAloneVoter(t *testing.T) {
 }
 
 func TestEra(t *testing.T) {
-	inVillage(t, 1, func(t *testing.T, v *village) {
+	inCluster(t, 1, func(t *testing.T, v *fakeCluster) {
 		cfg := v.config("n1")
 		cfg.Era = 7
 		n, err := open(t.Context(), cfg)
@@ -77,10 +77,9 @@ func TestEra(t *testing.T) {
 	})
 }
 
-// TestThree: metadata and the time of the election reach everybody, and a
-// release lets another lead at once.
+// TestThree: metadata and the time of the election reach all nodes, and after a release another leads at once.
 func TestThree(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		v.obs = names("o", 2)
 		nodes := v.openAll()
 		before := time.Now()
@@ -129,7 +128,7 @@ func TestThree(t *testing.T) {
 }
 
 func TestCutOffLeader(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		next := campaign(t.Context(), nodes[1])
@@ -162,7 +161,7 @@ func TestCutOffLeader(t *testing.T) {
 // TestClockJump: a leader whose machine slept has lost its lease by its own
 // Check, before anything else tells it.
 func TestClockJump(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		v.sleeps("n1", 10*time.Millisecond)
@@ -187,10 +186,10 @@ func TestClockJump(t *testing.T) {
 	})
 }
 
-// TestNotExclusive: a mandate that need not be exclusive is had at the election,
-// while promises to the leader before it are live.
+// TestNotExclusive: a mandate that need not be exclusive begins with the election, while promises to the previous
+// leader are live.
 func TestNotExclusive(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		v.isolate("n1", true)
@@ -219,7 +218,7 @@ func TestNotExclusive(t *testing.T) {
 
 // TestResignHere: the work's context ends, and the lease goes on until Release.
 func TestResignHere(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		if err := nodes[0].Resign(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
 			t.Errorf("Resign without a leader: %v", err)
@@ -252,9 +251,9 @@ func TestResignHere(t *testing.T) {
 	})
 }
 
-// TestResignOfTheNewest: one whose first heartbeat has not arrived yet.
+// TestResignOfTheNewest: a leader whose first heartbeat has not arrived yet.
 func TestResignOfTheNewest(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		v.hop = 2 * time.Millisecond
 		nodes := v.openAll()
 		<-time.After(time.Second)
@@ -272,7 +271,7 @@ func TestResignOfTheNewest(t *testing.T) {
 }
 
 func TestCancelAndClose(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -318,7 +317,7 @@ func TestCancelAndClose(t *testing.T) {
 }
 
 func TestObserverCannotLead(t *testing.T) {
-	inVillage(t, 1, func(t *testing.T, v *village) {
+	inCluster(t, 1, func(t *testing.T, v *fakeCluster) {
 		v.obs = names("o", 1)
 		nodes := v.openAll()
 		_, err := nodes[1].Campaign(t.Context(), driver.Candidacy{})
@@ -329,7 +328,7 @@ func TestObserverCannotLead(t *testing.T) {
 // TestDiskFails: a leader that cannot save gives up and says why; it goes on
 // following, and leads again when it can.
 func TestDiskFails(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		var fails atomic.Bool
 		v.disk = func(id protocol.NodeID, save func([]byte) error) func([]byte) error {
 			return func(data []byte) error {
@@ -368,7 +367,7 @@ func TestDiskFails(t *testing.T) {
 
 // TestSavesAreBesideHeartbeats: a disk that hangs does not end a healthy term.
 func TestSavesAreBesideHeartbeats(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		var hangs atomic.Bool
 		heals, stuck := make(chan struct{}), make(chan protocol.NodeID, 3)
 		v.disk = func(id protocol.NodeID, save func([]byte) error) func([]byte) error {
@@ -429,7 +428,7 @@ func (m *resaving) Step(in *protocol.Input, fx *protocol.Effects) {
 // TestPause: a follower that did not run for long must not take its own pause
 // for the leader's silence.
 func TestPause(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		waits := campaign(t.Context(), nodes[1])
@@ -449,9 +448,9 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// TestResumedIsNotLate: a node that was paused by an operator has not stood still.
+// TestResumedIsNotLate: a node that was paused by an operator was not stopped.
 func TestResumedIsNotLate(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		campaign(t.Context(), nodes[1])
@@ -487,11 +486,10 @@ func (m held) Step(in *protocol.Input, fx *protocol.Effects) {
 	m.Machine.Step(in, fx)
 }
 
-// TestLapseStays: a node stands still with an answer in its hands, until Check has
-// said that the lease is over. Then the answer renews the lease, as it arrived in
-// time, and the term stays over.
+// TestLapseStays: a node is stopped while it holds an answer, until Check has said that the lease is over. Then the
+// answer renews the lease, as it arrived in time, and the term stays over.
 func TestLapseStays(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		var m driver.Mandate
 		var armed, renewed atomic.Bool
 		var seq uint64 // of the latest answer since it was armed; the loop's, as is stood
@@ -546,7 +544,7 @@ func TestLapseStays(t *testing.T) {
 }
 
 func TestTestament(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		w := m.(driver.Attestable).Testament()
@@ -568,7 +566,7 @@ func TestTestament(t *testing.T) {
 }
 
 func TestInUse(t *testing.T) {
-	inVillage(t, 1, func(t *testing.T, v *village) {
+	inCluster(t, 1, func(t *testing.T, v *fakeCluster) {
 		v.open("n1")
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
@@ -580,7 +578,7 @@ func TestInUse(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		cfg := v.config("n7")
 		_, err := open(t.Context(), cfg)
 		refusedFor(t, err, `"n7" takes no part here`, "want one of n1, n2, n3")

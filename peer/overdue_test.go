@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/runtime"
 )
 
-// notes is what each node of a village has logged.
+// notes are what each node of a cluster has logged.
 type notes struct {
 	mu sync.Mutex
 	by map[protocol.NodeID]*bytes.Buffer
@@ -31,7 +32,7 @@ func (w noteOf) Write(p []byte) (int, error) {
 	return w.l.by[w.id].Write(p)
 }
 
-// of are the lines of a node that have all of the texts.
+// of returns the lines of a node that have all of the texts.
 func (l *notes) of(id protocol.NodeID, texts ...string) (lines []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,16 +52,16 @@ next:
 }
 
 // keepLogs has the nodes that are opened from now on log to what it returns.
-func (v *village) keepLogs() *notes {
+func (v *fakeCluster) keepLogs() *notes {
 	l := &notes{by: map[protocol.NodeID]*bytes.Buffer{}}
 	v.change = func(c *setup) { c.Logger = slog.New(slog.NewTextHandler(noteOf{l, c.ID}, nil)) }
 	return l
 }
 
-// TestOverdueFounding: a node that waits for the founding of its election says so in its
-// log, once, and whom it waits for.
+// TestOverdueFounding: a node that waits for the founding of its election logs so once, with the voters that it waits
+// for.
 func TestOverdueFounding(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		l := v.keepLogs()
 		n := v.open("n1")
 		v.open("n2")
@@ -74,7 +75,7 @@ func TestOverdueFounding(t *testing.T) {
 		}
 		v.open("n3")
 		<-time.After(time.Second / 2)
-		if got := l.of("n1", NoLeaderKnown); got != nil {
+		if got := l.of("n1", runtime.NoLeaderKnown); got != nil {
 			t.Errorf("it is founded since half a second, and says %q", got)
 		}
 	})
@@ -83,14 +84,14 @@ func TestOverdueFounding(t *testing.T) {
 // TestOverdueLeader: a node says once why it has known no leader for longer than a
 // promise, and again the next time.
 func TestOverdueLeader(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		l := v.keepLogs()
 		nodes := v.openAll()
 		promise := nodes[0].plan.Promise
 		says := func(what string, times int, texts ...string) {
 			t.Helper()
-			if got := l.of("n1", append(texts, NoLeaderKnown)...); len(got) != times {
-				t.Errorf("%s: said %d times, want %d, with %q; the log has %q", what, len(got), times, texts, l.of("n1", NoLeaderKnown))
+			if got := l.of("n1", append(texts, runtime.NoLeaderKnown)...); len(got) != times {
+				t.Errorf("%s: said %d times, want %d, with %q; the log has %q", what, len(got), times, texts, l.of("n1", runtime.NoLeaderKnown))
 			}
 		}
 		<-time.After(10 * promise)

@@ -9,9 +9,7 @@ import (
 	"github.com/electd/elect/peer/certs"
 )
 
-// ErrNotPermitted means that the certificate of the client does not have the role that
-// the request needs. The text names the request, the role that the certificate has and
-// the one that is needed.
+// ErrNotPermitted means that the client's certificate lacks the role that the request needs. The text names both roles.
 var ErrNotPermitted = errors.New("not permitted")
 
 // needs returns the role that a verb needs; "" for an unknown verb.

@@ -12,11 +12,10 @@ import (
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
-// Plan is the result of a configuration: its times, and what they promise.
+// Plan is the times of a configuration, and what they promise.
 type Plan struct {
-	// Protocol is the protocol's name, see [Protocols].
 	Protocol string `json:"protocol"`
-	// Profile is the profile's name. Changed means that Heartbeat or Promise is not the profile's own.
+	// Changed means that Heartbeat or Promise is not the profile's own.
 	Profile string `json:"profile"`
 	Changed bool   `json:"changed,omitzero"`
 
@@ -24,22 +23,21 @@ type Plan struct {
 	Promise   time.Duration `json:"promise_ns"`   // how long a voter waits for a silent leader at least
 	Lease     time.Duration `json:"lease_ns"`     // what a leader claims of a promise; 0: the protocol has no lease
 	Slot      time.Duration `json:"slot_ns"`      // between the ranks of candidates; 0: the protocol has none
-	// WorstTakeover is the longest time from the moment when a leader falls silent until
-	// another one is active; 0 if no voter may fail, so that nobody takes over.
+	// WorstTakeover is the longest time from a leader's silence until another one is active; 0 if no voter may fail.
 	WorstTakeover time.Duration `json:"worst_takeover_ns,omitzero"`
 
 	Voters    int `json:"voters"`
 	Quorum    int `json:"quorum"`    // the voters needed to elect
 	Tolerates int `json:"tolerates"` // the voters that may fail
-	// Warnings point out consequences that the user will not have meant.
+	// Warnings point out consequences that the user may not expect.
 	Warnings []string `json:"warnings,omitempty"`
 
 	patience time.Duration // without a lease: how long voters wait for a silent leader at most
 	takeover time.Duration // while a majority is connected; never 0
 }
 
-// Plan works out what the configuration comes to with these voters, or refuses what
-// cannot hold, with the arithmetic. It does no I/O.
+// Plan returns the times of the configuration with these voters, or an error with the arithmetic if they cannot hold.
+// It does no I/O.
 func (c Config) Plan(voters []Peer) (Plan, error) {
 	return setup{Config: c, Voters: voters}.plan()
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
-// logs are what the applications of a village have written, by node.
+// logs are what the applications of a cluster have written, by node.
 type logs struct {
 	mu    sync.Mutex
 	at    map[protocol.NodeID]int
@@ -82,10 +82,10 @@ func (l *logs) config(policy quorum.PositionPolicy) func(*setup) {
 	}
 }
 
-// With require, one that is behind is not elected, hears whom to catch up from,
-// and is elected when it has.
+// With require, a candidate that is behind is not elected, learns from which node to catch up, and is elected when it
+// has.
 func TestPositionIsRequired(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		l := newLogs()
 		l.at = map[protocol.NodeID]int{"n1": 90, "n2": 100, "n3": 100} // as numbers: 90 is behind
 		v.change = l.config(quorum.RequirePosition)
@@ -104,8 +104,7 @@ func TestPositionIsRequired(t *testing.T) {
 	})
 }
 
-// A CatchUp that goes on when somebody leads is moot, and so it is when the
-// candidate gives up or the node is closed.
+// A CatchUp is canceled when there is a leader, when the candidate gives up, and when the node is closed.
 func TestCatchUpIsMoot(t *testing.T) {
 	for what, do := range map[string]struct {
 		end  func(t *testing.T, nodes []*Node, cancel func())
@@ -121,7 +120,7 @@ func TestCatchUpIsMoot(t *testing.T) {
 		"it is closed": {func(_ *testing.T, nodes []*Node, _ func()) { _ = nodes[0].Close() }, "context canceled"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			inVillage(t, 3, func(t *testing.T, v *village) {
+			inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 				l := newLogs()
 				l.catch = false
 				l.at = map[protocol.NodeID]int{"n1": 9, "n2": 10, "n3": 10}
@@ -146,10 +145,9 @@ func TestCatchUpIsMoot(t *testing.T) {
 	}
 }
 
-// A Locate that takes long, or fails, holds up nobody: neither heartbeats nor a
-// campaign for longer than a promise. What it said last counts.
+// A slow or failing Locate delays no heartbeat, and a campaign for at most a promise. Its last result counts.
 func TestLocateTakesLong(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		l := newLogs()
 		l.at = map[protocol.NodeID]int{"n1": 7, "n2": 7, "n3": 7}
 		v.change = l.config(quorum.RequirePosition)
@@ -199,7 +197,7 @@ func TestLocateTakesLong(t *testing.T) {
 // With positions a leader that hands over waits until its successor has all that
 // it wrote, and is renewed meanwhile, so that nobody refuses the successor.
 func TestHandOverWaitsForPosition(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		l := newLogs()
 		l.catch = false
 		v.change = l.config(quorum.RequirePosition)
@@ -240,15 +238,15 @@ func TestHandOverWaitsForPosition(t *testing.T) {
 	})
 }
 
-// While a voter has not been told its position since it started it says why it does
-// not stand: with prefer for as long as it waits, with require until it is told.
+// A voter that knows no position of its own since its start says why it does not stand: with prefer for as long as it
+// waits, with require until it knows one.
 func TestPositionNotKnown(t *testing.T) {
 	for policy, says := range map[quorum.PositionPolicy]string{
 		quorum.PreferPosition:  "this node neither stands nor gives a vote to others until it is, or for 3s",
 		quorum.RequirePosition: "this node neither stands nor gives a vote to others until it is",
 	} {
 		t.Run(string(policy), func(t *testing.T) {
-			inVillage(t, 3, func(t *testing.T, v *village) {
+			inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 				var logged bytes.Buffer
 				l := newLogs()
 				v.change = func(c *setup) {
@@ -296,9 +294,9 @@ func TestPositionNotKnown(t *testing.T) {
 	}
 }
 
-// Positions are ordered by the application, where it wants that.
+// Compare of the application orders positions.
 func TestCompare(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		at := map[protocol.NodeID]string{"n1": "16/B374D848", "n2": "16/9374D848", "n3": "F/FFFFFFFF"} // hexadecimal
 		v.change = func(c *setup) {
 			id := c.ID

@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 	os.Exit(inOwnState(m))
 }
 
-// inOwnState runs the tests with a state directory of their own: what nodes on the
-// loopback make in it is nothing of whoever runs them.
+// inOwnState runs the tests with a state directory of their own, so that nodes on the loopback write nothing into the
+// user's.
 func inOwnState(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "peer-test-")
 	if err != nil {
@@ -43,23 +43,21 @@ func TestConformanceProcesses(t *testing.T) {
 	faults := map[electtest.Fault]string{electtest.Cut: "see TestConformance"}
 	maps.Copy(faults, cannot)
 	clusters := map[testing.TB]*cluster{}
-	electtest.Run(t, electtest.Config{
+	electtest.Run(t, func(t testing.TB, _, id string) electtest.Participant {
+		c := clusters[t]
+		if c == nil {
+			c = newCluster(t, names("p", size(t)), nil, false)
+			clusters[t] = c
+			c.startAll()
+		}
+		c.stop(protocol.NodeID(id))
+		return electtest.Spawn(t, c.url(protocol.NodeID(id)), c.name, id)
+	}, electtest.Config{
 		Cannot: faults, Candidates: protocol.MaxVoters,
-		Open: func(t testing.TB, _, id string) electtest.Participant {
-			c := clusters[t]
-			if c == nil {
-				c = newCluster(t, names("p", size(t)), nil, false)
-				clusters[t] = c
-				c.startAll()
-			}
-			c.stop(protocol.NodeID(id))
-			return electtest.Spawn(t, c.url(protocol.NodeID(id)), c.name, id)
-		},
 	})
 }
 
-// TestProcesses: a leader's process is killed, and another is elected at once;
-// its wait is for what was promised.
+// TestProcesses: a leader's process is killed, and another node is elected at once. It waits for what was promised.
 func TestProcesses(t *testing.T) {
 	long.Test(t, "it kills five processes")
 	c := newCluster(t, names("n", 3), nil, false)

@@ -7,10 +7,10 @@ import (
 	"github.com/electd/elect/driver"
 )
 
-// TestReady: a voter that was restarted owes a promise, and is not ready before that
-// is over. Whoever never promised anything, and who leads, is ready.
+// TestReady: a voter that was restarted owes a promise, and is not ready before that is over. A node that never
+// promised anything, and one that leads, are ready.
 func TestReady(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		for _, n := range nodes {
 			if s := n.Status(); s.Ready() {

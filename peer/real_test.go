@@ -74,8 +74,7 @@ func TestTwoWithOneID(t *testing.T) {
 	refusedFor(t, err, "knows n2 by the data directory")
 }
 
-// TestNineAndTwenty: the most voters, and many observers, all of whom see the
-// leader's metadata.
+// TestNineAndTwenty: the most voters, and many observers, all of which see the leader's metadata.
 func TestNineAndTwenty(t *testing.T) {
 	long.Test(t, "it connects 29 nodes")
 	t.Parallel()
@@ -100,7 +99,7 @@ func TestNineAndTwenty(t *testing.T) {
 	release(t, m)
 }
 
-// TestResignFromElsewhere: whoever is asked passes it on.
+// TestResignFromElsewhere: each node passes a request to resign on.
 func TestResignFromElsewhere(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, names("n", 3), names("o", 1), false).steady()
@@ -123,9 +122,8 @@ func TestResignFromElsewhere(t *testing.T) {
 	}
 }
 
-// TestWitness: the word of a witness spares the next leader the wait for what
-// was promised to the dead one. Said again, it does no harm to the next life of
-// that node.
+// TestWitness: with the word of a witness the next leader does not wait for what was promised to the dead one.
+// Repeated, it does no harm to the next life of that node.
 func TestWitness(t *testing.T) {
 	long.Test(t, "it waits for a promise of 5 s")
 	t.Parallel()

@@ -18,10 +18,9 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// TestOneBadVoter: one that comes with a directory of another founding ends its
-// own candidacy, and nobody else's.
+// TestOneBadVoter: a voter with a directory of another founding ends its own candidacy, and no other.
 func TestOneBadVoter(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		found := func() {
 			nodes := v.openAll()
 			release(t, win(t, nodes[0]))
@@ -59,7 +58,7 @@ func TestOneBadVoter(t *testing.T) {
 // TestObserversRefusalsDoNotCount: all voters began anew, and an observer did
 // not. It is left out, and the election goes on.
 func TestObserversRefusalsDoNotCount(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		v.obs = names("o", 1)
 		for _, n := range v.openAll() {
 			_ = n.Close()
@@ -82,10 +81,10 @@ func TestObserversRefusalsDoNotCount(t *testing.T) {
 	})
 }
 
-// TestWipedWithOneOther: one voter's refusal is no reason to give up while
-// another might think otherwise; it is said all the while.
+// TestWipedWithOneOther: one voter's refusal is no reason to give up while another might know better. The node shows
+// the refusal all the time.
 func TestWipedWithOneOther(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		_, _ = nodes[1].Close(), nodes[2].Close()
 		if err := os.RemoveAll(nodes[1].at.String()); err != nil {
@@ -108,10 +107,9 @@ func TestWipedWithOneOther(t *testing.T) {
 	})
 }
 
-// TestRefusalForgotten: one that is not repeated counts no more; it is told that
-// it ended.
+// TestRefusalForgotten: a refusal that is not repeated no longer counts, and the log says that it ended.
 func TestRefusalForgotten(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		n := nodes[0]
 		for _, by := range []protocol.NodeID{"n2", "n3"} {
@@ -127,7 +125,7 @@ func TestRefusalForgotten(t *testing.T) {
 	})
 }
 
-// neighbours are links of which only the list of peers is wanted.
+// neighbours are links that only list their peers.
 type neighbours struct {
 	links
 	peers []link.PeerInfo
@@ -179,9 +177,9 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestWaitsForDirectory: to wait for another process is told, and not at once.
+// TestWaitsForDirectory: a node logs that it waits for another process, and not at once.
 func TestWaitsForDirectory(t *testing.T) {
-	inVillage(t, 1, func(t *testing.T, v *village) {
+	inCluster(t, 1, func(t *testing.T, v *fakeCluster) {
 		first := v.open("n1")
 		var logged bytes.Buffer
 		cfg := v.config("n1")

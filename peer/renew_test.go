@@ -12,8 +12,8 @@ import (
 	"github.com/electd/elect/peer/certs"
 )
 
-// apart is a cluster whose nodes have a directory of certificates each, filled from
-// one that has ca.key: hand copies what a node gets.
+// apart is a cluster whose nodes have a directory of certificates each, filled from one with ca.key. hand copies what a
+// node gets.
 func apart(t *testing.T, c *cluster) (dir string, hand func(to protocol.NodeID, files ...string)) {
 	t.Helper()
 	dir = certified(t, c)
@@ -39,9 +39,33 @@ func apart(t *testing.T, c *cluster) (dir string, hand func(to protocol.NodeID, 
 	return dir, hand
 }
 
-// TestRolloverLive: three nodes get new certificates, and then a new authority, file by
-// file and one after the other, while one leads. It leads on, with the same token, and
-// in the end nothing of the old authority is in use.
+// reissue replaces the files of these names in a directory that certified has made.
+func reissue(t *testing.T, dir string, o certs.Options, names ...string) {
+	t.Helper()
+	made := t.TempDir()
+	for _, name := range []string{"ca.crt", "ca.key"} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(made, name), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.Cluster = "prod"
+	err := certs.Make(made, o)
+	for _, name := range names {
+		for _, ext := range []string{".key", ".crt"} {
+			err = errors.Join(err, os.Rename(filepath.Join(made, name+ext), filepath.Join(dir, name+ext)))
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRolloverLive: three nodes get new certificates, and then a new authority, file by file and one after the other,
+// while one leads. It keeps its token, and in the end nothing of the old authority is in use.
 func TestRolloverLive(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, names("n", 3), nil, false).steady()
@@ -86,7 +110,7 @@ func TestRolloverLive(t *testing.T) {
 	}
 	pairs()
 	settled("renewed")
-	if err := certs.BeginRollover(dir, nil); err != nil {
+	if err := certs.BeginRollover(dir); err != nil {
 		t.Fatal(err)
 	}
 	authority()
@@ -104,7 +128,7 @@ func TestRolloverLive(t *testing.T) {
 	if now := c.node("n1").Status().Certificate.Authority; now == old {
 		t.Errorf("the authority is still %s", old)
 	}
-	// Whoever starts now meets the others: nothing rests on connections of before.
+	// A node that starts now meets the others: nothing depends on earlier connections.
 	c.stop("n3")
 	c.founded(c.start("n3"))
 	sees(t, c.node("n3"), "the leader", leads(m))
@@ -120,10 +144,7 @@ func TestStartAfterTheEnd(t *testing.T) {
 	c.startAll()
 	m := win(t, c.node("n1"))
 	c.stop("n3")
-	hour := certs.RenewOptions{Names: []string{"n3"}, Valid: time.Hour, Now: func() time.Time { return time.Now().Add(-2 * time.Hour) }}
-	if _, err := certs.Renew(dir, hour); err != nil {
-		t.Fatal(err)
-	}
+	reissue(t, dir, certs.Options{Nodes: []certs.Node{{ID: "n3"}}, From: time.Now().Add(-2 * time.Hour), Valid: time.Hour}, "n3")
 	hand("n3", "n3.key", "n3.crt")
 	_, err := open(t.Context(), c.config("n3"))
 	refusedFor(t, err, "n3.crt: the certificate of n3 of cluster prod expired on 20", "want a new one: elect certs renew n3 in the directory with ca.key, and then copy n3.crt and n3.key")
@@ -142,8 +163,8 @@ func TestStartAfterTheEnd(t *testing.T) {
 	release(t, m)
 }
 
-// TestEndIsTold: a node tells in its status when its certificate and its authority end,
-// and warns before; so does a client of its own.
+// TestEndIsTold: a node reports in its status when its certificate and its authority end, and warns before. So does a
+// client of its own.
 func TestEndIsTold(t *testing.T) {
 	c := newCluster(t, names("n", 1), nil, false)
 	dir := certified(t, c)
@@ -164,10 +185,10 @@ func TestEndIsTold(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	// A year ago for a year and ten days.
-	year := certs.RenewOptions{Valid: 375 * 24 * time.Hour, Now: func() time.Time { return time.Now().Add(-365 * 24 * time.Hour) }}
-	if _, err := certs.Renew(dir, year); err != nil {
-		t.Fatal(err)
-	}
+	reissue(t, dir, certs.Options{
+		Nodes: []certs.Node{{ID: "n1"}}, Operators: []certs.OperatorSpec{{Role: certs.Observe}},
+		From: time.Now().Add(-365 * 24 * time.Hour), Valid: 375 * 24 * time.Hour,
+	}, "n1", "observe")
 	if s := told(); len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "n1.crt: it expires on 20") || time.Until(s.Expires) > 10*24*time.Hour {
 		t.Errorf("%+v", s)
 	}

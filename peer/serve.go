@@ -46,13 +46,13 @@ const (
 type host interface {
 	Status() NodeStatus
 	Watch(ctx context.Context) iter.Seq2[driver.State, error]
-	// Resign makes whoever leads resign, resign this very node.
+	// Resign makes the leader resign, resign only this node.
 	Resign(ctx context.Context, token fence.Token) error
 	resign(ctx context.Context, token fence.Token) error
-	// Transfer makes whoever leads hand over, appoint this very node.
+	// Transfer makes the leader hand over, appoint only this node.
 	Transfer(ctx context.Context, token fence.Token, to string) error
 	appoint(ctx context.Context, token fence.Token, to string) error
-	// setPaused pauses or resumes this very node.
+	// setPaused pauses or resumes this node.
 	setPaused(ctx context.Context, on bool, by string) error
 	isPaused() bool
 	history() ([]Event, error)
@@ -90,7 +90,7 @@ var codes = []struct {
 	{"closed", driver.ErrClosed},
 	{"ineligible", driver.ErrIneligible},
 	{"refused", ErrRefused},
-	{"unknown", ErrUnknown},
+	{"unknown", driver.ErrUnknownOutcome},
 	{"not-permitted", ErrNotPermitted},
 	{"unsupported", driver.ErrUnsupported},
 	{"unreachable", driver.ErrUnreachable},

@@ -23,7 +23,7 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// fakeNode is a host that says what it is told to say.
+// fakeNode is a host with answers that the test sets.
 type fakeNode struct {
 	id     protocol.NodeID
 	events []Event
@@ -130,7 +130,7 @@ func (f *fakeNode) reconfigure(_ context.Context, q memberRequest, step func(str
 	case q.ID == f.id:
 		return nil, refusedf("%s leads", f.id)
 	case f.vague:
-		return nil, fmt.Errorf("%w: half-way", ErrUnknown)
+		return nil, fmt.Errorf("%w: half-way", driver.ErrUnknownOutcome)
 	}
 	step(string(q.Op) + " " + string(q.ID))
 	return &MemberChange{Changed: true, Steps: []string{string(q.Op) + " " + string(q.ID)}, Membership: MembershipStatus{Term: 3, Count: 2}}, nil
@@ -224,7 +224,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// The errors that callers act on arrive as what they were.
+// Errors that callers act on keep their identity over the connection.
 func TestRefusalsArrive(t *testing.T) {
 	t.Parallel()
 	for _, r := range codes {
@@ -251,7 +251,7 @@ type failing struct {
 
 func (f failing) Resign(context.Context, fence.Token) error { return f.err }
 
-// A leader that does not answer does not keep the caller for ever.
+// A leader that does not answer does not block the caller.
 func TestResignIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

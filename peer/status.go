@@ -14,8 +14,8 @@ import (
 	"github.com/electd/elect/peer/internal/link"
 )
 
-// Event is a change of leadership as a node saw it and remembers it. A pause or a resumption of the node is an event
-// too. Its token is that of the last leader, and its reason names who asked for it.
+// Event is a change of leadership as a node saw it, or its pause or resumption, with the token of the last leader and a
+// reason that names who asked.
 type Event struct {
 	At     time.Time   `json:"at"`               // by the wall clock of the node
 	Event  string      `json:"event"`            // elected, active, lost, follows, paused or resumed
@@ -24,65 +24,58 @@ type Event struct {
 	Reason string      `json:"reason,omitempty"` // for people
 }
 
-// NodeStatus is a node's report of itself. Its form in JSON is stable: fields are added, and never renamed or
-// removed. Durations are in nanoseconds, in fields whose names end in _ns. Points in time are RFC 3339, by the node's
-// own wall clock.
+// NodeStatus is a node's report of itself. Its form in JSON is stable: fields are added, and never renamed or removed.
+// Times are by the node's own wall clock, in RFC 3339, and durations in nanoseconds.
 type NodeStatus struct {
 	ID       string `json:"id"`
 	Cluster  string `json:"cluster"`
 	Election string `json:"election"`
-	// Program is the version of the program.
-	Program string `json:"program,omitempty"`
-	// Protocol is the protocol of the election, see [Protocols].
+	Program  string `json:"program,omitempty"`
 	Protocol string `json:"protocol"`
-	// Role is observer, follower, pre-candidate, candidate, leader, fencing or
-	// halted; down before the election is founded.
+	// Role is observer, follower, pre-candidate, candidate, leader, fencing or halted; down before the founding.
 	Role string `json:"role"`
-	// Founded means that every voter's data directory is known to all voters, or that this node has joined.
+	// Founded means that every voter's directory is known to all voters, or that this node has joined.
 	Founded bool `json:"founded"`
-	// Join means that the node was started to be added.
-	Join bool `json:"join,omitempty"`
-	// Observes means that its own configuration lists it as an observer.
+	// Join means that it was started to be added, and Observes that its configuration lists it as an observer.
+	Join     bool `json:"join,omitempty"`
 	Observes bool `json:"observes,omitempty"`
 	// Dir is the identity of its data directory.
 	Dir string `json:"dir"`
-	// Membership is the newest that it knows; null before it is founded.
+	// Membership is the newest that it knows; null before the founding.
 	Membership *MembershipStatus `json:"membership"`
 	Term       uint64            `json:"term"`
-	// Incarnation rises with each start of the node on its data directory.
+	// Incarnation rises with each start on its directory.
 	Incarnation uint64    `json:"incarnation"`
 	Started     time.Time `json:"started,omitzero"`
 
-	// Leader, Stale and Cause are the election as this node sees it; see
-	// [driver.State].
+	// Leader, Stale and Cause are as in [driver.State].
 	Leader *driver.Leader `json:"leader"`
 	Stale  bool           `json:"stale,omitempty"`
 	Cause  string         `json:"cause,omitempty"`
 
-	// Token is the node's own while it is elected. Active means that its lease is proven, and LeaseLeft is for how long
-	// without another renewal.
+	// Token is the node's own while it is elected. Active means that its lease is proven, for LeaseLeft without another
+	// renewal.
 	Token     fence.Token   `json:"token,omitzero"`
 	Active    bool          `json:"active"`
 	LeaseLeft time.Duration `json:"lease_left_ns"`
-	// Owes is how much longer a promise from before its start, or from before its machine slept, may bind the node. A
-	// leader that needs its vote may have to wait as long.
+	// Owes is how much longer a promise from before its start, or before its machine slept, may bind the node. A leader
+	// that needs its vote may have to wait as long.
 	Owes time.Duration `json:"owes_ns"`
 
-	// Paused means that an operator has paused the node: it votes and does not stand.
+	// Paused means that it votes and does not stand, see [Node.Pause].
 	Paused bool `json:"paused,omitempty"`
-	// Priority is the node's priority, see [Config]; -1 means never, 0 that the protocol knows no priorities.
-	Priority int `json:"priority"`
-	// PositionPolicy says how positions count. Position is the node's own when it was last located; empty if it has
-	// none.
+	// Priority is the node's: 1 to 1000, or -1 for never; 0, omitted, if the protocol knows no priorities.
+	Priority int `json:"priority,omitzero"`
+	// PositionPolicy is as Config.Position. Position is the node's own when it was last located.
 	PositionPolicy string `json:"position_policy"`
 	Position       string `json:"position,omitempty"`
 
 	// Certificate is the node's own; nil without certificates.
 	Certificate *CertificateStatus `json:"certificate,omitempty"`
 
-	// Plan is the plan of the configuration with the present voters.
+	// Plan is for the present voters.
 	Plan Plan `json:"plan"`
-	// Voters and Observers are the participants: of Membership, or before the founding of this node's configuration.
+	// Voters and Observers are those of Membership, or of the configuration before the founding.
 	Voters    []string `json:"voters"`
 	Observers []string `json:"observers,omitempty"`
 	// Peers are the other nodes, as this node's connections show them.
@@ -90,9 +83,8 @@ type NodeStatus struct {
 	Counters Counters     `json:"counters"`
 }
 
-// Ready reports whether the node could help the next leader as if it had never been away: it is in a founded
-// election, no promise from before its start binds it, it knows the leader, and it is connected with a majority of
-// the voters, itself included.
+// Ready reports whether the node could help the next leader as if it had never been away: it is in a founded election,
+// owes no promise, knows the leader, and is connected with a majority of the voters, itself included.
 func (s *NodeStatus) Ready() bool {
 	if !s.Founded || s.Owes > 0 || s.Leader == nil || s.Stale {
 		return false
@@ -106,7 +98,7 @@ func (s *NodeStatus) Ready() bool {
 	return with > len(s.Voters)/2
 }
 
-// Status returns this node's report of itself at this moment.
+// Status returns this node's report of itself.
 func (n *Node) Status() NodeStatus {
 	ms, c, peers := n.membership.Load(), n.run.Counters(), n.contacts.Peers()
 	s := NodeStatus{
@@ -154,15 +146,15 @@ func (n *Node) Status() NodeStatus {
 	return s
 }
 
-// CertificateStatus describes the certificate in force of a node or a client. Its form
-// in JSON is as stable as that of NodeStatus.
+// CertificateStatus describes the certificate of a node or a client. Its form in JSON is stable, as that of
+// [NodeStatus].
 type CertificateStatus struct {
 	Expires time.Time `json:"expires"`
-	// AuthorityExpires is when the authority of the certificate expires, and with it the certificate.
+	// AuthorityExpires is when the authority of the certificate ends, and the certificate with it.
 	AuthorityExpires time.Time `json:"authority_expires"`
 	// Authority is the beginning of the authority's key identifier.
 	Authority string `json:"authority"`
-	// Warnings are what an operator should mend: a certificate that expires soon, files that cannot be used.
+	// Warnings are what an operator should mend.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -197,9 +189,9 @@ type PeerStatus struct {
 	// LastContact is how long ago anything was heard; negative if never.
 	LastContact time.Duration `json:"last_contact_ns"`
 	Program     string        `json:"program,omitempty"`
-	// Speaks is the version of the peers' protocol in use, the greatest that both sides know; 0 without a connection.
+	// Speaks is the version of the peers' protocol in use; 0 without a connection.
 	Speaks uint32 `json:"speaks,omitempty"`
-	// Sent, Received and Dropped count messages. Dropped messages found no connection or a full queue.
+	// Sent, Received and Dropped count messages; dropped ones found no connection or a full queue.
 	Sent     uint64 `json:"sent"`
 	Received uint64 `json:"received"`
 	Dropped  uint64 `json:"dropped"`
@@ -211,23 +203,20 @@ type PeerStatus struct {
 
 // Counters are counted from the node's start.
 type Counters struct {
-	// Elections counts its victories.
 	Elections uint64 `json:"elections"`
-	// Saves counts writes of the ballot, and SaveSlowest is how long the slowest
-	// took.
+	// Saves counts writes of the ballot, and SaveSlowest is the slowest.
 	Saves       uint64        `json:"saves"`
 	SaveSlowest time.Duration `json:"save_slowest_ns"`
 	// ClockJumps counts suspends and clocks that were set.
 	ClockJumps uint64 `json:"clock_jumps"`
-	// Pauses counts how often the node ran much later than planned. LongestPause is the longest delay.
+	// Pauses counts how often the node ran much later than planned, and LongestPause is the longest delay.
 	Pauses       uint64        `json:"pauses"`
 	LongestPause time.Duration `json:"longest_pause_ns"`
 	// FlightGaps counts the gaps in the flight recorder's trace.
 	FlightGaps uint64 `json:"flight_gaps"`
 }
 
-// NodeResult is a node's answer, or why there is none: exactly one of Status and
-// Err is set.
+// NodeResult is a node's answer: exactly one of Status and Err is set.
 type NodeResult struct {
 	Peer   Peer
 	Status *NodeStatus

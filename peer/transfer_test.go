@@ -23,10 +23,10 @@ func ineligible(t *testing.T, err error, says string) {
 	}
 }
 
-// A transfer goes to whom it names, round and round, within two round trips; and
-// the leader knows who could not take over.
+// A transfer goes to the named voter, repeatedly, within two round trips, and the leader knows which voters could not
+// take over.
 func TestTransfer(t *testing.T) {
-	inVillage(t, 5, func(t *testing.T, v *village) {
+	inCluster(t, 5, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		waits := make([]<-chan outcomeOf, len(nodes))
@@ -79,10 +79,9 @@ func TestTransfer(t *testing.T) {
 	})
 }
 
-// Where nobody could take over, a transfer to the best is refused, with the reason
-// of each, and the leader leads on.
+// Where no voter could take over, a transfer to the best is refused, with the reason of each, and the leader leads on.
 func TestAppointNobody(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		v.change = func(c *setup) {
 			if c.ID == "n3" {
 				c.Priority = driver.NeverLead
@@ -130,10 +129,10 @@ func TestAppointNobody(t *testing.T) {
 	})
 }
 
-// Priorities: who waits with the greatest comes first, and a leader hands over to
-// a greater one when that has been fit for long enough.
+// Priorities: the waiting candidate with the greatest comes first, and a leader hands over to a greater one that has
+// been fit for long enough.
 func TestPriority(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		v.change = func(c *setup) {
 			if c.ID == "n3" {
 				c.Priority = 500
@@ -186,10 +185,10 @@ func TestPriority(t *testing.T) {
 	})
 }
 
-// A paused node gives up and does not stand, votes, and stays so across restarts
-// until it is resumed. Where all are paused, everybody can see why nobody leads.
+// A paused node gives up and does not stand, votes, and stays paused across restarts until it is resumed. Where all are
+// paused, all can see why there is no leader.
 func TestPaused(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		next := campaign(t.Context(), nodes[1])
@@ -274,7 +273,7 @@ func TestPaused(t *testing.T) {
 
 // An observer has nothing to pause, and neither has a node that is closed.
 func TestPauseIsRefused(t *testing.T) {
-	inVillage(t, 1, func(t *testing.T, v *village) {
+	inCluster(t, 1, func(t *testing.T, v *fakeCluster) {
 		v.obs = names("o", 1)
 		nodes := v.openAll()
 		if err := nodes[1].Pause(t.Context()); !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "o1 is an observer and never stands") {
@@ -372,10 +371,10 @@ func TestAppointFromElsewhere(t *testing.T) {
 	}, func() string { return "the history does not have who was paused, and by whom" })
 }
 
-// A leader whose term has lapsed, and whose work has yet to return, is none: a
-// transfer is not refused as if it led on.
+// A leader whose term has lapsed, and whose work has yet to return, no longer leads: a transfer is not refused as if it
+// led on.
 func TestAppointAfterLapse(t *testing.T) {
-	inVillage(t, 3, func(t *testing.T, v *village) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		v.isolate("n1", true)
@@ -394,10 +393,10 @@ func TestAppointAfterLapse(t *testing.T) {
 	})
 }
 
-// After a write that failed nobody knows what is on the disk: what is said next is
-// written, also if it is what the node does anyway.
+// After a write that failed the disk's contents are unknown: the next order is written even if the node obeys it
+// already.
 func TestPauseWriteFails(t *testing.T) {
-	inVillage(t, 1, func(t *testing.T, v *village) {
+	inCluster(t, 1, func(t *testing.T, v *fakeCluster) {
 		n := v.openAll()[0]
 		path := filepath.Join(n.at.String(), "paused")
 		if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o700); err != nil {

@@ -99,28 +99,12 @@ func duration(field func(*Config) *time.Duration) func(*Config, string) error {
 //
 //	peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs&profile=fast
 //
-// into its voters and the rest. Package net/url knows no list of hosts, so the
-// URL may come as elect.ParseURL makes it, with the list in Opaque, or as
-// url.Parse does, which takes all before the last @ for user and password. The
-// parameters are
+// into its voters and the rest. Each parameter sets the field of [Config] of its name: listen, data, shared-place,
+// cluster, certs, ca, cert, key, insecure, protocol, profile, heartbeat, promise, era, priority (a number or never),
+// position, join, and observers, such as o1,o2@host:port. The list is in Opaque, as elect.ParseURL makes it, or in user
+// and host, as url.Parse does.
 //
-//	listen=ADDR     the address to listen on; the own one in the list by default
-//	data=DIR        the node uses DIR/ID/elections/NAME
-//	shared-place=true   root uses a DIR that other users can write to
-//	cluster=ID      of the own certificate by default
-//	certs=DIR       with ca.crt, ID.crt and ID.key; or the files: ca=, cert=, key=
-//	insecure=true   plain text: every process that reaches the port can elect and depose
-//	protocol=NAME   quorum (the default), or one without a lease, see [Protocols]
-//	profile=NAME    lan (the default), fast, wan or calm
-//	heartbeat=, promise=   times that replace the profile's
-//	era=N           the upper part of tokens
-//	priority=N      how gladly this one leads: 1 to 1000, 100 by default; or never
-//	position=POLICY ignore (the default), prefer or require; see [Config]
-//	join=true       found nothing, and wait to be added (elect member add)
-//	observers=LIST  of further participants, as in o1,o2@host:port
-//
-// Errors do not repeat the URL. No configuration is checked beyond its syntax:
-// [Config.Plan] does that.
+// Errors do not repeat the URL. Only the syntax is checked: [Config.Plan] checks the rest.
 func ParseURL(u *url.URL) (voters []Peer, cfg Config, err error) {
 	switch {
 	case u == nil:

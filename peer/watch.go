@@ -203,11 +203,6 @@ func (w *watch) missing(is func(*link.PeerInfo) bool) string {
 	return strings.Join(all, ", ")
 }
 
-// NoLeaderKnown is the message of a warning in [Config.Logger]. A node logs it once, with
-// the reason, when it has known no leader for longer than a promise. A program that
-// shows its users the states of Watch may drop it.
-const NoLeaderKnown = "no leader is known"
-
 // overdue records since when no leader is known, and whether that was logged.
 type overdue struct {
 	since   protocol.Instant // 0: a leader is known
@@ -241,7 +236,7 @@ func (w *watch) tellOverdue(led bool) {
 		w.log.Info("the election has not begun", "for", now.Sub(o.since), "cause", cause)
 		return
 	}
-	w.log.Warn(NoLeaderKnown, "for", now.Sub(o.since), "cause", cause)
+	w.log.Warn(runtime.NoLeaderKnown, "for", now.Sub(o.since), "cause", cause)
 }
 
 // undecided says, as far as this node can tell, why there is no leader although it may stand and hears a majority.

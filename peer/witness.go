@@ -62,15 +62,13 @@ func (m *mandate) Testament() driver.Testament {
 	return driver.Testament{Data: data, Keep: n.dir.Locks()}
 }
 
-// Witness prepares to speak for the node of a testament, see [driver.Attestable]:
-// it connects with the voters as that node's witness, and keeps the connections
-// warm until ctx ends.
+// Witness prepares to speak for the node of a testament, see [driver.Attestable]: it connects with the voters as that
+// node's witness, and keeps the connections until ctx ends.
 //
-// The returned function tells them that this life of the node, and all its work, are dead for ever, so that they wait
-// for no promise to it any more. It returns nil when a majority has been told. The caller must know that it is true
-// of the node's process, of everything that it has started, and, because voters drop the promises to earlier lives
-// too, of all its earlier lives. Holding [driver.Testament].Keep open until then ensures the latter. A wrong word
-// lets two leaders act at once.
+// speak tells the voters that this incarnation of the node, and all its work, are dead, so that they no longer wait for
+// promises to it. It returns nil when a majority has been told. The caller must know that it is true of the process, of
+// all that it started, and of all earlier incarnations of the node; to hold [driver.Testament].Keep open until then
+// ensures the latter. A wrong word lets two leaders act at once.
 func Witness(ctx context.Context, data []byte) (speak func(context.Context) error, err error) {
 	var t testament
 	if err := json.Unmarshal(data, &t); err != nil {

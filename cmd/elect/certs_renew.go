@@ -150,7 +150,7 @@ func newCertsRollover() *cobra.Command {
 				return err
 			}
 			text := "ca.crt has the new authority and the old one: copy it to all nodes and operators.\nThen: elect certs renew; copy each pair; elect certs rollover --finish.\n"
-			do := func() error { return certs.BeginRollover(dir, nil) }
+			do := func() error { return certs.BeginRollover(dir) }
 			if finish {
 				text = "ca.crt has the new authority alone: copy it to all nodes and operators.\n"
 				do = func() error { return certs.FinishRollover(dir) }

@@ -172,7 +172,7 @@ func parseMember(verb, text string) (peer.Peer, error) {
 // ofChange gives the error of a change of membership its exit code.
 func ofChange(err error, name string) error {
 	switch {
-	case errors.Is(err, peer.ErrUnknown):
+	case errors.Is(err, elect.ErrUnknownOutcome):
 		return exit.With(exit.Lost, err)
 	case errors.Is(err, peer.ErrRefused):
 		return exit.With(exit.Unavailable, err)

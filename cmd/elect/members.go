@@ -72,7 +72,7 @@ Exit codes:
                 rtt_ns           of that connection; 0 if not known
                 last_contact_ns  the age of its last message; -1: none, or not known
                 lag_ns           of a voter, by the leader; -1 if not known
-                priority         -1 never, 0 not known
+                priority         1 to 1000, or -1 for never; omitted if not known
                 position         in the log that the leader's work writes
                 ready            it answers, owes nothing for the time before its start,
                                  knows the leader and is connected with a majority: the
@@ -146,7 +146,7 @@ type member struct {
 	LastContact time.Duration    `json:"last_contact_ns"`
 	Lag         time.Duration    `json:"lag_ns"`
 	apart       string           // how its clock differs from the leader's, if too much
-	Priority    int              `json:"priority"`
+	Priority    int              `json:"priority,omitzero"`
 	Position    string           `json:"position,omitempty"`
 	Ready       bool             `json:"ready"`
 	Paused      bool             `json:"paused,omitempty"`

@@ -350,7 +350,7 @@ func crashedHolder(s *suite) {
 	}
 	s.release(n)
 	// The crashed participant is started again with its old id.
-	back := s.cfg.Open(s.T, election, "p1")
+	back := s.open(s.T, election, "p1")
 	s.Cleanup(func() { _ = back.Close() })
 	b := s.win(back)
 	s.rose(n, b)

@@ -2,7 +2,7 @@
 // one call of [Run]:
 //
 //	func TestConformance(t *testing.T) {
-//		electtest.Run(t, electtest.Config{Open: func(t testing.TB, name, id string) electtest.Participant { … }})
+//		electtest.Run(t, func(t testing.TB, name, id string) electtest.Participant { … }, electtest.Config{})
 //	}
 //
 // The suite checks that a back end keeps the contract of package driver: at most one proven holder,
@@ -51,20 +51,16 @@ const (
 	Recreate Fault = "recreate"
 )
 
-// Config describes a back end to the suite.
+// Config describes a back end to the suite. The zero value has no faults and excuses none.
 type Config struct {
-	// Open opens a participant in the election called name; the suite closes it. Required.
-	Open func(t testing.TB, name, id string) Participant
-
 	// Restart restarts the store with its saved state. Recreate makes it anew or restores it from
-	// nothing, as an operator would: with a raised era. Both act on the store of the last Open.
+	// nothing, as an operator would: with a raised era. Both act on the store that was opened last.
 	Restart, Recreate func(t testing.TB)
 
 	// Cannot gives, for each fault that the back end cannot have, the reason.
 	Cannot map[Fault]string
 
-	// Bubble runs each case in a testing/synctest bubble. Open is called inside it and must make
-	// everything anew.
+	// Bubble runs each case in a testing/synctest bubble. The participants are opened inside it.
 	Bubble bool
 
 	// Patience is the limit for what should happen at once. A takeover may take this long beyond
@@ -76,8 +72,9 @@ type Config struct {
 	Candidates int
 }
 
-// Run runs the suite as subtests of t.
-func Run(t *testing.T, cfg Config) {
+// Run runs the suite as subtests of t. open opens the participant id in the election called name, in a store of its
+// own for each t, and fails t if it cannot; the suite closes the participant.
+func Run(t *testing.T, open func(t testing.TB, name, id string) Participant, cfg Config) {
 	if cfg.Patience == 0 {
 		cfg.Patience = time.Minute
 		if cfg.Bubble {
@@ -90,7 +87,7 @@ func Run(t *testing.T, cfg Config) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			body := func(t *testing.T) {
-				s := &suite{T: t, cfg: cfg}
+				s := &suite{T: t, open: open, cfg: cfg}
 				s.Cleanup(s.join) // after the participants are closed
 				c.run(s)
 			}

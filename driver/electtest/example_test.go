@@ -14,21 +14,20 @@ func ExampleRun() {
 	testConformance := func(t *testing.T) { // TestConformance, in a test file
 		var store *memory.Store
 		var of testing.TB
-		electtest.Run(t, electtest.Config{
-			Bubble: true,
-			Open: func(t testing.TB, name, id string) electtest.Participant {
-				if of != t { // a store for each case
-					store, of = memory.NewStore(0), t
-				}
-				e, err := store.New(name, id, memory.Config{Lease: time.Second})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return electtest.Participant{
-					Elector: e,
-					Freeze:  e.Freeze, Cut: e.Cut, Crash: e.Crash, Lose: e.LoseAnswers, Delay: e.DelayAnswer,
-				}
-			},
+		electtest.Run(t, func(t testing.TB, name, id string) electtest.Participant {
+			if of != t { // a store for each case
+				store, of = memory.NewStore(0), t
+			}
+			e, err := store.New(name, id, memory.Config{Lease: time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return electtest.Participant{
+				Elector: e,
+				Freeze:  e.Freeze, Cut: e.Cut, Crash: e.Crash, Lose: e.LoseAnswers, Delay: e.DelayAnswer,
+			}
+		}, electtest.Config{
+			Bubble:   true,
 			Restart:  func(testing.TB) { store.Restart() },
 			Recreate: func(testing.TB) { store.Recreate() },
 		})

@@ -19,7 +19,7 @@ type mutant struct {
 	says  string // what it must report, as a regular expression
 
 	participant func(*participant) // changes hooks of a fresh participant
-	suite       func(*electtest.Config)
+	suite       func(*world, *electtest.Config)
 	store       func(*world)
 }
 
@@ -45,35 +45,36 @@ func (w *world) last() driver.Mandate {
 	return w.winner
 }
 
-func (m mutant) config() electtest.Config {
+// run runs the suite on the mutant.
+func (m mutant) run(t *testing.T) {
 	w := &world{}
+	open := func(t testing.TB, name, id string) electtest.Participant {
+		if w.of != t {
+			*w = world{of: t, store: memory.NewStore(0)}
+		}
+		if m.store != nil {
+			m.store(w)
+		}
+		e, err := w.store.New(name, id, memory.Config{Lease: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newParticipant(w, e)
+		if m.participant != nil {
+			m.participant(p)
+		}
+		p.Elector = p
+		return p.Participant
+	}
 	cfg := electtest.Config{
-		Bubble: true,
-		Open: func(t testing.TB, name, id string) electtest.Participant {
-			if w.of != t {
-				*w = world{of: t, store: memory.NewStore(0)}
-			}
-			if m.store != nil {
-				m.store(w)
-			}
-			e, err := w.store.New(name, id, memory.Config{Lease: time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := newParticipant(w, e)
-			if m.participant != nil {
-				m.participant(p)
-			}
-			p.Elector = p
-			return p.Participant
-		},
+		Bubble:   true,
 		Restart:  func(testing.TB) { w.store.Restart() },
 		Recreate: func(testing.TB) { w.store.Recreate() },
 	}
 	if m.suite != nil {
-		m.suite(&cfg)
+		m.suite(w, &cfg)
 	}
-	return cfg
+	electtest.Run(t, open, cfg)
 }
 
 // participant is an elector whose every method is a hook. By default each does what the in-memory

@@ -174,14 +174,7 @@ func tokens() map[string]mutant {
 		"the token starts again when the store is made anew": {fails: "recreate", says: "token 1 after 1",
 			participant: less(func(t fence.Token) fence.Token { return fence.Token(t.Count()) })},
 		"the token starts again with the store": {fails: "restart", says: "token 1 after 1",
-			suite: func(cfg *electtest.Config) {
-				open := cfg.Open
-				var w *world
-				cfg.Open = func(t testing.TB, name, id string) electtest.Participant {
-					p := open(t, name, id)
-					w = p.Elector.(*participant).world
-					return p
-				}
+			suite: func(w *world, cfg *electtest.Config) {
 				restart := cfg.Restart
 				cfg.Restart = func(t testing.TB) {
 					restart(t)
@@ -545,8 +538,8 @@ func abilities() map[string]mutant {
 
 // faults are not declared.
 func faults() map[string]mutant {
-	excuse := func(f electtest.Fault) func(*electtest.Config) {
-		return func(cfg *electtest.Config) { cfg.Cannot = map[electtest.Fault]string{f: "because"} }
+	excuse := func(f electtest.Fault) func(*world, *electtest.Config) {
+		return func(_ *world, cfg *electtest.Config) { cfg.Cannot = map[electtest.Fault]string{f: "because"} }
 	}
 	return map[string]mutant{
 		"no freezing, and no excuse": {fails: "frozen holder", says: `"freeze" is not offered`,
@@ -556,7 +549,7 @@ func faults() map[string]mutant {
 		"no crash, and no excuse": {fails: "crashed holder", says: `"crash" is not offered`,
 			participant: func(p *participant) { p.Crash = nil }},
 		"no restart, and no excuse": {fails: "restart", says: `"restart" is not offered`,
-			suite: func(cfg *electtest.Config) { cfg.Restart = nil }},
+			suite: func(_ *world, cfg *electtest.Config) { cfg.Restart = nil }},
 		"a fault that is there is excused": {fails: "lost answers", says: "offered and also excused",
 			suite: excuse(electtest.Lose)},
 	}

@@ -15,8 +15,9 @@ import (
 // suite is one running case.
 type suite struct {
 	*testing.T
+	open    func(t testing.TB, name, id string) Participant
 	cfg     Config
-	open    int
+	opened  int
 	running sync.WaitGroup // campaigns and observers in the background
 }
 
@@ -31,7 +32,7 @@ func (s *suite) join() {
 	select {
 	case <-done:
 	case <-time.After(s.cfg.Patience):
-		s.Errorf("a Campaign or an Watch goes on %v after Close", s.cfg.Patience)
+		s.Errorf("a Campaign or a Watch goes on %v after Close", s.cfg.Patience)
 	}
 }
 
@@ -40,8 +41,8 @@ const election = "conformance"
 // participant opens the next participant and closes it when the case ends.
 func (s *suite) participant() Participant {
 	s.Helper()
-	s.open++
-	p := s.cfg.Open(s.T, election, fmt.Sprintf("p%d", s.open))
+	s.opened++
+	p := s.open(s.T, election, fmt.Sprintf("p%d", s.opened))
 	s.Cleanup(func() { _ = p.Close() })
 	return p
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/electd/elect/driver/electtest"
 )
 
 // Each mutant of the in-memory back end has one error, and the named case must report it. This
@@ -72,7 +70,7 @@ func TestMutant(t *testing.T) {
 	if !ok {
 		t.Fatalf("no mutant is called %q", name)
 	}
-	electtest.Run(t, m.config())
+	m.run(t)
 }
 
 // Every case of the suite must have a mutant that names it.

@@ -19,21 +19,20 @@ import (
 // Transport shows the token of each request's context ([fence.NewContext]) for one resource, and translates a guard's
 // refusals into errors: a *[fence.StaleError], or one that matches [fence.ErrMissing], [fence.ErrToken],
 // [fence.ErrResource], [fence.ErrUnclaimed] or [fence.ErrBusy]. After these nothing was applied. An error of the
-// connection, and that of a request that was cut in the middle, matches [fence.ErrUnknownOutcome], unless no
-// connection was made. All other answers are ordinary responses, including a 412 that is not a guard's, and a 502 of
-// a proxy, after which the outcome is not known either.
+// connection, and that of a request that was cut, matches [fence.ErrUnknownOutcome], unless no connection was made. All
+// other answers are ordinary responses, including a 412 that is not a guard's, and a 502 of a proxy, after which the
+// outcome is not known.
 //
-// A request with a body is sent once. A request without a body is sent again by net/http if a kept connection turns
-// out to be dead, and if its method is safe (RFC 9110, section 9.2.1) or it has an Idempotency-Key. The first attempt
-// may have been applied then, so a refusal or an error of a later one also matches [fence.ErrUnknownOutcome].
+// A request with a body is sent once. Without a body, net/http sends it again if a kept connection is dead and its
+// method is safe (RFC 9110, 9.2.1) or it has an Idempotency-Key. The first attempt may have been applied then, so a
+// refusal or an error of a later one also matches [fence.ErrUnknownOutcome].
 //
-// A request without a token in its context is sent unchanged, even with a header of its own. The http.Client adds
-// text to errors; errors.Is and errors.As work all the same.
+// A request without a token in its context is sent unchanged.
 type Transport struct {
 	Resource fence.Resource
 
-	// Base sends the requests. Attempts are counted by their [httptrace.ClientTrace]: a Base that is neither an
-	// *http.Transport, nor calls one, must send a request once. nil: http.DefaultTransport.
+	// Base sends the requests. One that is no *http.Transport, and calls none, must send a request once: attempts are
+	// counted by their [httptrace.ClientTrace]. nil: http.DefaultTransport.
 	Base http.RoundTripper
 }
 
@@ -113,13 +112,13 @@ func (u *unknown) Timeout() bool {
 	return ok && t.Timeout()
 }
 
-// ClientConfig configures a [Client]. The zero value of each field is its documented default.
+// ClientConfig configures a [Client]. The zero value is valid.
 type ClientConfig struct {
 	// HTTP sends the requests. If it has a [Transport], its Base is used. nil: http.DefaultClient.
 	HTTP *http.Client
 
-	// Secret is shown with claims, in [ClaimHeader]. Without one the guard must know the leader by a client certificate,
-	// or by a Unix socket that HTTP dials.
+	// Secret is shown with claims, in [ClaimHeader]. Without one the guard must know the leader by a certificate or a
+	// Unix socket.
 	Secret Secret
 }
 
@@ -132,7 +131,7 @@ type Client struct {
 	asks     http.Client // follows none
 }
 
-// NewClient returns the client of a server with a URL such as "http://orders:8080"; it ignores the path. It makes no
+// NewClient returns the client of a server with a URL such as "http://orders:8080", whose path it ignores. It makes no
 // request.
 func NewClient(base string, resource fence.Resource, cfg ClientConfig) (*Client, error) {
 	if _, err := fence.ParseResource(string(resource)); err != nil {
@@ -160,9 +159,8 @@ func NewClient(base string, resource fence.Resource, cfg ClientConfig) (*Client,
 }
 
 // Claim raises the mark and returns when no work of a smaller token is left. A new leader calls it before it reads
-// anything. Errors are those of [Transport]; an answer that is not a guard's is an error too. After one that matches
-// [fence.ErrUnknownOutcome], as after a failure of the mark, and after [fence.ErrBusy], the leader should claim
-// again.
+// anything. Errors are those of [Transport]; an answer that is not a guard's is an error too. After [fence.ErrBusy],
+// [fence.ErrUnknownOutcome] and a failure of the mark, which matches it, the leader should claim again.
 func (c *Client) Claim(ctx context.Context, token fence.Token) error {
 	if err := fence.CheckShown(c.resource, token); err != nil {
 		return err

@@ -15,44 +15,41 @@ import (
 
 const (
 	// ClaimPath is the path at which a [Handler] takes claims: POST, with the header [Header]. It answers 204 and the
-	// same header when the mark is raised and no work of a smaller token is left. See [Client.Claim].
+	// same header. See [Client.Claim].
 	ClaimPath = "/.well-known/fencing/claim"
 
-	// StatusPath is the path at which a [Handler] returns the mark of a resource: GET, with the query resource=NAME. The
-	// answer is JSON. See [Client.Highest].
+	// StatusPath is the path at which a [Handler] returns the mark of a resource as JSON: GET, with the query
+	// resource=NAME. See [Client.Highest].
 	StatusPath = "/.well-known/fencing/status"
 )
 
-// Config configures a [Handler]. The zero value of each field is its documented default.
+// Config configures a [Handler]. The zero value is valid.
 type Config struct {
-	// Open reports which requests need no token: reads that any client may do. Requests that show one are checked all
-	// the same. A WebSocket begins as a GET: see [IsUpgrade]. nil: none.
+	// Open reports which requests need no token, such as reads; those that show one are checked all the same. A
+	// WebSocket begins as a GET: see [IsUpgrade]. nil: none.
 	Open func(*http.Request) bool
 
 	// MayClaim reports which requests may raise a mark: [Secret.IsShown], [HasCertificate], [IsFromSocket] or [Anyone].
-	// Other requests pass with the token of the mark only: a greater token, or a claim, is refused with 403, and the
-	// mark stays. It guards the mark, not the data: the handler behind decides which clients may write at all. nil:
-	// none, so that marks are raised by [fence.Guard.Claim] in this process only.
+	// The others pass with the token of the mark only. It guards the mark, not the data: the handler behind decides
+	// which clients may write at all. nil: none, so that marks are raised by [fence.Guard.Claim] in this process only.
 	MayClaim func(*http.Request) bool
 
-	// RetryAfter is when a client may ask again after a refusal with 503, in whole seconds, rounded up. 0 or less: one
-	// second.
+	// RetryAfter is when a client may ask again after a 503, in whole seconds, rounded up. 0 or less: one second.
 	RetryAfter time.Duration
 
-	// Linger is how long a request may go on after its client is gone, or has given it up. The client's absence does not
-	// end its work, so a greater token waits for it. When Linger is over the request's context ends. 0: at once, and 30
-	// seconds for [NewProxy], whose upstream works until it has answered. Negative: never for that reason.
+	// Linger is how long a request may go on after its client is gone or has given it up; a greater token waits for it.
+	// Then the request's context ends. 0: at once, and 30 seconds for [NewProxy]. Negative: never for that reason.
 	Linger time.Duration
 
-	// Lost is how long a request of [NewProxy] still counts as in flight if its upstream was lost before it had answered
-	// in full: the upstream may be working on it all the same. It should be the time of the longest request. It ends
-	// sooner if a greater token ends the requests in flight ([fence.GuardConfig.Drain]); but parts of a stream that were
-	// forwarded after that token had come have the full time. If Linger ends the request, the time counts from when the
-	// client was gone. 0: that of Linger, and 30 seconds if Linger is negative. Negative: not at all.
+	// Lost is how long a request of [NewProxy] still counts as in flight if its upstream was lost before it had
+	// answered in full, or from when the client was gone if Linger ends it. It should be the time of the longest
+	// request. It ends sooner if a greater token ends the requests in flight ([fence.GuardConfig].Drain); but parts of
+	// a stream that were forwarded after that token had come have the full time. 0: that of Linger, and 30 seconds if
+	// Linger is negative. Negative: not at all.
 	Lost time.Duration
 
 	// Observe is called for refusals before the guard, without a resource: missing and malformed headers, and claims of
-	// clients that may not claim. For the others the guard calls its own [fence.GuardConfig.Observe]. nil: none.
+	// clients that may not claim. For the others the guard calls [fence.GuardConfig].Observe. nil: none.
 	Observe func(fence.Decision)
 
 	// Logger gets those refusals, and errors of the upstream, at level Warn. nil: silence.
@@ -60,23 +57,21 @@ type Config struct {
 }
 
 // Handler passes requests on to the handler behind it if its guard admits them. The context of an admitted request
-// carries the token ([fence.FromContext]) and ends with a [fence.StaleError] as its cause when the request must end
-// because a greater token came. From then on reading the request's body fails, and a second later writing the
-// response, so that a stopped client delays no other request.
+// carries the token ([fence.FromContext]), and ends with a [fence.StaleError] as its cause when the request must end
+// because a greater token came. From then on reading the request's body fails, and a second later writing the response.
 //
 // A request whose handler hijacks the connection is in flight until the handler has returned and has closed that
 // connection; when its context ends, the connection is closed.
 //
-// A handler must leave nothing behind that still writes when it returns. One of
-// http.TimeoutHandler does: it belongs in front of a Handler, not behind it.
+// A handler must leave nothing behind that still writes when it returns. One of http.TimeoutHandler does: it belongs in
+// front of a Handler.
 type Handler struct {
 	guard *fence.Guard
 	next  http.Handler
 	cfg   Config
 }
 
-// NewHandler returns a handler that guards next. It answers [ClaimPath] and
-// [StatusPath] itself.
+// NewHandler returns a handler that guards next. It answers [ClaimPath] and [StatusPath] itself.
 func NewHandler(guard *fence.Guard, next http.Handler, cfg Config) *Handler {
 	if cfg.RetryAfter <= 0 {
 		cfg.RetryAfter = time.Second
@@ -87,8 +82,7 @@ func NewHandler(guard *fence.Guard, next http.Handler, cfg Config) *Handler {
 	return &Handler{guard: guard, next: next, cfg: cfg}
 }
 
-// IsUpgrade reports whether a request asks for another protocol on its connection, which may do anything from then
-// on.
+// IsUpgrade reports whether a request asks for another protocol on its connection.
 func IsUpgrade(r *http.Request) bool {
 	return r.Header.Get("Upgrade") != "" || r.Method == http.MethodConnect
 }

@@ -8,20 +8,19 @@ import (
 )
 
 const (
-	// Header carries what a leader shows, RESOURCE;TOKEN, as in "orders;42". In the
-	// refusal of a stale token it carries the greatest one, in the same form.
+	// Header carries what a leader shows, RESOURCE;TOKEN, as in "orders;42", and in a refusal as stale the greatest
+	// token in the same form.
 	Header = "Fencing-Token"
 
-	// ResultHeader carries a [fence.Result] in the answers of a [Handler] itself. A Handler removes it from all answers
-	// of the handler or the upstream behind it, even if that is another guard.
+	// ResultHeader carries a [fence.Result] in the answers of a [Handler] itself.
 	ResultHeader = "Fencing-Result"
 )
 
 // SetHeader puts what a leader shows into h, and replaces an earlier value.
 func SetHeader(h http.Header, shown fence.Shown) { h.Set(Header, shown.String()) }
 
-// FromHeader returns what the headers of a request show. Without the header the error is [fence.ErrMissing]; several
-// are malformed ([fence.ErrToken]), even if they are equal.
+// FromHeader returns what the headers of a request show. Without the header the error is [fence.ErrMissing]; several,
+// even if equal, are malformed ([fence.ErrToken]).
 func FromHeader(h http.Header) (fence.Shown, error) {
 	switch values := h.Values(Header); len(values) {
 	case 0:

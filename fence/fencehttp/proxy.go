@@ -18,20 +18,20 @@ import (
 )
 
 // NewProxy returns a handler that guards an upstream without fencing: a reverse proxy that forwards what the guard
-// admits. The mark is raised durably before the first request of a token is forwarded. The upstream is a URL of http,
-// of https, or of h2c, which is HTTP/2 without TLS; its path is put before that of requests. Streams, trailers and
-// WebSockets (not to h2c) pass. The upstream sees the header [Header], and X-Forwarded-For, -Host and -Proto.
+// admits, after the mark was raised durably. The upstream is a URL of http, https, or h2c, which is HTTP/2 without TLS;
+// its path is put before that of requests. Streams, trailers and WebSockets (not to h2c) pass. The upstream sees the
+// header [Header], and X-Forwarded-For, -Host and -Proto.
 //
-// A request is in flight until the upstream has answered it in full. If the upstream was lost before that, the
-// request counts as in flight for a further [Config.Lost], unless no connection was made; so does a connection that
-// has switched protocols, unless the upstream has ended it. A request that is cut counts for [Config.Lost] from the
-// last part of it that was forwarded after the greater token had come, and not at all if there was none. A request is
-// sent again automatically only if its method is safe.
+// A request is in flight until the upstream has answered it in full. If the upstream was lost before, it counts as in
+// flight for a further [Config].Lost, unless no connection was made; so does a connection that has switched protocols,
+// unless the upstream has ended it. A request that is cut counts for [Config].Lost from the last part that was
+// forwarded after the greater token had come, and not at all if there was none. A request is sent again only if its
+// method is safe.
 //
 // A nil transport is that of [NewTransport]. Another one must not follow HTTP_PROXY, decompress, or send requests
-// again. A request that is cut ([fence.GuardConfig.Drain]) is answered with 502 and the result ended if no response
-// had begun; otherwise its connection is closed. If the upstream fails the answer is 502. After both the outcome is
-// not known.
+// again. A request that is cut ([fence.GuardConfig].Drain) is answered with 502 and the result ended if no response had
+// begun; otherwise its connection is closed. If the upstream fails the answer is 502. After both the outcome is not
+// known.
 func NewProxy(guard *fence.Guard, upstream *url.URL, transport http.RoundTripper, cfg Config) (*Handler, error) {
 	target, err := checkUpstream(upstream)
 	if err != nil {
@@ -171,8 +171,8 @@ func checkUpstream(upstream *url.URL) (*url.URL, error) {
 	return &target, nil
 }
 
-// NewTransport returns the default transport of NewProxy for an upstream of http, https or h2c, for programs that
-// change a part of it: certificates, timeouts.
+// NewTransport returns the default transport of [NewProxy] for an upstream of http, https or h2c, for programs that
+// change a part of it.
 func NewTransport(scheme string) *http.Transport {
 	protocols := new(http.Protocols)
 	switch scheme {

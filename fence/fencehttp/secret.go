@@ -13,8 +13,7 @@ import (
 	"strings"
 )
 
-// ClaimHeader carries the [Secret] of a request that may raise a mark. A [Handler] removes it:
-// neither the handler nor the upstream behind it sees it.
+// ClaimHeader carries the [Secret] of a request that may raise a mark. A [Handler] removes it from requests.
 const ClaimHeader = "Fencing-Claim"
 
 const (
@@ -40,8 +39,7 @@ func ParseSecret(text string) (Secret, error) {
 	return Secret{text}, nil
 }
 
-// ReadSecret reads a secret from a file. It refuses a file that every user can read or write;
-// the file's group may.
+// ReadSecret reads a secret from a file. It refuses a file that every user can read or write; the file's group may.
 func ReadSecret(path string) (Secret, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -82,20 +80,19 @@ func (s Secret) IsShown(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
-// HasCertificate reports whether the client of a request has a certificate that the server
-// has verified: its tls.Config has ClientCAs, and a ClientAuth that verifies. It is a
-// [Config.MayClaim].
+// HasCertificate reports whether the client has a certificate that the server has verified: its tls.Config has
+// ClientCAs, and a ClientAuth that verifies. It is a [Config].MayClaim.
 func HasCertificate(r *http.Request) bool { return r.TLS != nil && len(r.TLS.VerifiedChains) > 0 }
 
-// IsFromSocket reports whether a request came over a Unix socket. The mode of the socket decides which users can
-// connect. It is a [Config.MayClaim].
+// IsFromSocket reports whether a request came over a Unix socket, whose mode decides which users can connect. It is a
+// [Config].MayClaim.
 func IsFromSocket(r *http.Request) bool {
 	at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return ok && at.Network() == "unix"
 }
 
-// Anyone lets every client claim that can connect. Then one request with a great token, by mistake or malice,
-// excludes all leaders. It is a [Config.MayClaim].
+// Anyone lets every client claim that can connect: then one request with a great token excludes all leaders. It is a
+// [Config].MayClaim.
 func Anyone(*http.Request) bool { return true }
 
 // withoutSecret is the request without [ClaimHeader].

@@ -13,10 +13,10 @@ import (
 // settledSuffix is appended to the name of a resource for its second mark.
 const settledSuffix = "@settled"
 
-// Settled is the name of the second mark that [Settle] keeps for a resource.
+// Settled is the name of the second mark that [Settle] keeps for a resource: the resource with "@settled" appended.
 func Settled(resource fence.Resource) fence.Resource { return resource + settledSuffix }
 
-// IsSettled reports whether the name is one that [Settled] returns. No resource behind [Settle] may have such a name.
+// IsSettled reports whether the name is one that [Settled] returns, which no resource behind [Settle] may have.
 func IsSettled(resource fence.Resource) bool {
 	return strings.HasSuffix(string(resource), settledSuffix)
 }
@@ -25,19 +25,16 @@ func IsSettled(resource fence.Resource) bool {
 // it.
 const settledPatience = 5 * time.Second
 
-// Settle returns the mark with a delay: for the time d from now a Raise waits, unless the resource was never claimed.
-// A proxy needs that at its start: the upstream may still be working on requests of a process that was killed before,
-// and a greater token has to wait for them as it waits for those in flight. d should be the time of the longest
-// request; 0 or less is no delay.
+// Settle returns the mark with a delay for the start of a proxy: for the time d from now a Raise waits, unless the
+// resource was never claimed, because the upstream may still work on requests of a process that was killed. d should be
+// the time of the longest request; 0 or less is no delay.
 //
-// The token of the mark waits too, unless the earlier process had admitted it: that process may have been killed
-// while the token still waited for smaller ones. A [fence.Guard] reports each token that it admits ([fence.Clearer]),
-// and a second mark stores that. Its name is that of the resource with "@settled" appended. If the mark has a method
-// Install, as those of fencefile and fenceetcd do, Settle installs the second mark by it. If there can be no such
-// mark (the name would be too long, or the store refuses it), the token waits after each start.
+// The token of the mark waits too, unless the earlier process had admitted it. To know that, the [fence.Guard] stores
+// each token that it admits in a second mark ([fence.Clearer]), under the name that [Settled] returns, which Settle
+// installs if the mark has a method Install. If there can be no such mark, because the name is too long or the store
+// refuses it, the token waits after each start.
 //
-// It is for a mark that one process uses at a time. If several share one ([fence.Sharer]), the others do not learn
-// that one has died; the returned mark is not a Sharer.
+// It is for a mark that one process uses at a time: the returned mark is no [fence.Sharer].
 func Settle(mark fence.Mark, d time.Duration) fence.Mark {
 	return &settling{Mark: mark, until: time.Now().Add(d)}
 }

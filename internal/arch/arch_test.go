@@ -9,7 +9,11 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/electd/elect/internal/race"
 )
+
+func TestMain(m *testing.M) { os.Exit(race.Main(m)) }
 
 // rule is one rule of the house. Its name is also that of its fixture.
 type rule struct {

@@ -108,18 +108,6 @@ func (c *Cable) Set(there, back Way) { c.change(func() { c.ways = [2]Way{there, 
 // Cut stops both directions. New connections hang until [Cable.Heal].
 func (c *Cable) Cut() { c.cut(true, true) }
 
-// CutOneWay stops one direction, that to the target or that from it, and leaves the other one as it is. New
-// connections hang, because they need both directions.
-func (c *Cable) CutOneWay(toTarget bool) {
-	c.change(func() {
-		if toTarget {
-			c.ways[there].Cut = true
-		} else {
-			c.ways[back].Cut = true
-		}
-	})
-}
-
 // Heal lets both directions continue. Delays stay as they are.
 func (c *Cable) Heal() { c.cut(false, false) }
 

@@ -164,7 +164,7 @@ func TestCutOneWay(t *testing.T) {
 		if !toTarget {
 			from, to = r.far, r.near
 		}
-		r.cable.CutOneWay(toTarget)
+		r.cable.Set(cable.Way{Cut: toTarget}, cable.Way{Cut: !toTarget})
 		say(t, from, "held")
 		silence(t, to)
 		say(t, to, "passes")

@@ -1,15 +1,20 @@
 // Package long tells tests how much to do. By default tests take seconds and need only Go. The variable ELECT_LONG of
 // the environment asks for more:
 //
-//	ELECT_LONG=1    everything in full, as make long does
-//	ELECT_LONG=ci   the share of it that CI has time for
+//	ELECT_LONG=1               everything in full, as make long does
+//	ELECT_LONG=ci              the share of it that CI has time for
+//	ELECT_LONG=ci:DIR,DIR      that share in these packages, and no more than by default in others
 //
-// Its functions may be called concurrently. Any other value fails the test that calls them.
+// DIR is the path of a package from the root of the repository, such as peer/internal/link. Its functions may be called
+// concurrently. Any other value fails the test that calls them.
 package long
 
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/electd/elect/internal/race"
@@ -24,7 +29,14 @@ const (
 )
 
 func asked() level {
-	switch value := os.Getenv("ELECT_LONG"); value {
+	value := os.Getenv("ELECT_LONG")
+	if dirs, ok := strings.CutPrefix(value, "ci:"); ok {
+		if slices.Contains(strings.Split(dirs, ","), tested()) {
+			return share
+		}
+		return quick
+	}
+	switch value {
 	case "":
 		return quick
 	case "ci":
@@ -32,8 +44,21 @@ func asked() level {
 	case "1":
 		return full
 	default:
-		panic(fmt.Sprintf("ELECT_LONG is %q; want 1, ci, or none", value))
+		panic(fmt.Sprintf("ELECT_LONG is %q; want 1, ci, ci:DIR,DIR, or none", value))
 	}
+}
+
+// tested returns the directory of the package that this program tests, from the root of the repository.
+func tested() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		panic("long: this program does not say what it was built from")
+	}
+	dir, inside := strings.CutPrefix(strings.TrimSuffix(info.Path, ".test"), "github.com/electd/elect/")
+	if !inside {
+		return "."
+	}
+	return dir
 }
 
 // Asked reports whether the long tests run.

@@ -11,7 +11,10 @@ func TestLevels(t *testing.T) {
 		value string
 		asked bool
 		size  int // of what has 3 in full, 2 in CI, and 1 in a quick run
-	}{{"", false, 1}, {"ci", true, 2}, {"1", true, 3}} {
+	}{
+		{"", false, 1}, {"ci", true, 2}, {"1", true, 3},
+		{"ci:peer,internal/long", true, 2}, {"ci:internal/long", true, 2}, {"ci:long,internal", false, 1}, {"ci:", false, 1},
+	} {
 		t.Setenv("ELECT_LONG", c.value)
 		size := 1
 		if Asked() {

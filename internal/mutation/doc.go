@@ -27,23 +27,23 @@ func Names() []string {
 
 // The names of mistakes in the runtime. Unit tests catch them.
 const (
-	SendAtOnce        = "send-at-once"
-	SendAfterFailure  = "send-after-failed-save"
-	AnySaveReleases   = "any-save-releases-all"
-	EarlierForgotten  = "earlier-save-forgotten"
-	QueueBehindSaves  = "queue-behind-saves"
-	DurableAwaited    = "durable-save-awaited"
-	OlderKept         = "older-waiting-kept"
-	ViewAfterOrders   = "view-after-orders"
-	ViewBeforeStop    = "view-before-stop"
-	SendsBeforeOrders = "sends-before-orders"
-	ReadBeforeReceive = "read-before-receive"
-	ReadAfterSend     = "read-after-send"
-	TimerBeforeLetter = "timer-before-letter"
-	BootNotAwaited    = "boot-save-not-awaited"
-	FoundNotAwaited   = "founding-save-not-awaited"
-	LapseNotFinal     = "lapse-not-final"
-	NextLifesWill     = "testament-of-next-life"
+	SendAtOnce         = "send-at-once"
+	SendAfterFailure   = "send-after-failed-save"
+	AnySaveReleases    = "any-save-releases-all"
+	EarlierForgotten   = "earlier-save-forgotten"
+	QueueBehindSaves   = "queue-behind-saves"
+	DurableAwaited     = "durable-save-awaited"
+	OlderKept          = "older-waiting-kept"
+	ViewAfterOrders    = "view-after-orders"
+	ViewBeforeStop     = "view-before-stop"
+	SendsBeforeOrders  = "sends-before-orders"
+	ReadBeforeReceive  = "read-before-receive"
+	ReadAfterSend      = "read-after-send"
+	TimerBeforeMessage = "timer-before-message"
+	BootNotAwaited     = "boot-save-not-awaited"
+	FoundNotAwaited    = "founding-save-not-awaited"
+	LapseNotFinal      = "lapse-not-final"
+	NextLifesWill      = "testament-of-next-life"
 )
 
 // Driving is a mistake in the runtime.
@@ -71,9 +71,9 @@ func OfDriving() []Driving {
 		{ViewAfterOrders, "an order is told before the view that it rests on is published", runtime, "TestViewBeforeOrders"},
 		{ViewBeforeStop, "the view of the end of a term is published before the work's context has ended", runtime, "TestViewBeforeOrders"},
 		{SendsBeforeOrders, "messages leave before the work is told to stop", runtime, orders},
-		{ReadBeforeReceive, "the clock is read before the letter that the machine is handed has arrived", runtime, clocks},
+		{ReadBeforeReceive, "the clock is read before the message that the machine is handed has arrived", runtime, clocks},
 		{ReadAfterSend, "the machine is told a time later than that at which its messages leave", runtime, clocks},
-		{TimerBeforeLetter, "a timer that has come due is handed in before a letter that has arrived", runtime, "TestLettersBeforeTimer"},
+		{TimerBeforeMessage, "a timer that has come due is handed in before a message that has arrived", runtime, "TestMessagesBeforeTimer"},
 		{BootNotAwaited, "a machine that restarts has booted before its new incarnation is durable", runtime, "TestBootSaveIsAwaited"},
 		{FoundNotAwaited, "a machine that boots while turns are made has booted before its incarnation is durable", runtime, "TestFoundingSaveIsAwaited"},
 		{LapseNotFinal, "a term that Check has found to be over is proven again by a late answer", runtime, "TestLapseIsFinal"},

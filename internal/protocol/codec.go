@@ -37,11 +37,6 @@ func AppendVoter(dst []byte, v Voter) []byte {
 	return append(AppendString(dst, v.ID), v.Dir[:]...)
 }
 
-// AppendReading appends a reading.
-func AppendReading(dst []byte, r Reading) []byte {
-	return AppendInstant(AppendInstant(dst, r.Boot), r.Mono)
-}
-
 // AppendMembership appends a membership; nil is allowed.
 func AppendMembership(dst []byte, m *Membership) []byte {
 	dst = AppendBool(dst, m != nil)
@@ -148,9 +143,6 @@ func (d *Decoder) Voter() (v Voter) {
 	copy(v.Dir[:], d.take(uint64(len(v.Dir))))
 	return v
 }
-
-// Reading reads a reading.
-func (d *Decoder) Reading() Reading { return Reading{Boot: d.Instant(), Mono: d.Instant()} }
 
 // Membership reads a membership, which may be nil.
 func (d *Decoder) Membership() *Membership {

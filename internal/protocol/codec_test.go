@@ -48,7 +48,7 @@ func (x thing) append(dst []byte) []byte {
 	dst = protocol.AppendString(dst, x.s)
 	dst = protocol.AppendString(dst, x.b)
 	dst = protocol.AppendVoter(dst, x.voter)
-	dst = protocol.AppendReading(dst, x.reading)
+	dst = protocol.AppendInstant(protocol.AppendInstant(dst, x.reading.Boot), x.reading.Mono)
 	dst = protocol.AppendMembership(dst, x.membership)
 	return protocol.AppendMembership(dst, x.none)
 }
@@ -58,7 +58,8 @@ func read(src []byte) (x thing, err error) {
 	x.u, x.i, x.d = d.Uint(), d.Instant(), d.Duration()
 	x.yes, x.no = d.Bool(), d.Bool()
 	x.s, x.b = d.String(), d.Bytes()
-	x.voter, x.reading = d.Voter(), d.Reading()
+	x.voter = d.Voter()
+	x.reading.Boot, x.reading.Mono = d.Instant(), d.Instant()
 	x.membership, x.none = d.Membership(), d.Membership()
 	return x, d.Done()
 }

@@ -116,6 +116,9 @@ func (c ConfigID) String() string { return fmt.Sprintf("%d.%d", c.Term, c.Versio
 // MaxVoters is the greatest number of voters: more of them only make each election slower.
 const MaxVoters = 9
 
+// MaxObservers is the greatest number of observers: a leader tells each of them of every heartbeat.
+const MaxObservers = 64
+
 // Validate returns an error if the membership is invalid.
 func (m *Membership) Validate() error {
 	if n := len(m.Voters); n < 1 || n > MaxVoters {

@@ -7,7 +7,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// steady is a machine that answers each letter, and whose lease each letter renews if
+// steady is a machine that answers each message, and whose lease each message renews if
 // renews.
 type steady struct {
 	puppet
@@ -28,13 +28,13 @@ type nowhere struct{}
 
 func (nowhere) Send(*protocol.Send) {}
 
-// BenchmarkLetter is a turn that a heartbeat, or its answer, takes.
-func BenchmarkLetter(b *testing.B) {
+// BenchmarkMessage is a turn that a heartbeat, or its answer, takes.
+func BenchmarkMessage(b *testing.B) {
 	for _, renews := range []bool{false, true} {
 		b.Run(map[bool]string{false: "follower", true: "leader"}[renews], func(b *testing.B) {
 			r := New(Config{Transport: nowhere{}, Late: time.Hour})
 			r.machine = &steady{renews: renews, view: protocol.View{Role: protocol.Follower}}
-			t := &turns{r: r, baton: make(chan struct{}, 1)}
+			t := &turns{r: r, busy: make(chan struct{}, 1)}
 			r.inbox.help(t.help)
 			var m protocol.Message
 			b.ReportAllocs()

@@ -2,9 +2,9 @@
 // machine's effects. It is the only code that does so outside the simulator and the checker, and it knows no
 // protocol.
 //
-// A [Runner] owns one machine. All inputs come in turns, one after the other: a letter, a connection that was closed,
+// A [Runner] owns one machine. All inputs come in turns, one after the other: a message, a connection that was closed,
 // a save that has ended, a timer, a call of the participant's own code ([Runner.Do]). Nothing in a turn waits for a
-// disk or a network. The Runner's goroutine makes a turn, or the one that brings a letter if no other turn is under
+// disk or a network. The Runner's goroutine makes a turn, or the one that brings a message if no other turn is under
 // way, which saves a wake-up for each heartbeat.
 //
 // Package protocol's Effects and Input state a Runner's obligations. They are tested here:

@@ -31,51 +31,51 @@ func TestSendsAfterSaves(t *testing.T) {
 		var told protocol.Input
 		r.on[protocol.Saved] = func(in *protocol.Input, _ *protocol.Effects) { told = *in }
 
-		r.letter(func(_ *protocol.Input, fx *protocol.Effects) {
+		r.message(func(_ *protocol.Input, fx *protocol.Effects) {
 			save(fx, 2)
 			send(fx, "n2", "a", 2)
 			send(fx, "n2", "b", 0)
 			send(fx, "n3", "c", 2)
 		})
 		r.happens("b to n2")
-		r.letter(func(_ *protocol.Input, fx *protocol.Effects) { send(fx, "n2", "d", 0) })
+		r.message(func(_ *protocol.Input, fx *protocol.Effects) { send(fx, "n2", "d", 0) })
 		r.happens("d to n2") // although others wait
 		r.end(nil)
 		r.happens("disk: 2 is durable", "a to n2", "c to n3")
 		if told.Number != 2 || told.Failed {
 			t.Errorf("the machine was told %+v of save 2", told)
 		}
-		r.letter(func(_ *protocol.Input, fx *protocol.Effects) { send(fx, "n2", "e", 2) })
+		r.message(func(_ *protocol.Input, fx *protocol.Effects) { send(fx, "n2", "e", 2) })
 		r.happens("e to n2") // it is durable
 
 		// After a failure, which the machine is told of, what named it is gone for good.
-		r.letter(saves(3, "f"))
+		r.message(saves(3, "f"))
 		r.end(broken)
 		r.happens("disk: 3 has failed")
 		if told.Number != 3 || !told.Failed {
 			t.Errorf("the machine was told %+v of save 3", told)
 		}
-		r.letter(saves(4, "g"))
+		r.message(saves(4, "g"))
 		r.end(nil)
 		r.happens("disk: 4 is durable", "g to n2")
 
 		// A save stands for those that it has replaced, and for none after it.
-		r.letter(saves(5, "h"))
+		r.message(saves(5, "h"))
 		r.happens()
-		r.letter(saves(6, "i"))
-		r.letter(saves(7, "j"))
+		r.message(saves(6, "i"))
+		r.message(saves(7, "j"))
 		r.happens()
 		r.end(nil)
 		r.happens("disk: 5 is durable", "h to n2")
 		r.end(nil)
 		r.happens("disk: 7 is durable", "i to n2", "j to n2")
-		r.letter(saves(8, "k"))
+		r.message(saves(8, "k"))
 		r.happens()
-		r.letter(saves(9, "l"))
-		r.letter(saves(10, "m"))
+		r.message(saves(9, "l"))
+		r.message(saves(10, "m"))
 		r.end(broken)
 		r.happens("disk: 8 has failed")
-		r.letter(saves(11, "n"))
+		r.message(saves(11, "n"))
 		r.happens()
 		r.end(broken) // of 10, or of 11 in its place
 		r.happens("disk: 10 has failed")
@@ -92,7 +92,7 @@ func TestNewestWaits(t *testing.T) {
 			send(fx, to, "ack", after)
 			fx.Sends[len(fx.Sends)-1].Message.Seq = seq
 		}
-		r.letter(func(_ *protocol.Input, fx *protocol.Effects) {
+		r.message(func(_ *protocol.Input, fx *protocol.Effects) {
 			save(fx, 2)
 			ack(fx, "n2", 1, 2)
 			ack(fx, "n3", 1, 2)
@@ -103,9 +103,9 @@ func TestNewestWaits(t *testing.T) {
 		r.happens()
 		const beats = 18_000 // of 100 ms, in half an hour
 		for seq := range uint64(beats) {
-			r.letter(func(_ *protocol.Input, fx *protocol.Effects) { ack(fx, "n2", seq+2, 2) })
+			r.message(func(_ *protocol.Input, fx *protocol.Effects) { ack(fx, "n2", seq+2, 2) })
 		}
-		r.letter(func(_ *protocol.Input, fx *protocol.Effects) {
+		r.message(func(_ *protocol.Input, fx *protocol.Effects) {
 			save(fx, 3)
 			ack(fx, "n3", 2, 3)
 			ack(fx, "n4", 2, 0) // what leaves at once replaces nothing
@@ -123,7 +123,7 @@ func (r *rig) lead(token uint64, lease time.Duration) *Mandate {
 	r.t.Helper()
 	waits := r.campaign(true)
 	synctest.Wait()
-	r.letter(r.wins(token, lease))
+	r.message(r.wins(token, lease))
 	var w won
 	select {
 	case w = <-waits:
@@ -179,7 +179,7 @@ func TestViewBeforeOrders(t *testing.T) {
 	inRig(t, func(t *testing.T, r *rig) {
 		m := r.lead(7, time.Hour)
 		looked := false
-		r.letter(func(in *protocol.Input, fx *protocol.Effects) {
+		r.message(func(in *protocol.Input, fx *protocol.Effects) {
 			r.stops(7)(in, fx)
 			r.onView = func() {
 				r.onView, looked = nil, true
@@ -198,7 +198,7 @@ func TestOrdersBeforeSends(t *testing.T) {
 	inRig(t, func(t *testing.T, r *rig) {
 		m := r.lead(7, time.Hour)
 		r.onSend = func(what string) { superseded(t, m, what) }
-		r.letter(func(in *protocol.Input, fx *protocol.Effects) {
+		r.message(func(in *protocol.Input, fx *protocol.Effects) {
 			r.stops(7)(in, fx)
 			save(fx, 2)
 			send(fx, "n2", "ack", 0)
@@ -221,14 +221,14 @@ func TestClockIsReadBetween(t *testing.T) {
 		}
 		second := func(in *protocol.Input, fx *protocol.Effects) {
 			if told = in.Now.Boot; told <= arrived {
-				t.Errorf("the machine was told a time %v before that at which the letter arrived", arrived.Sub(told))
+				t.Errorf("the machine was told a time %v before that at which the message arrived", arrived.Sub(told))
 			}
 			send(fx, "n2", "second", 0)
 		}
-		r.letter(func(in *protocol.Input, fx *protocol.Effects) {
+		r.message(func(in *protocol.Input, fx *protocol.Effects) {
 			told = in.Now.Boot
 			arrived = r.now().Boot
-			r.letter(second)
+			r.message(second)
 			send(fx, "n2", "first", 0)
 		})
 		r.happens("first to n2", "second to n2")
@@ -237,25 +237,25 @@ func TestClockIsReadBetween(t *testing.T) {
 			told, r.next = in.Now.Boot, protocol.Never
 			send(fx, "n2", "third", 0)
 		}
-		r.letter(func(in *protocol.Input, _ *protocol.Effects) { told = in.Now.Boot }) // it arms the timer
+		r.message(func(in *protocol.Input, _ *protocol.Effects) { told = in.Now.Boot }) // it arms the timer
 		<-time.After(time.Second)
 		r.happens("third to n2")
 	})
 }
 
-// TestLettersBeforeTimer: what has arrived is handed in before a timer that has come
+// TestMessagesBeforeTimer: what has arrived is handed in before a timer that has come
 // due.
-func TestLettersBeforeTimer(t *testing.T) {
+func TestMessagesBeforeTimer(t *testing.T) {
 	inRig(t, func(t *testing.T, r *rig) {
 		r.on[protocol.Fire] = func(*protocol.Input, *protocol.Effects) {
 			r.next = protocol.Never
 			r.say("timer")
 		}
-		r.letter(func(in *protocol.Input, _ *protocol.Effects) {
+		r.message(func(in *protocol.Input, _ *protocol.Effects) {
 			r.next = in.Now.Boot // while the step is under way
-			r.letter(func(*protocol.Input, *protocol.Effects) { r.say("letter") })
+			r.message(func(*protocol.Input, *protocol.Effects) { r.say("message") })
 		})
-		r.happens("letter", "timer")
+		r.happens("message", "timer")
 	})
 }
 
@@ -275,7 +275,7 @@ func TestLapseIsFinal(t *testing.T) {
 				t.Errorf("%s: Check is %v, the context ended with %v; want both as before: %v", when, err, context.Cause(m.Context()), ended)
 			}
 		}
-		r.letter(func(in *protocol.Input, _ *protocol.Effects) { r.view.LeaseEnd = in.Now.Boot.Add(time.Second) })
+		r.message(func(in *protocol.Input, _ *protocol.Effects) { r.view.LeaseEnd = in.Now.Boot.Add(time.Second) })
 		synctest.Wait()
 		if v := r.run.Seen(); !v.Proven(r.now()) {
 			t.Error("the late answer has not renewed the lease, and so this test shows nothing")
@@ -297,7 +297,7 @@ func TestAsks(t *testing.T) {
 			tell = answer
 		})
 		r.on[protocol.Replied] = func(in *protocol.Input, _ *protocol.Effects) { r.say("%s to %d", in.Answer.Status, in.Answer.Number) }
-		r.letter(func(_ *protocol.Input, fx *protocol.Effects) {
+		r.message(func(_ *protocol.Input, fx *protocol.Effects) {
 			fx.Asks = append(fx.Asks, protocol.Ask{Number: 7, Op: protocol.Read})
 			save(fx, 2)
 			send(fx, "n2", "a", 0)
@@ -327,7 +327,7 @@ func TestFoundingSaveIsAwaited(t *testing.T) {
 		r.happens()
 		r.end(errors.New("no space left on device"))
 		r.happens("disk: boot has failed")
-		r.letter(func(_ *protocol.Input, fx *protocol.Effects) { save(fx, 2) })
+		r.message(func(_ *protocol.Input, fx *protocol.Effects) { save(fx, 2) })
 		r.end(nil)
 		r.happens("disk: 2 is durable", "booted")
 	})

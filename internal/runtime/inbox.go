@@ -6,26 +6,26 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// maxQueued bounds the queued letters of one sender, so that a sender that floods excludes no other one. A machine
-// takes microseconds for each. If more are queued the process hangs, and old letters are of no use.
+// maxQueued bounds the queued messages of one sender, so that a sender that floods excludes no other one. A machine
+// takes microseconds for each. If more are queued the process hangs, and old messages are of no use.
 const maxQueued = 128
 
-// Letter is a message, with what its sender's runtime adds about its leadership if the message reports that, see
-// [protocol.Send].Leads. The fields are 0 in any other letter.
-type Letter struct {
+// Incoming is a message that was received, with what its sender's runtime adds about its leadership if the message reports that, see
+// [protocol.Send].Leads. The fields are 0 in any other message.
+type Incoming struct {
 	Message protocol.Message
 	Since   int64  // since when it leads: Unix time in nanoseconds, by its wall clock
 	Token   uint64 // the count of its token
 }
 
-// item is one thing for the loop: a letter if from is set, else do.
+// item is one thing for the loop: a message if from is set, else do.
 type item struct {
-	from   protocol.NodeID
-	letter Letter
-	do     func()
+	from    protocol.NodeID
+	message Incoming
+	do      func()
 }
 
-// inbox is the queue of the loop. Each sender's letters are bounded, and the newest is dropped if there is no room.
+// inbox is the queue of the loop. Each sender's messages are bounded, and the newest is dropped if there is no room.
 // Everything else is bounded by its waiting callers, and is always accepted.
 type inbox struct {
 	wake chan struct{} // has room for one
@@ -33,16 +33,16 @@ type inbox struct {
 	mu      sync.Mutex
 	helper  func() // nil before the loop runs
 	items   []item
-	letters map[protocol.NodeID]int // queued ones, by sender
+	queued  map[protocol.NodeID]int // queued ones, by sender
 	dropped uint64
 	closed  bool
 }
 
 func newInbox() *inbox {
-	return &inbox{wake: make(chan struct{}, 1), letters: make(map[protocol.NodeID]int)}
+	return &inbox{wake: make(chan struct{}, 1), queued: make(map[protocol.NodeID]int)}
 }
 
-// help sets the function that put calls after it has queued a letter.
+// help sets the function that put calls after it has queued a message.
 func (b *inbox) help(helper func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,7 +57,7 @@ func (b *inbox) ring() {
 	}
 }
 
-// put returns false if the loop has ended, or there is no room. The letter may be handled before put returns, so the
+// put returns false if the loop has ended, or there is no room. The message may be handled before put returns, so the
 // caller must hold no lock.
 func (b *inbox) put(it item) bool {
 	b.mu.Lock()
@@ -66,12 +66,12 @@ func (b *inbox) put(it item) bool {
 		return false
 	}
 	if it.from != "" {
-		if b.letters[it.from] == maxQueued {
+		if b.queued[it.from] == maxQueued {
 			b.dropped++
 			b.mu.Unlock()
 			return false
 		}
-		b.letters[it.from]++
+		b.queued[it.from]++
 	}
 	b.items = append(b.items, it)
 	helper := b.helper
@@ -91,7 +91,7 @@ func (b *inbox) take(used []item) []item {
 	defer b.mu.Unlock()
 	all := b.items
 	b.items = used[:0]
-	clear(b.letters)
+	clear(b.queued)
 	return all
 }
 

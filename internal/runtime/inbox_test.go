@@ -12,62 +12,62 @@ func rung(b *inbox) bool {
 	}
 }
 
-// TestLetterHelps: once there are turns, the caller that brings a letter makes one, and
+// TestReceiveHelps: once there are turns, the caller that brings a message makes one, and
 // the loop is woken for everything else.
-func TestLetterHelps(t *testing.T) {
+func TestReceiveHelps(t *testing.T) {
 	b := newInbox()
-	letter, other := item{from: "n2"}, item{do: func() {}}
-	if !b.put(letter) || !rung(b) {
-		t.Error("before the loop runs, a letter does not ring")
+	message, other := item{from: "n2"}, item{do: func() {}}
+	if !b.put(message) || !rung(b) {
+		t.Error("before the loop runs, a message does not ring")
 	}
 	helped, waiting := 0, 0
 	b.help(func() {
 		helped++
-		waiting += len(b.take(nil)) // without the lock, and the letter is in
+		waiting += len(b.take(nil)) // without the lock, and the message is in
 	})
-	if !b.put(letter) || helped != 1 || waiting != 2 || rung(b) {
-		t.Errorf("helped %d times with %d letters; want once, with both, and no ring", helped, waiting)
+	if !b.put(message) || helped != 1 || waiting != 2 || rung(b) {
+		t.Errorf("helped %d times with %d messages; want once, with both, and no ring", helped, waiting)
 	}
 	if !b.put(other) || helped != 1 || !rung(b) {
-		t.Error("what is no letter is for the loop")
+		t.Error("what is no message is for the loop")
 	}
 	b.close()
-	if b.put(letter) || helped != 1 {
-		t.Error("an inbox that is closed takes a letter")
+	if b.put(message) || helped != 1 {
+		t.Error("an inbox that is closed takes a message")
 	}
 }
 
 // TestHelpDoesNotWait: while a turn is under way the loop is told to make another.
 func TestHelpDoesNotWait(t *testing.T) {
 	r := &Runner{inbox: newInbox()}
-	turns := &turns{r: r, baton: make(chan struct{}, 1)}
+	turns := &turns{r: r, busy: make(chan struct{}, 1)}
 	turns.take()
 	turns.help()
 	if !rung(r.inbox) {
-		t.Error("a letter that came during a turn is left lying")
+		t.Error("a message that came during a turn is left lying")
 	}
 	turns.leave()
 }
 
-// TestInbox: the letters of each sender are bounded, and nothing else is.
+// TestInbox: the messages of each sender are bounded, and nothing else is.
 func TestInbox(t *testing.T) {
 	b := newInbox()
 	for range maxQueued {
-		if !b.put(item{from: "n1", letter: Letter{Since: 1}}) {
-			t.Fatal("there is no room for a letter")
+		if !b.put(item{from: "n1", message: Incoming{Since: 1}}) {
+			t.Fatal("there is no room for a message")
 		}
 	}
 	if b.put(item{from: "n1"}) || b.lost() != 1 {
-		t.Errorf("a letter too many is taken, and %d are counted as lost", b.lost())
+		t.Errorf("a message too many is taken, and %d are counted as lost", b.lost())
 	}
 	if !b.put(item{from: "n4"}) {
-		t.Error("a sender that floods keeps out the letters of another")
+		t.Error("a sender that floods keeps out the messages of another")
 	}
 	if !b.put(item{do: func() {}}) {
-		t.Error("what is no letter must always be taken")
+		t.Error("what is no message must always be taken")
 	}
 	batch := b.take(nil)
-	if len(batch) != maxQueued+2 || batch[0].letter.Since != 1 || batch[maxQueued+1].do == nil {
+	if len(batch) != maxQueued+2 || batch[0].message.Since != 1 || batch[maxQueued+1].do == nil {
 		t.Errorf("took %d items out of order", len(batch))
 	}
 	if !b.put(item{from: "n1"}) {

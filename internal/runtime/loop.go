@@ -10,9 +10,9 @@ import (
 
 // loop owns the machine. All inputs pass through turns, and nothing in a turn waits for a disk or for a network.
 func (r *Runner) loop() {
-	t := &turns{r: r, baton: make(chan struct{}, 1)}
+	t := &turns{r: r, busy: make(chan struct{}, 1)}
 	r.inbox.help(t.help)
-	t.take() // it is never released: letters after the loop are too late
+	t.take() // it is never released: messages after the loop are too late
 	for {
 		r.arm()
 		t.leave()
@@ -37,23 +37,23 @@ func (r *Runner) loop() {
 // rounds is how often the loop empties the queue before it checks for a stop, and updates observers.
 const rounds = 64
 
-// turns makes one turn after the other. The goroutine of Run makes them, and one that brings a letter when no other
+// turns makes one turn after the other. The goroutine of Run makes them, and one that brings a message when no other
 // turn is under way: a wake-up for each heartbeat costs several times what the turn does.
 type turns struct {
 	r     *Runner
-	baton chan struct{} // the goroutine that has sent a value has the turn
+	busy chan struct{} // the goroutine that has sent a value has the turn
 	batch []item
 	lost  uint64
 }
 
-func (t *turns) take()  { t.baton <- struct{}{} }
-func (t *turns) leave() { <-t.baton }
+func (t *turns) take()  { t.busy <- struct{}{} }
+func (t *turns) leave() { <-t.busy }
 
 // help makes a turn, unless one is under way or more arrives than it should handle: then it wakes the loop, which
-// makes another one. So the caller that brings a letter neither waits nor is delayed for long.
+// makes another one. So the caller that brings a message neither waits nor is delayed for long.
 func (t *turns) help() {
 	select {
-	case t.baton <- struct{}{}:
+	case t.busy <- struct{}{}:
 	default:
 		t.r.inbox.ring()
 		return
@@ -80,7 +80,7 @@ func (t *turns) turn(most int) bool {
 		if len(t.batch) == 0 {
 			return t.finish()
 		}
-		if due && mutation.Is(mutation.TimerBeforeLetter) {
+		if due && mutation.Is(mutation.TimerBeforeMessage) {
 			r.fire()
 		}
 		for i := range t.batch {
@@ -164,10 +164,10 @@ func (r *Runner) handle(it *item) {
 		it.do()
 		return
 	}
-	if r.machine == nil || r.cfg.Hooks.Heard != nil && !r.cfg.Hooks.Heard(it.from, &it.letter) {
+	if r.machine == nil || r.cfg.Hooks.Heard != nil && !r.cfg.Hooks.Heard(it.from, &it.message) {
 		return
 	}
-	r.in = protocol.Input{Kind: protocol.Receive, From: it.from, Message: it.letter.Message}
+	r.in = protocol.Input{Kind: protocol.Receive, From: it.from, Message: it.message.Message}
 	r.step()
 }
 

@@ -32,7 +32,7 @@ func TestFlood(t *testing.T) {
 		t.Error("the turn says that it has taken everything")
 	}
 	if received != rounds || fired != rounds {
-		t.Errorf("%d letters were handed in, and the machine was called %d times when it was due; want %d of each", received, fired, rounds)
+		t.Errorf("%d messages were handed in, and the machine was called %d times when it was due; want %d of each", received, fired, rounds)
 	}
 }
 

@@ -27,7 +27,7 @@ type rig struct {
 	// The machine's, and so of turns.
 	view   protocol.View
 	next   protocol.Instant
-	steps  []effect // of letters, by their Round
+	steps  []effect // of messages, by their Round
 	on     map[protocol.InputKind]effect
 	onView func()
 
@@ -120,13 +120,13 @@ func (r *rig) now() protocol.Reading {
 	return protocol.Reading{Boot: at, Mono: at}
 }
 
-// letter has a letter arrive that does something to the machine.
-func (r *rig) letter(do effect) {
+// message has a message arrive that does something to the machine.
+func (r *rig) message(do effect) {
 	r.mu.Lock()
 	r.steps = append(r.steps, do)
 	round := uint64(len(r.steps))
 	r.mu.Unlock()
-	r.run.Receive("n2", &protocol.Message{Type: "letter", Round: round}, 0, 0)
+	r.run.Receive("n2", &protocol.Message{Type: "message", Round: round}, 0, 0)
 }
 
 // step has saves wait for end, or not.

@@ -69,8 +69,8 @@ type Recorder interface {
 // Hooks are a participant's actions beside its machine. They are called in a turn, and must not wait. Those of a step
 // (Published to CatchUp) must give the machine no command. Nil does nothing.
 type Hooks struct {
-	// Heard sees a letter before the machine does; false drops it.
-	Heard func(from protocol.NodeID, l *Letter) bool
+	// Heard sees a message before the machine does; false drops it.
+	Heard func(from protocol.NodeID, l *Incoming) bool
 	// Published runs after each step. The view is published and contexts of ended terms have ended; nothing else of the
 	// step is carried out yet. before is the view that was published before, nil if it is the same.
 	Published func(in *protocol.Input, before *protocol.View)
@@ -263,9 +263,9 @@ func (r *Runner) Call(do func()) bool {
 }
 
 // Receive passes in a message, with what the sender reports of its leadership. The caller must hold no lock: it may
-// make the turn itself. The letter is dropped if too many of its sender's are queued.
+// make the turn itself. The message is dropped if too many of its sender's are queued.
 func (r *Runner) Receive(from protocol.NodeID, m *protocol.Message, since int64, token uint64) {
-	r.inbox.put(item{from: from, letter: Letter{Message: *m, Since: since, Token: token}})
+	r.inbox.put(item{from: from, message: Incoming{Message: *m, Since: since, Token: token}})
 }
 
 // PeerClosed tells the machine that from has closed the last connection with that life.

@@ -8,6 +8,10 @@ import (
 	"github.com/electd/elect/driver"
 )
 
+// NoLeaderKnown is the message of a participant's warning that it has known no leader for long, which carries the
+// reason. A program that shows its users the states of Watch may drop it.
+const NoLeaderKnown = "no leader is known"
+
 // States passes states to observers: each sees the latest one that it has not seen.
 type States struct {
 	mu      sync.Mutex

@@ -31,7 +31,7 @@ func (e *engine) first() (all []state, wrong *Violation) {
 		}
 		o := e.step(s.node[i], in)
 		next := s
-		next.letter = [MaxMessages]uint32{}
+		next.messages = [MaxMessages]uint32{}
 		flight = append(flight, o.sends...)
 		quiet := *o
 		quiet.sends = nil
@@ -66,7 +66,7 @@ func (e *engine) first() (all []state, wrong *Violation) {
 				}
 				l := flight[0]
 				flight = flight[1:]
-				if to := e.letters.at(l).to; to != deaf {
+				if to := e.messages.at(l).to; to != deaf {
 					do(to, arrives+input(l))
 				}
 			}

@@ -292,7 +292,7 @@ func (x *explorer) check(left uint64) Ending {
 
 func (x *explorer) look() {
 	p, e := &x.p, x.e
-	p.NodeStates, p.Messages, p.NodeSteps = int(e.nodes.n), int(e.letters.n), int(e.outcomes.n)
+	p.NodeStates, p.Messages, p.NodeSteps = int(e.nodes.n), int(e.messages.n), int(e.outcomes.n)
 	p.Bytes = e.bytes + uint64(len(x.queue))*batch*x.size + uint64(len(x.parents))*(1<<16)*6
 	if t := e.steps.table.Load(); t != nil {
 		p.Bytes += uint64(len(t.keys)) * 12

@@ -139,7 +139,7 @@ func (t *stepping) leave(to int, msg *protocol.Message) {
 		t.out.cut = true
 	}
 	if n := t.e.w.Nodes; to >= 0 && to < n {
-		t.out.sends = append(t.out.sends, t.e.letter(t.place, to, msg))
+		t.out.sends = append(t.out.sends, t.e.message(t.place, to, msg))
 	}
 }
 

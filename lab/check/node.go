@@ -48,13 +48,13 @@ type pending struct {
 }
 
 type waiting struct {
-	after  uint64
-	to     int
-	letter uint32
+	after   uint64
+	to      int
+	message uint32
 }
 
-// letter is a message that is on its way, or waits to be.
-type letter struct {
+// message is a message that is on its way, or waits to be.
+type message struct {
 	from, to int
 	msg      protocol.Message
 	hash     uint64
@@ -75,7 +75,7 @@ func (n *node) encode(dst []byte, e *engine) []byte {
 	}
 	dst = u(dst, uint64(len(n.wait)))
 	for _, w := range n.wait {
-		dst = u(u(dst, w.after), e.letters.at(w.letter).hash)
+		dst = u(u(dst, w.after), e.messages.at(w.message).hash)
 	}
 	dst = u(u(u(dst, n.token), n.unjoined), n.lastToken)
 	for _, b := range [...]bool{n.led, n.lapsed, n.work, n.paused} {

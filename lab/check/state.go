@@ -47,12 +47,12 @@ const (
 
 // state is a state of the world.
 type state struct {
-	node    [MaxNodes]uint32
-	letter  [MaxMessages]uint32 // in flight, ordered by hash; 0 is none
-	spent   [budgets]uint8
-	rate    [MaxNodes]uint8 // of each clock, unless they swing
-	elected uint16          // by term: it has been won
-	led     uint8           // mode Timed: the greatest token that was led with
+	node     [MaxNodes]uint32
+	messages [MaxMessages]uint32 // in flight, ordered by hash; 0 is none
+	spent    [budgets]uint8
+	rate     [MaxNodes]uint8 // of each clock, unless they swing
+	elected  uint16          // by term: it has been won
+	led      uint8           // mode Timed: the greatest token that was led with
 }
 
 // kind is what happened between two states.
@@ -68,12 +68,12 @@ const (
 
 // change is what leads from a state to the next one.
 type change struct {
-	kind   kind
-	node   int
-	input  input
-	letter uint32
-	out    *outcome
-	inputs [MaxNodes]input // ticked
+	kind    kind
+	node    int
+	input   input
+	message uint32
+	out     *outcome
+	inputs  [MaxNodes]input // ticked
 }
 
 // succ is a state that follows.
@@ -98,11 +98,11 @@ func (e *engine) fingerprint(s *state) uint64 {
 	for i := range e.w.Nodes {
 		h += mix(e.nodes.at(s.node[i]).hash + uint64(s.rate[i]))
 	}
-	for _, l := range s.letter {
+	for _, l := range s.messages {
 		if l == 0 {
 			break
 		}
-		h += mix(e.letters.at(l).hash)
+		h += mix(e.messages.at(l).hash)
 	}
 	x := uint64(s.elected)<<16 | uint64(s.led)<<8
 	for i, n := range s.spent {
@@ -120,17 +120,17 @@ func (e *engine) fingerprint(s *state) uint64 {
 func (x *expander) expand(s *state) {
 	e, w := x.e, x.e.w
 	x.succ, x.how = x.succ[:0], x.how[:0]
-	for j, l := range s.letter {
+	for j, l := range s.messages {
 		if l == 0 {
 			break
 		}
-		if j > 0 && s.letter[j-1] == l {
+		if j > 0 && s.messages[j-1] == l {
 			continue
 		}
 		if e.plain {
 			x.lose(s, j)
 		}
-		to := e.letters.at(l).to
+		to := e.messages.at(l).to
 		if !e.nodes.at(s.node[to]).up {
 			continue
 		}
@@ -139,13 +139,13 @@ func (x *expander) expand(s *state) {
 			continue
 		}
 		next := *s
-		copy(next.letter[j:], s.letter[j+1:])
-		next.letter[MaxMessages-1] = 0
-		x.both(&next, s.node[to], o, change{kind: arrived, node: to, input: arrives + input(l), letter: l})
+		copy(next.messages[j:], s.messages[j+1:])
+		next.messages[MaxMessages-1] = 0
+		x.both(&next, s.node[to], o, change{kind: arrived, node: to, input: arrives + input(l), message: l})
 		if int(s.spent[spentDuplicates]) < w.Duplicates {
 			next = *s
 			next.spent[spentDuplicates]++
-			x.both(&next, s.node[to], o, change{kind: copied, node: to, input: arrives + input(l), letter: l})
+			x.both(&next, s.node[to], o, change{kind: copied, node: to, input: arrives + input(l), message: l})
 		}
 	}
 	for i := range w.Nodes {
@@ -156,8 +156,8 @@ func (x *expander) expand(s *state) {
 // lose adds the state in which a message is lost: only without reductions.
 func (x *expander) lose(s *state, j int) {
 	next := *s
-	copy(next.letter[j:], s.letter[j+1:])
-	next.letter[MaxMessages-1] = 0
+	copy(next.messages[j:], s.messages[j+1:])
+	next.messages[MaxMessages-1] = 0
 	x.succ = append(x.succ, succ{next, nil})
 }
 
@@ -299,20 +299,20 @@ func (x *expander) follow(s *state, i int, o *outcome, how change) {
 	// All messages, ordered.
 	var all [2 * MaxMessages]uint32
 	n := 0
-	for n < MaxMessages && s.letter[n] != 0 {
-		all[n] = s.letter[n]
+	for n < MaxMessages && s.messages[n] != 0 {
+		all[n] = s.messages[n]
 		n++
 	}
 	for _, l := range o.sends {
-		if !e.plain && e.deaf(s.node[e.letters.at(l).to], l) {
+		if !e.plain && e.deaf(s.node[e.messages.at(l).to], l) {
 			continue
 		}
 		if n == len(all) {
 			break // more cannot be in flight anyway
 		}
-		h := e.letters.at(l).hash
+		h := e.messages.at(l).hash
 		j := n
-		for ; j > 0 && e.letters.at(all[j-1]).hash > h; j-- {
+		for ; j > 0 && e.messages.at(all[j-1]).hash > h; j-- {
 			all[j] = all[j-1]
 		}
 		all[j] = l
@@ -320,7 +320,7 @@ func (x *expander) follow(s *state, i int, o *outcome, how change) {
 	}
 	most := e.w.Messages
 	if n <= most {
-		copy(s.letter[:], all[:n])
+		copy(s.messages[:], all[:n])
 		add(s)
 		return
 	}
@@ -330,24 +330,24 @@ func (x *expander) follow(s *state, i int, o *outcome, how change) {
 // forget drops the messages to a node that can make no difference to it any more.
 func (e *engine) forget(s *state, i int) {
 	k := 0
-	for _, l := range s.letter {
+	for _, l := range s.messages {
 		if l == 0 {
 			break
 		}
-		if e.letters.at(l).to == i && e.deaf(s.node[i], l) {
+		if e.messages.at(l).to == i && e.deaf(s.node[i], l) {
 			continue
 		}
-		s.letter[k] = l
+		s.messages[k] = l
 		k++
 	}
-	clear(s.letter[k:])
+	clear(s.messages[k:])
 }
 
 // choose adds a state for each way to keep some of the messages.
 func (x *expander) choose(s *state, from []uint32, keep, at int, add func(*state)) {
 	if keep == 0 {
 		for i := at; i < MaxMessages; i++ {
-			s.letter[i] = 0
+			s.messages[i] = 0
 		}
 		add(s)
 		return
@@ -356,7 +356,7 @@ func (x *expander) choose(s *state, from []uint32, keep, at int, add func(*state
 		if i > 0 && from[i] == from[i-1] {
 			continue
 		}
-		s.letter[at] = from[i]
+		s.messages[at] = from[i]
 		x.choose(s, from[i+1:], keep-1, at+1, add)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // input is what happens to one node.
 type input uint32
 
-// The inputs. To arrives is added the number of a letter, to passes the place of
+// The inputs. To arrives is added the number of a message, to passes the place of
 // a rate, to changes that of a membership, to moves that of the target, and to
 // crashes how many of the saves in flight have become durable.
 const (
@@ -63,7 +63,7 @@ type engine struct {
 	machines []*quorum.Machine
 	outcomes list[outcome]
 	nodes    list[node]
-	letters  list[letter]
+	messages list[message]
 	blobs    list[blob]
 	ballots  map[uint32]quorum.Ballot
 	numbers  map[sum]uint32
@@ -150,7 +150,7 @@ func (t *stepping) run(in input) {
 	do := func(c protocol.Command) { t.give(&protocol.Input{Kind: protocol.Do, Command: c}, 0) }
 	switch {
 	case in >= arrives:
-		l := t.e.letters.at(uint32(in - arrives))
+		l := t.e.messages.at(uint32(in - arrives))
 		m, before := t.load(), protocol.ConfigID{}
 		if ms := t.e.durable(n.disk).Membership; ms != nil {
 			before = ms.ID()
@@ -178,7 +178,7 @@ func (t *stepping) run(in input) {
 		rest := n.wait[:0]
 		for _, w := range n.wait {
 			if w.after <= p.number {
-				l := t.e.letters.at(w.letter)
+				l := t.e.messages.at(w.message)
 				t.leave(l.to, &l.msg)
 			} else {
 				rest = append(rest, w)
@@ -258,7 +258,7 @@ func (t *stepping) feed(m *quorum.Machine, in *protocol.Input, at protocol.Insta
 		case s.After == 0:
 			t.leave(to, &s.Message)
 		default:
-			n.wait = append(n.wait, waiting{s.After, to, e.letter(t.place, to, &s.Message)})
+			n.wait = append(n.wait, waiting{s.After, to, e.message(t.place, to, &s.Message)})
 		}
 	}
 	t.keep(m, protocol.Reading{Boot: at, Mono: at})
@@ -382,8 +382,8 @@ func (e *engine) appendSum(dst []byte, number uint32) []byte {
 	return append(dst, e.blobs.at(number).sum[:]...)
 }
 
-// letter is the number of a message between two nodes.
-func (e *engine) letter(from, to int, msg *protocol.Message) uint32 {
+// message is the number of a message between two nodes.
+func (e *engine) message(from, to int, msg *protocol.Message) uint32 {
 	data, err := json.Marshal(msg) // all fields, those that are added later too
 	if err != nil {
 		panic(err)
@@ -392,11 +392,11 @@ func (e *engine) letter(from, to int, msg *protocol.Message) uint32 {
 	if number, ok := e.numbers[s]; ok {
 		return number
 	}
-	l := letter{from: from, to: to, msg: *msg, hash: s.hash()}
+	l := message{from: from, to: to, msg: *msg, hash: s.hash()}
 	if msg.Membership != nil {
 		l.ms = msg.Membership.ID()
 	}
-	number := e.letters.add(l)
+	number := e.messages.add(l)
 	if number >= mostNumbers {
 		panic("too many messages")
 	}
@@ -439,10 +439,10 @@ func (e *engine) deaf(n uint32, l uint32) bool {
 	if at.up {
 		return e.step(n, arrives+input(l)).deaf
 	}
-	letter := e.letters.at(l)
-	switch letter.msg.Type {
+	m := e.messages.at(l)
+	switch m.msg.Type {
 	case quorum.PreVoteReply, quorum.VoteReply, quorum.HeartbeatAck: // to a life that is over
-		return letter.ms.Compare(at.held) <= 0 && at.disk != 0
+		return m.ms.Compare(at.held) <= 0 && at.disk != 0
 	}
 	return false
 }

@@ -109,7 +109,7 @@ func (p *Step) tell(e *engine, from, to *state, how *change) {
 	}
 	switch how.kind {
 	case arrived, copied:
-		l := e.letters.at(how.letter)
+		l := e.messages.at(how.message)
 		p.What = fmt.Sprintf("receives from %s: %s", id(l.from), describe(&l.msg))
 		if how.kind == copied {
 			p.What += " (and it may come again)"
@@ -149,12 +149,12 @@ func (p *Step) tell(e *engine, from, to *state, how *change) {
 			came("begins a save")
 		}
 		for _, l := range how.out.sends {
-			l := e.letters.at(l)
+			l := e.messages.at(l)
 			came("sends to %s: %s", id(l.to), describe(&l.msg))
 		}
 	}
 	lost := make(map[uint32]int)
-	for _, l := range from.letter {
+	for _, l := range from.messages {
 		lost[l]++
 	}
 	if how.out != nil {
@@ -163,14 +163,14 @@ func (p *Step) tell(e *engine, from, to *state, how *change) {
 		}
 	}
 	if how.kind == arrived {
-		lost[how.letter]--
+		lost[how.message]--
 	}
-	for _, l := range to.letter {
+	for _, l := range to.messages {
 		lost[l]--
 	}
 	for _, l := range slices.Sorted(mapsKeys(lost)) {
 		for n := lost[l]; l != 0 && n > 0; n-- {
-			m := e.letters.at(l)
+			m := e.messages.at(l)
 			came("lost: %s to %s: %s", id(m.from), id(m.to), describe(&m.msg))
 		}
 	}

@@ -12,8 +12,8 @@ const (
 	evDeliver            // ref is a flight's place
 	evClosed             // a connection's end; ref is a flight's place
 	evDisk               // a write is done
-	evReply              // an answer that had to wait; ref is a letter's place
-	evCommand            // a command that had to wait; ref is a letter's place
+	evReply              // an answer that had to wait; ref is an index into World.delayed
+	evCommand            // a command that had to wait; ref is an index into World.delayed
 	evThaw               // a process may run again
 	evWake               // a machine may wake again
 	evOp                 // an operation begins; ref is its place in the schedule
@@ -26,7 +26,7 @@ const (
 	evWork               // an event of the work
 	evWrite              // a write reaches the guarded resource
 	evAppend             // the leader's position advances
-	evLocate             // a participant's position advances; ref is a letter's place
+	evLocate             // a participant's position advances; ref is an index into World.delayed
 )
 
 // event happens at a true time. It has no pointers: its further data is in a slab, at ref.

@@ -97,7 +97,7 @@ func (w *World) discard(e event) {
 	case evDeliver, evClosed:
 		w.flights.put(e.ref)
 	case evReply, evCommand:
-		w.letters.put(e.ref)
+		w.delayed.put(e.ref)
 	}
 }
 

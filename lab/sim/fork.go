@@ -24,9 +24,9 @@ func (w *World) Fork() *World {
 	}
 	c.shapes, c.shaping = slices.Clone(w.shapes), nil
 	c.meetings = slices.Clone(w.meetings)
-	c.flights, c.waiting, c.letters = w.flights.clone(), w.waiting.clone(), w.letters.clone()
-	for i := range c.letters.all {
-		a := &c.letters.all[i].answer
+	c.flights, c.waiting, c.delayed = w.flights.clone(), w.waiting.clone(), w.delayed.clone()
+	for i := range c.delayed.all {
+		a := &c.delayed.all[i].answer
 		a.Entries = slices.Clone(a.Entries)
 	}
 	c.ops = slices.Clone(w.ops)

@@ -159,7 +159,7 @@ func (w *World) deliver(n *node, e event) {
 		return
 	}
 	if n.waits && e.kind == evDeliver {
-		w.called(n, f.message.Membership)
+		w.admit(n, f.message.Membership)
 	}
 	if !n.up {
 		w.flights.put(e.ref)

@@ -58,11 +58,11 @@ type liveness struct {
 
 // healing is called when the liveness phase begins.
 func (o *oracle) healing(w *World) {
-	for i := range o.seats {
-		o.seats[i].mark.cut = 0
+	for i := range o.processes {
+		o.processes[i].notes.cut = 0
 	}
 	least, patience, _, err := w.protocol.leastSettle(w.schedule.Config)
-	if err != nil || w.schedule.Settle < least || w.hopeless {
+	if err != nil || w.schedule.Settle < least || w.noCore {
 		return
 	}
 	o.live = liveness{on: true, healed: w.now, patience: Time(patience), since: w.now, from: w.now}
@@ -87,27 +87,27 @@ func (l *liveness) yields(w *World) {
 	}
 }
 
-// look determines the present leader. A lease that has lapsed did so at the time lapsed. Where
+// update determines the present leader. A lease that has lapsed did so at the time lapsed. Where
 // elected counts, exactly one participant of the core has to be elected: an outsider that believes
 // that it leads disturbs none. Of several outsiders it takes the last that was elected and that the
 // core may follow.
-func (l *liveness) look(w *World, o *oracle, lapsed Time) {
+func (l *liveness) update(w *World, o *oracle, lapsed Time) {
 	if !l.on {
 		return
 	}
 	var insiders, outsiders int
 	var in, out uint64
-	for i := range o.seats {
-		s := &o.seats[i]
+	for i := range o.processes {
+		s := &o.processes[i]
 		if s.servesUntil(w) <= w.now {
 			continue
 		}
 		if w.inCore(w.nodes[i]) {
 			insiders++
-			in = s.mark.serial
+			in = s.notes.serial
 		} else {
 			outsiders++
-			out = max(out, s.mark.serial)
+			out = max(out, s.notes.serial)
 		}
 	}
 	holder, outsider := in, false
@@ -173,8 +173,8 @@ func (w *World) followed(o *oracle) bool {
 			follow[n.view.Leader.ID]++
 		}
 	}
-	for i := range o.seats {
-		if s := &o.seats[i]; s.servesUntil(w) > w.now && 2*follow[w.nodes[i].id] > w.width {
+	for i := range o.processes {
+		if s := &o.processes[i]; s.servesUntil(w) > w.now && 2*follow[w.nodes[i].id] > w.width {
 			return true
 		}
 	}
@@ -216,7 +216,7 @@ func (w *World) chooseCore() {
 				}
 			}
 		}
-		w.hopeless = w.hopeless || in < ms.Quorum() || leaders == 0
+		w.noCore = w.noCore || in < ms.Quorum() || leaders == 0
 	}
 }
 

@@ -68,8 +68,8 @@ type held struct {
 	ref   int32 // in World.waiting
 }
 
-// letter is an answer or a command that has to wait.
-type letter struct {
+// delayed is an answer or a command that has to wait.
+type delayed struct {
 	answer  protocol.Answer
 	command protocol.Command
 }
@@ -284,8 +284,8 @@ func (w *World) reply(index int, life uint32, a *protocol.Answer) {
 		return
 	}
 	if w.busy || n.frozen {
-		ref := w.letters.get()
-		l := &w.letters.all[ref]
+		ref := w.delayed.get()
+		l := &w.delayed.all[ref]
 		entries := append(l.answer.Entries[:0], a.Entries...)
 		l.answer = *a
 		l.answer.Entries = entries
@@ -303,8 +303,8 @@ func (w *World) command(n *node, c protocol.Command) {
 		return
 	}
 	if w.busy || n.frozen {
-		ref := w.letters.get()
-		w.letters.all[ref].command = c
+		ref := w.delayed.get()
+		w.delayed.all[ref].command = c
 		w.wait(n, event{kind: evCommand, node: int32(n.index), life: n.life, ref: ref})
 		return
 	}
@@ -332,9 +332,9 @@ func (w *World) shelve(n *node, e event) {
 	n.inbox = append(n.inbox, e)
 }
 
-// letterCame handles evReply and evCommand.
-func (w *World) letterCame(n *node, e event) {
-	l := &w.letters.all[e.ref]
+// handleDelayed handles evReply and evCommand.
+func (w *World) handleDelayed(n *node, e event) {
+	l := &w.delayed.all[e.ref]
 	switch {
 	case !n.up || n.life != e.life:
 	case n.frozen:
@@ -349,5 +349,5 @@ func (w *World) letterCame(n *node, e event) {
 		w.step(n, &w.input)
 		w.input.Command = protocol.Command{}
 	}
-	w.letters.put(e.ref)
+	w.delayed.put(e.ref)
 }

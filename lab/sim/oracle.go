@@ -10,20 +10,20 @@ import (
 // the world. Its cost grows with the number of changes of leadership, not with the number of
 // events.
 type oracle struct {
-	seats   []seat   // by node.index
-	tenures []tenure // by rising token
-	ballots []ballot // one for each disk that ever existed
-	proven  uint64   // the greatest token that was ever led with
-	rose    int32    // the seat that led with it
-	serving serving
-	live    liveness
-	members memberships
+	processes []processState // by node.index
+	tenures   []tenure       // by rising token
+	votes     []voteLog      // one for each disk that ever existed
+	proven    uint64         // the greatest token that was ever led with
+	provenBy  int32          // the node.index of the participant that led with it
+	serving   serving
+	live      liveness
+	members   memberships
 
 	// For the sometimes-properties only.
 	restarts  bool
-	contested uint64 // a term with two candidates and no winner so far
-	fallen    fallen // the last leader that leads no more
-	handing   handing
+	contested uint64       // a term with two candidates and no winner so far
+	former    formerLeader // the last leader that leads no more
+	transfer  transfer
 }
 
 // stage is the last order of a term.
@@ -35,15 +35,15 @@ const (
 	stageLeading
 )
 
-// seat is the oracle's state of one process: of its place, not of its incarnation.
-type seat struct {
+// processState is the oracle's state of one process: of all its incarnations.
+type processState struct {
 	stage   stage
 	up      bool
 	frozen  bool
 	renews  bool   // it gave up by itself, and renews its lease until its work is joined
 	joining uint64 // a token that was stopped and whose work is not joined yet; 0: none
 	token   uint64 // while elected
-	ballot  int32  // of the disk it has; -1: none yet
+	votes   int32  // of the disk it has; -1: none yet
 
 	// The proof that Check uses, and the interval of true time, [since, until), in which it holds,
 	// whatever the process does in the meantime. The proof of a stopped term counts until its work
@@ -62,32 +62,32 @@ type seat struct {
 
 	durable Vote // the vote on its disk
 
-	members *protocol.Membership // as its machine has it
-	told    *protocol.Membership // that it has sent last
-	held    protocol.ConfigID    // of the membership on its disk
-	paused  bool                 // its machine was told to pause
+	members  *protocol.Membership // as its machine has it
+	lastTold *protocol.Membership // that it has sent last
+	held     protocol.ConfigID    // of the membership on its disk
+	paused   bool                 // its machine was told to pause
 
 	shown shown // what a register's answers showed
 
-	mark mark // for the sometimes-properties
+	notes notes // for the sometimes-properties
 }
 
-// seat returns the state of n. A twin's seat is made when the twin starts.
-func (o *oracle) seat(n *node) *seat {
-	for n.index >= len(o.seats) {
-		o.seats = append(o.seats, seat{ballot: -1})
+// process returns the state of n. That of a twin is made when the twin starts.
+func (o *oracle) process(n *node) *processState {
+	for n.index >= len(o.processes) {
+		o.processes = append(o.processes, processState{votes: -1})
 	}
-	return &o.seats[n.index]
+	return &o.processes[n.index]
 }
 
 func (o *oracle) clone() oracle {
 	c := *o
-	c.seats = slices.Clone(o.seats)
+	c.processes = slices.Clone(o.processes)
 	c.tenures = slices.Clone(o.tenures)
-	c.members.book = slices.Clone(o.members.book)
-	c.ballots = slices.Clone(o.ballots)
-	for i := range c.ballots {
-		c.ballots[i] = o.ballots[i].clone()
+	c.members.all = slices.Clone(o.members.all)
+	c.votes = slices.Clone(o.votes)
+	for i := range c.votes {
+		c.votes[i] = o.votes[i].clone()
 	}
 	return c
 }
@@ -98,20 +98,20 @@ func electedCounts(w *World) bool { return w.schedule.Work.NonExclusive || w.pro
 
 // stepped is called after every Step, before its effects are carried out.
 func (o *oracle) stepped(w *World, n *node, in *protocol.Input, fx *protocol.Effects) {
-	s := o.seat(n)
+	s := o.process(n)
 	v := &n.view
 	back := w.protocol.Store == StoreRegister && s.shown.see(in)
 	for i := range fx.Orders {
-		o.order(w, n, s, in, &fx.Orders[i])
+		o.checkOrder(w, n, s, in, &fx.Orders[i])
 	}
 	if w.protocol.Store == StoreRegister {
-		o.below(w, n, s, fx, back)
+		o.checkRegister(w, n, s, fx, back)
 	}
 	if v.Elected != (s.stage != stageNone) || v.Active != (s.stage == stageLeading) || v.Elected && v.Token != s.token {
 		w.fail(Orders, n, "its view says elected %t, active %t, token %d; what it ordered is %s, token %d", v.Elected, v.Active, v.Token, s.stage, s.token)
 	}
 	if v.Elected && w.protocol.Store == StoreNone && v.Leader.ID == n.id && v.Leader.Term > s.token {
-		o.anchors(w, n, s, v.Leader.Term)
+		o.checkAnchor(w, n, s, v.Leader.Term)
 	}
 	if s.joining == 0 && (v.Active != s.active || v.Active && (v.LeaseEnd != s.end || v.Read != s.read)) {
 		o.prove(w, n, s)
@@ -122,16 +122,16 @@ func (o *oracle) stepped(w *World, n *node, in *protocol.Input, fx *protocol.Eff
 	}
 	o.notice(w, n, s, in, fx)
 	if w.protocol.Members != nil {
-		o.member(w, n, s, fx)
+		o.checkMembership(w, n, s, fx)
 	}
 	if w.strict {
-		o.votes(w, n, in, fx)
+		o.checkVotes(w, n, in, fx)
 	}
 }
 
 // ordered is called for each order as it is carried out.
 func (o *oracle) ordered(w *World, n *node, ord *protocol.Order) {
-	s := o.seat(n)
+	s := o.process(n)
 	switch ord.Kind {
 	case protocol.CatchUp:
 		w.catchUp(n, ord)
@@ -158,13 +158,13 @@ func (o *oracle) sent(w *World, n *node, m *protocol.Send) {
 		o.granted(w, n, m)
 	}
 	if ms := m.Message.Membership; ms != nil && w.protocol.Members != nil {
-		o.told(w, n, ms)
+		o.checkTold(w, n, ms)
 	}
 	if m.Message.Handover != nil {
-		o.handing.target = int32(w.index(m.Message.Handover.Target))
+		o.transfer.target = int32(w.index(m.Message.Handover.Target))
 	}
 	if m.Message.Incarnation != 0 {
-		o.seat(n).mark.incarnation = m.Message.Incarnation
+		o.process(n).notes.incarnation = m.Message.Incarnation
 	}
 }
 
@@ -183,18 +183,18 @@ func (o *oracle) asked(w *World, n *node, a *protocol.Ask) {
 
 // booted is called when an incarnation begins.
 func (o *oracle) booted(w *World, n *node) {
-	s := o.seat(n)
+	s := o.process(n)
 	s.up, s.frozen, s.paused, s.shown = true, false, false, shown{}
-	o.board(w, n, s)
+	o.findVotes(w, n, s)
 	o.noticeBoot(w, s)
 }
 
 // died is called when an incarnation has ended, for any reason.
 func (o *oracle) died(w *World, n *node) {
-	s := o.seat(n)
+	s := o.process(n)
 	o.noticeDeath(w, n, s)
 	if s.stage != stageNone {
-		o.fell(w, n, s, fallen{died: true})
+		o.termEnded(w, n, s, formerLeader{died: true})
 	}
 	s.up, s.frozen, s.joining, s.stage, s.token = false, false, 0, stageNone, 0
 	s.active = false
@@ -206,15 +206,15 @@ func (o *oracle) died(w *World, n *node) {
 // froze and thawed are called when a process stops running for a while, and when it resumes, before
 // it gets any input.
 func (o *oracle) froze(w *World, n *node) {
-	o.seat(n).frozen = true
+	o.process(n).frozen = true
 	o.changed(w)
 }
 
 func (o *oracle) thawed(w *World, n *node) {
-	s := o.seat(n)
+	s := o.process(n)
 	s.frozen = false
 	if w.protocol.Leaseless && s.stage != stageNone {
-		o.alone(w, n, s)
+		o.checkSole(w, n, s)
 	}
 	o.noticeThaw(w, s)
 	o.changed(w)
@@ -223,7 +223,7 @@ func (o *oracle) thawed(w *World, n *node) {
 
 // clock is called when the rate or offset of n's clocks has changed.
 func (o *oracle) clock(w *World, n *node) {
-	s := o.seat(n)
+	s := o.process(n)
 	if !s.active || s.joining != 0 && s.until <= w.now {
 		return
 	}

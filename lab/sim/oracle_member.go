@@ -12,52 +12,52 @@ const outranked protocol.Reason = "outranked"
 
 // memberships is every membership that ever existed.
 type memberships struct {
-	book    []change             // by rising ConfigID
+	all     []change             // by rising ConfigID
 	settled *protocol.Membership // the newest that a leader knew to be durable on a majority
 	open    protocol.ConfigID    // the latest reconfiguration, until it is settled or its maker's term ends
 }
 
 // change is a membership as first seen.
 type change struct {
-	ms     *protocol.Membership
-	seat   int32
-	ballot int32
-	made   bool // it is a reconfiguration, not the stamp of a new term
+	ms    *protocol.Membership
+	node  int32
+	votes int32
+	made  bool // it is a reconfiguration, not the stamp of a new term
 }
 
 func (b *memberships) find(id protocol.ConfigID) (int, bool) {
-	return slices.BinarySearchFunc(b.book, id, func(c change, id protocol.ConfigID) int { return c.ms.ID().Compare(id) })
+	return slices.BinarySearchFunc(b.all, id, func(c change, id protocol.ConfigID) int { return c.ms.ID().Compare(id) })
 }
 
 // stamped reports whether ms is a known membership with the term of a new leader.
 func (b *memberships) stamped(ms *protocol.Membership) bool {
-	return slices.ContainsFunc(b.book, func(c change) bool {
+	return slices.ContainsFunc(b.all, func(c change) bool {
 		return c.ms.Version == ms.Version && c.ms.ConfigTerm < ms.ConfigTerm && alike(c.ms, ms)
 	})
 }
 
 // founded enters the initial membership.
 func (o *oracle) founded(ms *protocol.Membership) {
-	o.members.book = append(o.members.book, change{ms: ms, seat: -1, ballot: -1})
+	o.members.all = append(o.members.all, change{ms: ms, node: -1, votes: -1})
 	o.members.settled = ms
 }
 
-// enter enters a membership that n has, and returns its entry in the book.
-func (o *oracle) enter(w *World, n *node, s *seat, ms *protocol.Membership) *change {
+// addMembership adds a membership that n has, and returns its entry.
+func (o *oracle) addMembership(w *World, n *node, s *processState, ms *protocol.Membership) *change {
 	i, known := o.members.find(ms.ID())
 	if known {
-		c := &o.members.book[i]
+		c := &o.members.all[i]
 		if c.ms != ms && !alike(c.ms, ms) {
-			w.fail(OneMembership, n, "its membership %s is %s, and that of %s was %s", ms.ID(), votersOf(ms), w.seatOf(c.seat), votersOf(c.ms))
+			w.fail(OneMembership, n, "its membership %s is %s, and that of %s was %s", ms.ID(), votersOf(ms), w.nameOf(c.node), votersOf(c.ms))
 		}
 		return c
 	}
-	for k := range o.members.book {
-		if c := o.members.book[k].ms; !c.Overlap(ms) && o.elects(w, c) && o.elects(w, ms) {
+	for k := range o.members.all {
+		if c := o.members.all[k].ms; !c.Overlap(ms) && o.elects(w, c) && o.elects(w, ms) {
 			w.fail(Adjacent, n, "its membership %s, %s, may have a majority without anybody of one of %s, %s, which may still elect", ms.ID(), votersOf(ms), c.ID(), votersOf(c))
 		}
 	}
-	c := change{ms: ms, seat: int32(n.index), ballot: s.ballot}
+	c := change{ms: ms, node: int32(n.index), votes: s.votes}
 	if from := s.members; from != nil && !o.members.stamped(ms) {
 		if !from.Overlap(ms) {
 			w.fail(Adjacent, n, "it made membership %s, %s, of %s, %s: a majority of one need not have anybody in common with one of the other", ms.ID(), votersOf(ms), from.ID(), votersOf(from))
@@ -66,12 +66,12 @@ func (o *oracle) enter(w *World, n *node, s *seat, ms *protocol.Membership) *cha
 	}
 	if c.made {
 		o.members.open = ms.ID()
-		if w.parted() {
+		if w.partitioned() {
 			w.seen.add(SawChangedInPartition)
 		}
 	}
-	o.members.book = slices.Insert(o.members.book, i, c)
-	return &o.members.book[i]
+	o.members.all = slices.Insert(o.members.all, i, c)
+	return &o.members.all[i]
 }
 
 // elects reports whether a majority of a membership may still elect by it: voters whose disks have
@@ -79,22 +79,22 @@ func (o *oracle) enter(w *World, n *node, s *seat, ms *protocol.Membership) *cha
 func (o *oracle) elects(w *World, ms *protocol.Membership) bool {
 	able := 0
 	for _, v := range ms.Voters {
-		if n := w.named(v.ID); n != nil && n.self == v && o.seat(n).held.Compare(ms.ID()) <= 0 {
+		if n := w.named(v.ID); n != nil && n.self == v && o.process(n).held.Compare(ms.ID()) <= 0 {
 			able++
 		}
 	}
 	return able >= ms.Quorum()
 }
 
-// member is called after every Step of a machine whose membership can change.
-func (o *oracle) member(w *World, n *node, s *seat, fx *protocol.Effects) {
+// checkMembership is called after every Step of a machine whose membership can change.
+func (o *oracle) checkMembership(w *World, n *node, s *processState, fx *protocol.Effects) {
 	m, ok := n.machine.(protocol.Reconfigurable)
 	if !ok {
 		return
 	}
 	for i := range fx.Saves { // a new one is derived from the machine's membership before this step
 		if ms, err := w.protocol.Members(fx.Saves[i].Data); err == nil {
-			o.enter(w, n, s, ms)
+			o.addMembership(w, n, s, ms)
 		}
 	}
 	ms, settled := m.Membership()
@@ -102,28 +102,28 @@ func (o *oracle) member(w *World, n *node, s *seat, fx *protocol.Effects) {
 		return
 	}
 	if ms != s.members {
-		c := o.enter(w, n, s, ms)
-		o.first(w, n, s, c, "uses")
+		c := o.addMembership(w, n, s, ms)
+		o.checkDurable(w, n, s, c, "uses")
 		s.members = ms
 	}
 	if n.view.Elected && !ms.Has(n.self) {
 		w.fail(VoterLeads, n, "elected with token %d, and it is no voter of its membership %s, %s", n.view.Token, ms.ID(), votersOf(ms))
 	}
 	if settled && n.view.Elected && ms.Compare(o.members.settled) > 0 {
-		o.settles(w, ms)
+		o.settle(w, ms)
 	}
 }
 
-// first checks that a reconfiguration was durable before its maker uses it, or tells others.
-func (o *oracle) first(w *World, n *node, s *seat, c *change, does string) {
-	if c.made && c.ballot == s.ballot && s.held.Compare(c.ms.ID()) < 0 {
+// checkDurable checks that a reconfiguration was durable before its maker uses it, or tells others.
+func (o *oracle) checkDurable(w *World, n *node, s *processState, c *change, does string) {
+	if c.made && c.votes == s.votes && s.held.Compare(c.ms.ID()) < 0 {
 		w.fail(DurableFirst, n, "it %s membership %s, which it has made, and its disk says %s", does, c.ms.ID(), s.held)
 	}
 }
 
-// votes checks a vote that n gives, by the request and by n's position, which its machine may not
+// checkVotes checks a vote that n gives, by the request and by n's position, which its machine may not
 // have been told yet.
-func (o *oracle) votes(w *World, n *node, in *protocol.Input, fx *protocol.Effects) {
+func (o *oracle) checkVotes(w *World, n *node, in *protocol.Input, fx *protocol.Effects) {
 	if in.Kind != protocol.Receive || n.position == 0 {
 		return
 	}
@@ -135,31 +135,31 @@ func (o *oracle) votes(w *World, n *node, in *protocol.Input, fx *protocol.Effec
 	}
 }
 
-// told is called when a message leaves with a membership.
-func (o *oracle) told(w *World, n *node, ms *protocol.Membership) {
-	s := o.seat(n)
-	if ms == s.told {
+// checkTold is called when a message leaves with a membership.
+func (o *oracle) checkTold(w *World, n *node, ms *protocol.Membership) {
+	s := o.process(n)
+	if ms == s.lastTold {
 		return
 	}
-	s.told = ms
-	o.first(w, n, s, o.enter(w, n, s, ms), "tells of")
+	s.lastTold = ms
+	o.checkDurable(w, n, s, o.addMembership(w, n, s, ms), "tells of")
 }
 
-// holds is called when a save became durable, and when a restart reads one.
-func (o *oracle) holds(w *World, n *node, data []byte) {
+// membershipSaved is called when a save became durable, and when a restart reads one.
+func (o *oracle) membershipSaved(w *World, n *node, data []byte) {
 	ms, err := w.protocol.Members(data)
 	if err != nil || ms == nil {
 		w.fail(OneMembership, n, "what it saved has no membership: %v", err)
 		return
 	}
-	s := o.seat(n)
-	o.board(w, n, s)
-	o.enter(w, n, s, ms)
+	s := o.process(n)
+	o.findVotes(w, n, s)
+	o.addMembership(w, n, s, ms)
 	s.held = ms.ID()
 }
 
-// may checks that an elected participant may lead.
-func (o *oracle) may(w *World, n *node, s *seat) {
+// checkMayLead checks that an elected participant may lead.
+func (o *oracle) checkMayLead(w *World, n *node, s *processState) {
 	switch {
 	case w.never>>n.base&1 == 1:
 		w.fail(NeverLeads, n, "elected with token %d, and its priority is never", s.token)
@@ -168,8 +168,8 @@ func (o *oracle) may(w *World, n *node, s *seat) {
 	}
 }
 
-// settles records that a majority has a membership.
-func (o *oracle) settles(w *World, ms *protocol.Membership) {
+// settle records that a majority has a membership.
+func (o *oracle) settle(w *World, ms *protocol.Membership) {
 	b := &o.members
 	b.settled = ms
 	if ms.ID().Compare(b.open) >= 0 {
@@ -210,16 +210,16 @@ func votersOf(ms *protocol.Membership) string {
 	return text.String()
 }
 
-// seatOf is the name of a seat's participant.
-func (w *World) seatOf(seat int32) protocol.NodeID {
-	if seat < 0 {
+// nameOf is the name of the participant with that node.index; -1 stands for all.
+func (w *World) nameOf(index int32) protocol.NodeID {
+	if index < 0 {
 		return "all"
 	}
-	return w.nodes[seat].id
+	return w.nodes[index].id
 }
 
-// parted reports whether a partition is in force.
-func (w *World) parted() bool {
+// partitioned reports whether a partition is in force.
+func (w *World) partitioned() bool {
 	for i := range w.ops {
 		if !w.ops[i].on {
 			continue

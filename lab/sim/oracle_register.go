@@ -35,9 +35,9 @@ func (s *shown) see(in *protocol.Input) (back bool) {
 	return back
 }
 
-// below checks a leader by what its process was shown. No broken assumption excuses a violation: a
+// checkRegister checks a leader by what its process was shown. No broken assumption excuses a violation: a
 // process knows what it has seen.
-func (o *oracle) below(w *World, n *node, s *seat, fx *protocol.Effects, back bool) {
+func (o *oracle) checkRegister(w *World, n *node, s *processState, fx *protocol.Effects, back bool) {
 	for i := range fx.Orders {
 		if ord := &fx.Orders[i]; ord.Kind == protocol.Elected && ord.Token <= s.shown.others {
 			w.fail(AboveSeen, n, "elected with token %d, and it was shown a count of %d", ord.Token, s.shown.others)

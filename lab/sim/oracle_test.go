@@ -312,7 +312,7 @@ func TestExclusiveIsExact(t *testing.T) {
 				}
 				p.Expect = map[Invariant]Expectation{ToldInTime: MayFail}
 				w := play(t, p, s)
-				end := w.oracle.seats[0].until
+				end := w.oracle.processes[0].until
 				if end <= Time(200*ms) {
 					t.Fatalf("proven until %d; want more", end)
 				}
@@ -344,7 +344,7 @@ func TestProvenUntil(t *testing.T) {
 	for w.Step() && w.Now() < Time(100*ms) {
 	}
 	n := w.nodes[0]
-	end := w.oracle.seats[0].until
+	end := w.oracle.processes[0].until
 	for _, c := range []struct {
 		at   Time
 		want bool

@@ -6,41 +6,41 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// ballot is every vote that the owner of one disk ever gave.
-type ballot struct {
+// voteLog is every vote that the owner of one disk ever gave.
+type voteLog struct {
 	voter   protocol.Voter
 	durable []Vote // by rising term: what became durable
 	granted []Vote // by rising term: what was sent (without For.Dir)
 }
 
-func (b *ballot) clone() ballot {
-	return ballot{b.voter, slices.Clone(b.durable), slices.Clone(b.granted)}
+func (l *voteLog) clone() voteLog {
+	return voteLog{l.voter, slices.Clone(l.durable), slices.Clone(l.granted)}
 }
 
-// board finds the ballot of n's disk. A wiped disk is another voter's; a twin has a copy, and votes
+// findVotes finds the votes of n's disk. A wiped disk is another voter's; a twin has a copy, and votes
 // under the same name.
-func (o *oracle) board(w *World, n *node, s *seat) {
-	if s.ballot >= 0 && o.ballots[s.ballot].voter == n.self {
+func (o *oracle) findVotes(w *World, n *node, s *processState) {
+	if s.votes >= 0 && o.votes[s.votes].voter == n.self {
 		return
 	}
-	if s.ballot >= 0 {
+	if s.votes >= 0 {
 		w.seen.add(SawWipedReturns)
 	}
 	s.durable, s.held = Vote{}, protocol.ConfigID{}
-	for i := range o.ballots {
-		if o.ballots[i].voter == n.self {
-			s.ballot = int32(i)
+	for i := range o.votes {
+		if o.votes[i].voter == n.self {
+			s.votes = int32(i)
 			return
 		}
 	}
-	s.ballot = int32(len(o.ballots))
-	o.ballots = append(o.ballots, ballot{voter: n.self})
+	s.votes = int32(len(o.votes))
+	o.votes = append(o.votes, voteLog{voter: n.self})
 }
 
 // durable is called when a save became durable, and when a restart reads one.
 func (o *oracle) durable(w *World, n *node, data []byte) {
 	if w.protocol.Members != nil && len(data) > 0 {
-		o.holds(w, n, data)
+		o.membershipSaved(w, n, data)
 	}
 	if w.protocol.Vote == nil || len(data) == 0 {
 		return
@@ -50,13 +50,13 @@ func (o *oracle) durable(w *World, n *node, data []byte) {
 		w.fail(OneVote, n, "what it saved cannot be read: %v", err)
 		return
 	}
-	s := o.seat(n)
-	o.board(w, n, s)
+	s := o.process(n)
+	o.findVotes(w, n, s)
 	s.durable = v
 	if v.For == (protocol.Voter{}) {
 		return
 	}
-	if was, ok := enter(&o.ballots[s.ballot].durable, v); !ok {
+	if was, ok := addVote(&o.votes[s.votes].durable, v); !ok {
 		w.fail(OneVote, n, "its disk says a vote for %s in term %d, and has said one for %s", v.For, v.Term, was.For)
 	}
 }
@@ -67,27 +67,27 @@ func (o *oracle) granted(w *World, n *node, m *protocol.Send) {
 	if !ok {
 		return
 	}
-	s := o.seat(n)
-	o.board(w, n, s)
+	s := o.process(n)
+	o.findVotes(w, n, s)
 	if n.observer {
 		w.seen.add(SawPromotedVotes)
 	}
 	if s.durable.Term < term || s.durable.Term == term && s.durable.For.ID != m.To {
 		w.fail(VoteSaved, n, "grants %s its vote in term %d while its disk says %s in term %d", m.To, term, s.durable.For, s.durable.Term)
 	}
-	if was, ok := enter(&o.ballots[s.ballot].granted, Vote{term, protocol.Voter{ID: m.To}}); !ok {
+	if was, ok := addVote(&o.votes[s.votes].granted, Vote{term, protocol.Voter{ID: m.To}}); !ok {
 		w.fail(OneVote, n, "grants %s its vote in term %d, and has granted it to %s", m.To, term, was.For.ID)
 	}
 }
 
-// vouches reports whether s's disk keeps it from voting for any candidate but v in that term: by
+// committedTo reports whether s's disk keeps it from voting for any candidate but v in that term: by
 // that vote, or by a higher term. In protocols without directories a vote is for an id.
-func (s *seat) vouches(term uint64, v protocol.Voter) bool {
+func (s *processState) committedTo(term uint64, v protocol.Voter) bool {
 	return s.durable.Term > term || s.durable.Term == term && (s.durable.For == v || s.durable.For == protocol.Voter{ID: v.ID})
 }
 
-// enter enters v, or returns false and the present entry if that is another vote.
-func enter(votes *[]Vote, v Vote) (Vote, bool) {
+// addVote adds v, or returns false and the present entry if that is another vote.
+func addVote(votes *[]Vote, v Vote) (Vote, bool) {
 	i := len(*votes)
 	for i > 0 && (*votes)[i-1].Term > v.Term {
 		i-- // terms rise, so this is needed for old data only

@@ -18,8 +18,8 @@ func position(at uint64) string {
 // tellPosition makes the program of a process that has just started determine its position, which
 // takes some time.
 func (w *World) tellPosition(n *node) {
-	ref := w.letters.get()
-	w.letters.all[ref].command = protocol.Command{Verb: protocol.Locate}
+	ref := w.delayed.get()
+	w.delayed.all[ref].command = protocol.Command{Verb: protocol.Locate}
 	w.in(w.schedule.Log.Lag, event{kind: evLocate, node: int32(n.index), life: n.life, ref: ref})
 }
 
@@ -41,15 +41,15 @@ func (w *World) appendLog() {
 
 // copy makes a participant reach a position, later.
 func (w *World) copy(place int, lag time.Duration, at uint64) {
-	ref := w.letters.get()
-	w.letters.all[ref].command = protocol.Command{Position: position(at)}
+	ref := w.delayed.get()
+	w.delayed.all[ref].command = protocol.Command{Position: position(at)}
 	w.in(lag, event{kind: evLocate, node: int32(place), ref: ref})
 }
 
 // copied handles evLocate.
 func (w *World) copied(n *node, e event) {
-	c := w.letters.all[e.ref].command
-	w.letters.put(e.ref)
+	c := w.delayed.all[e.ref].command
+	w.delayed.put(e.ref)
 	switch at := place(c.Position); {
 	case !n.up:
 	case c.Verb == protocol.Locate:

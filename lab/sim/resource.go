@@ -6,7 +6,7 @@ import "time"
 // greatest that it has seen.
 type resource struct {
 	highest uint64
-	by      int32 // the seat that wrote with it first
+	by      int32 // the node.index of the writer that used it first
 
 	// Unknown to the resource: the latest term, by when its work began in true time, of which a
 	// write was accepted.
@@ -48,7 +48,7 @@ func (r *resource) arrive(w *World, e event) {
 		return
 	}
 	if p.token > r.highest {
-		r.highest, r.by = p.token, p.seat
+		r.highest, r.by = p.token, p.node
 	}
 	r.latest = max(r.latest, p.serial)
 }
@@ -56,7 +56,7 @@ func (r *resource) arrive(w *World, e event) {
 // stale reports whether a write comes after one of a later term was accepted. Terms with proven
 // leases are ordered by true time; elected terms are ordered by their tokens only, and by time if
 // those are equal.
-func (r *resource) stale(w *World, p *slip) bool {
+func (r *resource) stale(w *World, p *writeRequest) bool {
 	if electedCounts(w) {
 		return p.token < r.highest || p.token == r.highest && p.serial < r.latest
 	}

@@ -79,8 +79,8 @@ const (
 	sometimesCount
 )
 
-// who reports whether runs of a protocol have to reach a situation.
-type who func(p *Protocol) bool
+// applies reports whether runs of a protocol have to reach a situation.
+type applies func(p *Protocol) bool
 
 func ofAll(*Protocol) bool         { return true }
 func ofLeases(p *Protocol) bool    { return !p.Leaseless }
@@ -117,7 +117,7 @@ func ofQuorums(p *Protocol) bool { return p.Store == StoreNone && !p.Leaseless &
 
 var sometimes = [sometimesCount]struct {
 	name, says string
-	of         who
+	of         applies
 }{
 	SawElected:          {"elected", "a participant was elected", ofAll},
 	SawProven:           {"proven", "a lease was proven", ofLeases},
@@ -272,8 +272,8 @@ names:
 	return nil
 }
 
-// mark is what a seat keeps for the situations.
-type mark struct {
+// notes is the state of one process that only the situations need.
+type notes struct {
 	serial      uint64 // the serial of its latest term; see serving
 	incarnation uint64 // the latest that it has sent
 	saving      uint64 // the latest Save that it asked for
@@ -291,24 +291,24 @@ type mark struct {
 	caught      bool   // and has had another one since
 }
 
-// handing is a requested transfer, until the next participant leads.
-type handing struct {
+// transfer is a requested transfer, until the next participant leads.
+type transfer struct {
 	some, successorDied bool
 	from, target        int32
 }
 
-// fallen is a former leader, until there is another.
-type fallen struct {
+// formerLeader is a former leader, until there is another.
+type formerLeader struct {
 	some, died, resigned, outranked bool
-	seat                            int32
+	node                            int32
 	promised                        Time
 }
 
-// fell is called when a term ends.
-func (o *oracle) fell(w *World, n *node, s *seat, f fallen) {
-	f.some, f.seat, f.promised = true, int32(n.index), s.mark.promised
-	o.fallen = f
-	if i, ok := o.members.find(o.members.open); ok && o.members.book[i].seat == int32(n.index) {
+// termEnded is called when a term ends.
+func (o *oracle) termEnded(w *World, n *node, s *processState, f formerLeader) {
+	f.some, f.node, f.promised = true, int32(n.index), s.notes.promised
+	o.former = f
+	if i, ok := o.members.find(o.members.open); ok && o.members.all[i].node == int32(n.index) {
 		if s.held.Compare(o.members.open) >= 0 {
 			w.seen.add(SawDeposedUnsettled)
 		}
@@ -317,12 +317,12 @@ func (o *oracle) fell(w *World, n *node, s *seat, f fallen) {
 }
 
 // notice checks a step for situations.
-func (o *oracle) notice(w *World, n *node, s *seat, in *protocol.Input, fx *protocol.Effects) {
+func (o *oracle) notice(w *World, n *node, s *processState, in *protocol.Input, fx *protocol.Effects) {
 	if k := len(fx.Saves); k > 0 {
-		s.mark.saving = fx.Saves[k-1].Number
+		s.notes.saving = fx.Saves[k-1].Number
 	}
 	if k := len(fx.Asks); k > 0 {
-		s.mark.asked = fx.Asks[k-1].Number
+		s.notes.asked = fx.Asks[k-1].Number
 	}
 	v := &n.view
 	switch in.Kind {
@@ -330,18 +330,18 @@ func (o *oracle) notice(w *World, n *node, s *seat, in *protocol.Input, fx *prot
 		if in.Failed {
 			w.seen.add(SawSaveFailed)
 		} else {
-			s.mark.saved = max(s.mark.saved, in.Number)
+			s.notes.saved = max(s.notes.saved, in.Number)
 		}
 	case protocol.PeerClosed:
-		for i := range o.seats {
-			if r := &o.seats[i]; r.up && w.nodes[i].id == in.From && r.mark.incarnation == in.Incarnation {
+		for i := range o.processes {
+			if r := &o.processes[i]; r.up && w.nodes[i].id == in.From && r.notes.incarnation == in.Incarnation {
 				w.seen.add(SawFalseAlarm)
 			}
 		}
 	case protocol.Receive:
 		if o.restarts && !w.seen.Has(SawOldLife) && in.Message.Incarnation != 0 {
-			for i := range o.seats {
-				if r := &o.seats[i]; w.nodes[i].id == in.From && in.Message.Incarnation < r.mark.incarnation {
+			for i := range o.processes {
+				if r := &o.processes[i]; w.nodes[i].id == in.From && in.Message.Incarnation < r.notes.incarnation {
 					w.seen.add(SawOldLife)
 				}
 			}
@@ -355,42 +355,42 @@ func (o *oracle) notice(w *World, n *node, s *seat, in *protocol.Input, fx *prot
 		case protocol.Resume:
 			s.paused = false
 		case protocol.Locate:
-			s.mark.caught = s.mark.behind
+			s.notes.caught = s.notes.behind
 		}
 	}
-	if in.Kind == protocol.Receive && in.Message.Handover != nil && v.Role == protocol.Candidate && s.mark.role != protocol.Candidate {
-		s.mark.handed = v.Term
+	if in.Kind == protocol.Receive && in.Message.Handover != nil && v.Role == protocol.Candidate && s.notes.role != protocol.Candidate {
+		s.notes.handed = v.Term
 	}
-	s.mark.role = v.Role
+	s.notes.role = v.Role
 	if s.stage != stageNone {
 		if s.active && v.Term > s.token && w.protocol.Store == StoreNone {
 			w.seen.add(SawReanchored)
 		}
-		if v.Confirmed > s.mark.confirmed {
+		if v.Confirmed > s.notes.confirmed {
 			w.seen.add(SawReproven)
 		}
-		s.mark.waited = true
+		s.notes.waited = true
 	} else if v.Role == protocol.Candidate && v.Term > o.contested && !w.seen.Has(SawSplitVote) {
 		o.noticeContest(w, n)
 	}
-	s.mark.confirmed = v.Confirmed
+	s.notes.confirmed = v.Confirmed
 }
 
 // noticeContest checks whether another participant stands in the term of n. That vote is split if a
 // higher term is won and this one never was.
 func (o *oracle) noticeContest(w *World, n *node) {
-	for i := range o.seats {
-		if r := w.nodes[i]; r != n && o.seats[i].up && r.view.Role == protocol.Candidate && r.view.Term == n.view.Term {
+	for i := range o.processes {
+		if r := w.nodes[i]; r != n && o.processes[i].up && r.view.Role == protocol.Candidate && r.view.Term == n.view.Term {
 			o.contested = n.view.Term
 		}
 	}
 }
 
-func (o *oracle) noticeAnswer(w *World, s *seat, a *protocol.Answer) {
+func (o *oracle) noticeAnswer(w *World, s *processState, a *protocol.Answer) {
 	switch a.Status {
 	case protocol.StatusUnknown:
 		w.seen.add(SawUnknownOutcome)
-		s.mark.unknown = true
+		s.notes.unknown = true
 	case protocol.StatusConflict:
 		w.seen.add(SawConditionFailed)
 	case protocol.StatusGone:
@@ -402,15 +402,15 @@ func (o *oracle) noticeAnswer(w *World, s *seat, a *protocol.Answer) {
 	case protocol.StatusRefused:
 		w.seen.add(SawThrottled)
 	case protocol.StatusDone:
-		if a.Number <= s.mark.stale {
+		if a.Number <= s.notes.stale {
 			w.seen.add(SawLateAnswer)
 		}
 	}
 }
 
-func (o *oracle) noticeElected(w *World, n *node, s *seat) {
+func (o *oracle) noticeElected(w *World, n *node, s *processState) {
 	w.seen.add(SawElected)
-	if s.mark.unknown {
+	if s.notes.unknown {
 		w.seen.add(SawUnknownWin)
 	}
 	if o.contested != 0 && s.token > o.contested {
@@ -418,32 +418,32 @@ func (o *oracle) noticeElected(w *World, n *node, s *seat) {
 			w.seen.add(SawSplitVote)
 		}
 	}
-	if s.mark.handed == s.token {
+	if s.notes.handed == s.token {
 		w.seen.add(SawHandedOver)
 	}
-	if s.mark.caught {
+	if s.notes.caught {
 		w.seen.add(SawCaughtUp)
 	}
-	s.mark.waited, s.mark.unknown, s.mark.confirmed = false, false, n.view.Confirmed
-	if f := &o.fallen; f.some && f.died && int(f.seat) != n.index && f.promised > w.now {
+	s.notes.waited, s.notes.unknown, s.notes.confirmed = false, false, n.view.Confirmed
+	if f := &o.former; f.some && f.died && int(f.node) != n.index && f.promised > w.now {
 		w.seen.add(SawElectedEarly)
 	}
 }
 
-func (o *oracle) noticeLead(w *World, n *node, s *seat) {
+func (o *oracle) noticeLead(w *World, n *node, s *processState) {
 	w.seen.add(SawProven)
-	if s.mark.waited {
+	if s.notes.waited {
 		w.seen.add(SawWonAndWaited)
 	}
-	if f := &o.fallen; f.some && f.died && int(f.seat) != n.index && f.promised > w.now {
+	if f := &o.former; f.some && f.died && int(f.node) != n.index && f.promised > w.now {
 		w.seen.add(SawWitnessed)
 	}
 }
 
-// noticeCrown is called when the term of a leader that counts begins.
-func (o *oracle) noticeCrown(w *World, n *node) {
-	f := &o.fallen
-	if f.some && int(f.seat) != n.index {
+// noticeTerm is called when the term of a leader that counts begins.
+func (o *oracle) noticeTerm(w *World, n *node) {
+	f := &o.former
+	if f.some && int(f.node) != n.index {
 		if f.died {
 			w.seen.add(SawCrashTakeover)
 		}
@@ -454,31 +454,31 @@ func (o *oracle) noticeCrown(w *World, n *node) {
 			w.seen.add(SawOutranked)
 		}
 	}
-	if h := &o.handing; h.some && h.successorDied && int(h.target) != n.index {
+	if h := &o.transfer; h.some && h.successorDied && int(h.target) != n.index {
 		w.seen.add(SawSuccessorDied)
 	}
-	o.handing = handing{}
-	for i := range o.seats {
-		if i != n.index && o.seats[i].mark.cut > w.now {
+	o.transfer = transfer{}
+	for i := range o.processes {
+		if i != n.index && o.processes[i].notes.cut > w.now {
 			w.seen.add(SawCutOff)
 		}
 	}
-	o.fallen = fallen{}
-	for i := range o.seats {
-		k := &o.seats[i].mark
+	o.former = formerLeader{}
+	for i := range o.processes {
+		k := &o.processes[i].notes
 		k.cut, k.behind, k.caught = 0, false, false
 	}
 }
 
 // behind is called when n's machine reports that its position is behind another's.
 func (o *oracle) behind(w *World, n *node) {
-	o.seat(n).mark.behind = true
+	o.process(n).notes.behind = true
 	w.seen.add(SawHeldBack)
 }
 
-func (o *oracle) noticeStop(w *World, n *node, s *seat, in *protocol.Input) {
+func (o *oracle) noticeStop(w *World, n *node, s *processState, in *protocol.Input) {
 	if in.Kind == protocol.Do && in.Command.Verb == protocol.Transfer {
-		o.handing = handing{some: true, from: int32(n.index), target: int32(w.index(in.Command.Target))}
+		o.transfer = transfer{some: true, from: int32(n.index), target: int32(w.index(in.Command.Target))}
 	}
 	if s.stage == stageElected && !electedCounts(w) {
 		w.seen.add(SawWinnerStopped)
@@ -486,40 +486,40 @@ func (o *oracle) noticeStop(w *World, n *node, s *seat, in *protocol.Input) {
 	if in.Kind == protocol.Receive && in.Message.Term > s.token {
 		w.seen.add(SawSuperseded)
 	}
-	if s.mark.unknown {
+	if s.notes.unknown {
 		w.seen.add(SawLostAfterUnknown)
 	}
-	s.mark.stale, s.mark.unknown = s.mark.asked, false
+	s.notes.stale, s.notes.unknown = s.notes.asked, false
 }
 
-func (o *oracle) noticeDeath(w *World, n *node, s *seat) {
+func (o *oracle) noticeDeath(w *World, n *node, s *processState) {
 	o.restarts = true
-	if h := &o.handing; h.some && (int(h.from) == n.index || int(h.target) == n.index) {
+	if h := &o.transfer; h.some && (int(h.from) == n.index || int(h.target) == n.index) {
 		w.seen.add(SawTransferRaced)
 		h.successorDied = h.successorDied || int(h.target) == n.index
 	}
-	s.mark.behind, s.mark.caught = false, false
-	s.mark.promised = max(s.until, s.mark.promised)
+	s.notes.behind, s.notes.caught = false, false
+	s.notes.promised = max(s.until, s.notes.promised)
 	if s.stage == stageElected && !electedCounts(w) {
 		w.seen.add(SawWinnerDied)
 	}
 	if w.work.job(n).told {
 		w.seen.add(SawDiedJoining)
 	}
-	if s.mark.saving > s.mark.saved {
+	if s.notes.saving > s.notes.saved {
 		w.seen.add(SawDiedUnsaved)
 	}
-	s.mark.saving, s.mark.saved, s.mark.asked, s.mark.stale, s.mark.confirmed = 0, 0, 0, 0, 0
-	s.mark.unknown, s.mark.waited = false, false
+	s.notes.saving, s.notes.saved, s.notes.asked, s.notes.stale, s.notes.confirmed = 0, 0, 0, 0, 0
+	s.notes.unknown, s.notes.waited = false, false
 }
 
-func (o *oracle) noticeBoot(w *World, s *seat) {
-	if s.mark.promised > w.now {
+func (o *oracle) noticeBoot(w *World, s *processState) {
+	if s.notes.promised > w.now {
 		w.seen.add(SawBackInLease)
 	}
 }
 
-func (o *oracle) noticeThaw(w *World, s *seat) {
+func (o *oracle) noticeThaw(w *World, s *processState) {
 	if s.stage != stageLeading {
 		return
 	}
@@ -537,8 +537,8 @@ func (o *oracle) fault(w *World, op *Op) {
 	default:
 		return
 	}
-	for i := range o.seats {
-		s := &o.seats[i]
+	for i := range o.processes {
+		s := &o.processes[i]
 		if s.stage == stageNone {
 			continue
 		}
@@ -548,7 +548,7 @@ func (o *oracle) fault(w *World, op *Op) {
 			cut = cut || g == id
 		}
 		if cut {
-			s.mark.cut = w.now + Time(op.For)
+			s.notes.cut = w.now + Time(op.For)
 		}
 	}
 }

@@ -19,8 +19,8 @@ type Standing struct {
 // AppendStandings appends the state of every participant that is elected now, or whose lease was
 // ever proven.
 func (w *World) AppendStandings(dst []Standing) []Standing {
-	for i := range w.oracle.seats {
-		s := &w.oracle.seats[i]
+	for i := range w.oracle.processes {
+		s := &w.oracle.processes[i]
 		if s.stage == stageNone && s.proved == 0 {
 			continue
 		}

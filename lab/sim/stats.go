@@ -111,33 +111,33 @@ func (s *Stats) clone() Stats {
 
 // serving is how the world is led, for the figures and for liveness.
 type serving struct {
-	at      Time   // everything before is accounted for
-	led     bool   // there is a leader at that time, and will be
-	until   Time   // until then, if nothing changes
-	two     Time   // until then two lead, if nothing changes
-	from    Time   // while there is no leader: since when
-	elected int    // how many are elected
-	serials uint64 // terms that began, of leaders that count
-	last    int32  // the seat of the last of them
-	latest  uint64 // the term that led last
+	at       Time   // everything before is accounted for
+	led      bool   // there is a leader at that time, and will be
+	until    Time   // until then, if nothing changes
+	two      Time   // until then two lead, if nothing changes
+	from     Time   // while there is no leader: since when
+	elected  int    // how many are elected
+	serials  uint64 // terms that began, of leaders that count
+	lastNode int32  // the node.index of the leader of the last of them
+	latest   uint64 // the term that led last
 }
 
 // termBegan is called when the term of a leader that counts begins.
-func (o *oracle) termBegan(w *World, n *node, s *seat) {
+func (o *oracle) termBegan(w *World, n *node, s *processState) {
 	v := &o.serving
-	if v.serials > 0 && int(v.last) != n.index {
+	if v.serials > 0 && int(v.lastNode) != n.index {
 		w.stats.Changes++
 		w.seen.add(SawLeaderChanged)
 	}
 	v.serials++
-	v.last = int32(n.index)
-	s.mark.serial = v.serials
-	o.noticeCrown(w, n)
+	v.lastNode = int32(n.index)
+	s.notes.serial = v.serials
+	o.noticeTerm(w, n)
 	o.live.termBegan(w, n)
 }
 
 // servesUntil is until when s leads, if nothing changes.
-func (s *seat) servesUntil(w *World) Time {
+func (s *processState) servesUntil(w *World) Time {
 	switch {
 	case s.stage == stageNone || !s.up || s.frozen:
 		return 0
@@ -150,8 +150,8 @@ func (s *seat) servesUntil(w *World) Time {
 }
 
 // renewed is changed for the common case of a leader that renewed its lease.
-func (o *oracle) renewed(w *World, s *seat) {
-	if v := &o.serving; v.led && v.until > w.now && v.two <= w.now && s.mark.serial == v.latest && s.servesUntil(w) >= v.until {
+func (o *oracle) renewed(w *World, s *processState) {
+	if v := &o.serving; v.led && v.until > w.now && v.two <= w.now && s.notes.serial == v.latest && s.servesUntil(w) >= v.until {
 		v.until = s.until
 		return
 	}
@@ -179,14 +179,14 @@ func (o *oracle) changed(w *World) {
 	w.stats.Time += time.Duration(passed)
 	v.at = w.now
 
-	var best *seat
+	var best *processState
 	v.until, v.two, v.elected = 0, 0, 0
-	for i := range o.seats {
-		s := &o.seats[i]
+	for i := range o.processes {
+		s := &o.processes[i]
 		if s.stage != stageNone {
 			v.elected++
 		}
-		if u := s.servesUntil(w); u > w.now && (best == nil || s.mark.serial > best.mark.serial) {
+		if u := s.servesUntil(w); u > w.now && (best == nil || s.notes.serial > best.notes.serial) {
 			best = s
 		}
 		until := s.servesUntil(w)
@@ -199,10 +199,10 @@ func (o *oracle) changed(w *World) {
 	case best == nil && v.led:
 		v.led, v.from = false, w.now
 	case best != nil:
-		if !v.led && v.latest != 0 && v.latest != best.mark.serial {
+		if !v.led && v.latest != 0 && v.latest != best.notes.serial {
 			w.stats.Takeovers = append(w.stats.Takeovers, time.Duration(w.now-v.from))
 		}
-		v.led, v.latest = true, best.mark.serial
+		v.led, v.latest = true, best.notes.serial
 	}
-	o.live.look(w, o, lapsed)
+	o.live.update(w, o, lapsed)
 }

@@ -88,7 +88,7 @@ func (d *etcd) do(s *store, w *World, p *parcel, path *route) bool {
 	switch ask.Op {
 	case protocol.OpenSession:
 		d.commit(w, false)
-		z := d.open(s, w, p, etcdTTL(ask.TTL))
+		z := d.open(p, etcdTTL(ask.TTL))
 		z.expiry = s.clock(w.Now()) + z.ttl
 		d.watchOut(s, w, z)
 		a.Session, a.TTL = z.id, z.ttl

@@ -184,7 +184,7 @@ func (q *queue) verify(p *parcel, session, tx uint64) bool {
 }
 
 // open opens a session for p's process.
-func (q *queue) open(s *store, w *World, p *parcel, ttl time.Duration) *session {
+func (q *queue) open(p *parcel, ttl time.Duration) *session {
 	q.opened++
 	q.sessions = append(q.sessions, session{id: q.opened, client: q.opened, node: p.node, life: p.life, ttl: ttl, made: q.tx})
 	return &q.sessions[len(q.sessions)-1]

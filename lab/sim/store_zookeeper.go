@@ -179,7 +179,7 @@ func (z *zookeeper) hangUp(s *store, w *World, client uint64) {
 // fresh opens a session and makes the client library keep it alive, if it knows of it.
 func (z *zookeeper) fresh(s *store, w *World, p *parcel, ttl time.Duration, known bool) *session {
 	z.commit(w, true)
-	y := z.open(s, w, p, ttl)
+	y := z.open(p, ttl)
 	y.expiry = z.bucket(s.clock(w.Now()) + ttl)
 	y.replaces = p.chance>>62&1 == 1
 	if known {

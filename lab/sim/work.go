@@ -12,7 +12,7 @@ import (
 // drain begins or the machine stops the term; it is joined; and only then is leadership released.
 type work struct {
 	jobs   []job // by node.index
-	slips  slab[slip]
+	writes slab[writeRequest]
 	serial uint64 // of the last term whose work began
 }
 
@@ -37,16 +37,16 @@ type job struct {
 	ends    Time // after the machine has stopped the term: until when it was proven
 }
 
-// slip is the data of an event of the work.
-type slip struct {
+// writeRequest is a write on its way to the resource.
+type writeRequest struct {
 	token   uint64
 	serial  uint64
 	checked Time // when the check succeeded; unused where work is not exclusive
-	seat    int32
+	node    int32
 }
 
 // workStep is the kind of an evWork. It is in the lower bits of its ref; above them is the job's
-// generation, or a slip.
+// generation, or the index of a writeRequest.
 type workStep int32
 
 const (
@@ -64,7 +64,7 @@ const (
 func (k *work) clone() work {
 	c := *k
 	c.jobs = slices.Clone(k.jobs)
-	c.slips = k.slips.clone()
+	c.writes = k.writes.clone()
 	return c
 }
 
@@ -75,15 +75,15 @@ func (k *work) job(n *node) *job {
 	return &k.jobs[n.index]
 }
 
-func (k *work) put(p slip) int32 {
-	i := k.slips.get()
-	k.slips.all[i] = p
+func (k *work) put(p writeRequest) int32 {
+	i := k.writes.get()
+	k.writes.all[i] = p
 	return i
 }
 
-func (k *work) take(i int32) slip {
-	k.slips.put(i)
-	return k.slips.all[i]
+func (k *work) take(i int32) writeRequest {
+	k.writes.put(i)
+	return k.writes.all[i]
 }
 
 // after schedules step at n, for the term that now runs.
@@ -93,7 +93,7 @@ func (k *work) after(w *World, n *node, d time.Duration, step workStep) {
 
 // say schedules a step with a token.
 func (k *work) say(w *World, n *node, token uint64, step workStep) {
-	w.in(0, event{kind: evWork, node: int32(n.index), life: n.life, ref: int32(step) | k.put(slip{token: token})<<workBits})
+	w.in(0, event{kind: evWork, node: int32(n.index), life: n.life, ref: int32(step) | k.put(writeRequest{token: token})<<workBits})
 }
 
 // elected and lead carry out the machine's orders, as stop does.
@@ -283,7 +283,7 @@ func (k *work) do(w *World, n *node, j *job, step workStep) {
 		}
 		j.pending = false
 		w.stats.Writes++
-		p := slip{token: j.token, serial: j.serial, checked: j.checked, seat: int32(n.index)}
+		p := writeRequest{token: j.token, serial: j.serial, checked: j.checked, node: int32(n.index)}
 		w.in(spec.Flight, event{kind: evWrite, node: int32(n.index), life: n.life, ref: k.put(p)})
 		if !j.told {
 			k.after(w, n, max(spec.Every-spec.Think, 1), workCheck)
@@ -295,7 +295,7 @@ func (k *work) do(w *World, n *node, j *job, step workStep) {
 func (k *work) finish(w *World, n *node, j *job) {
 	token, stopped, next, ends := j.token, j.stopped, j.next, j.ends
 	if !stopped {
-		ends = w.oracle.seat(n).until
+		ends = w.oracle.process(n).until
 	}
 	if !electedCounts(w) && w.now > ends {
 		w.stats.Overruns++

@@ -175,7 +175,7 @@ func TestNextTermWaits(t *testing.T) {
 	}
 }
 
-// A twin has a seat of its own, and the same name: two tenures with one token are two leaders.
+// A twin has a node.index of its own, and the same name: two tenures with one token are two leaders.
 func TestTwinIsAnother(t *testing.T) {
 	p, s := stageOf([]act{leads(10*ms, 1, 60*ms), ends(60*ms, 1), leads(200*ms, 2, 300*ms)})
 	s.Ops = []Op{{At: Time(100 * ms), Kind: OpTwin, Node: "n1", For: 500 * ms}}

@@ -40,11 +40,11 @@ type World struct {
 	never    uint32        // participants that never lead, by place
 	strict   bool          // positions are required
 	// No majority is left that could be healed.
-	hopeless bool
-	flights  slab[flight]
-	waiting  slab[waiting]
-	letters  slab[letter]
-	ops      []opState
+	noCore  bool
+	flights slab[flight]
+	waiting slab[waiting]
+	delayed slab[delayed]
+	ops     []opState
 
 	operator stream // of what operators choose
 	store    storeModel
@@ -179,9 +179,6 @@ func (w *World) Now() Time { return w.now }
 // Hash is the hash of everything that has happened so far.
 func (w *World) Hash() uint64 { return w.hash }
 
-// Schedule is the world's schedule. It must not be changed.
-func (w *World) Schedule() *Schedule { return w.schedule }
-
 // Run executes all events until the run is over.
 func (w *World) Run() {
 	for w.Step() {
@@ -235,7 +232,7 @@ func (w *World) happen(e event) bool {
 	case evDisk:
 		return w.written(w.nodes[e.node], e)
 	case evReply, evCommand:
-		w.letterCame(w.nodes[e.node], e)
+		w.handleDelayed(w.nodes[e.node], e)
 	case evBoot:
 		n := w.nodes[e.node]
 		if n.up || n.life != e.life {

@@ -410,13 +410,13 @@ func TestNothingLeaks(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Run()
-		flying, held, letters := 0, 0, 0
+		flying, held, delayed := 0, 0, 0
 		count := func(e event) {
 			switch e.kind {
 			case evDeliver, evClosed:
 				flying++
 			case evReply, evCommand:
-				letters++
+				delayed++
 			}
 		}
 		for _, e := range w.agenda {
@@ -437,7 +437,7 @@ func TestNothingLeaks(t *testing.T) {
 		}{
 			{"flights", len(w.flights.all), len(w.flights.free), flying},
 			{"waiting", len(w.waiting.all), len(w.waiting.free), held},
-			{"letters", len(w.letters.all), len(w.letters.free), letters},
+			{"delayed", len(w.delayed.all), len(w.delayed.free), delayed},
 		} {
 			if s.all-s.free != s.used {
 				t.Errorf("seed %d: %s: %d places are taken, %d are used", seed, s.name, s.all-s.free, s.used)

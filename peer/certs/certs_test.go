@@ -109,7 +109,7 @@ func says(t *testing.T, err error, parts ...string) {
 func TestHandshake(t *testing.T) {
 	dir := made(t, "prod", "n1", "n2")
 	n1, n2, operator := load(t, dir, "n1"), load(t, dir, "n2"), load(t, dir, "")
-	if n1.Cluster != "prod" || n1.ID != "n1" || operator.ID != certs.Operator {
+	if n1.Cluster != "prod" || n1.ID != "n1" || operator.ID != certs.Unnamed {
 		t.Fatalf("%v and %v", n1, operator)
 	}
 	for _, c := range []struct {
@@ -246,8 +246,8 @@ func TestLoadRefuses(t *testing.T) {
 	says(t, err, "ca.key", "no certificate in it")
 }
 
-// TestExpiredAtTheOtherSide: what was valid when it was loaded is refused once
-// it has expired, by whoever is shown it.
+// TestExpiredAtTheOtherSide: a certificate that was valid when it was loaded is refused by the other side once it has
+// expired.
 func TestExpiredAtTheOtherSide(t *testing.T) {
 	dir := made(t, "prod", "n1")
 	n1 := load(t, dir, "n1")
@@ -306,7 +306,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestWarnings: what should be mended is said, and nothing about what is well.
+// TestWarnings: Warnings names what should be mended, and nothing else.
 func TestWarnings(t *testing.T) {
 	dir := made(t, "prod", "n1", "n2")
 	warns := func(i *certs.Identity, parts ...string) {
@@ -355,8 +355,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestStrangersTextIsQuoted: a certificate that anybody may have made writes no
-// control characters into a log, and not much of anything.
+// TestStrangersTextIsQuoted: a certificate of any maker writes no control characters into a log, and only a bounded
+// text.
 func TestStrangersTextIsQuoted(t *testing.T) {
 	dir, evil := made(t, "prod", "n1"), made(t, "prod", "n1")
 	n1 := load(t, dir, "n1")
@@ -495,7 +495,7 @@ func TestMadeFiles(t *testing.T) {
 	if end := load(t, dir, "n2").Expires(); end.After(ca.Leaf.NotAfter) {
 		t.Errorf("valid until %v, its authority until %v", end, ca.Leaf.NotAfter)
 	}
-	o.Nodes, o.Now = nodes("n3"), func() time.Time { return ca.Leaf.NotAfter.Add(time.Hour) }
+	o.Nodes, o.From = nodes("n3"), ca.Leaf.NotAfter.Add(time.Hour)
 	says(t, certs.Make(dir, o), "ca.crt expired on", "elect certs rollover")
 }
 
@@ -558,7 +558,7 @@ func BenchmarkHandshake(b *testing.B) {
 	}
 }
 
-// TestLoadRoot: what was read of an open directory stays, whatever becomes of it.
+// TestLoadRoot: what was read from an open directory stays, whatever becomes of the directory.
 func TestLoadRoot(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	long := certs.Options{Cluster: "prod", Nodes: nodes("n1"), Operators: []certs.OperatorSpec{{Role: certs.Administer}}, Valid: 3 * certs.ValidCA}

@@ -50,9 +50,8 @@ type stamp struct {
 	info fs.FileInfo
 }
 
-// LoadDir reads what [Make] wrote into a directory for a node. If id is "" it reads the
-// operator's certificate with the strongest role whose key can be read; of several
-// with that role, the one with the first file name.
+// LoadDir reads what [Make] wrote for a node. If id is "" it reads the operator's certificate with the strongest role
+// whose key can be read, and of several the one with the first file name.
 func LoadDir(dir, id string) (*Identity, error) {
 	name, want := id, id
 	if id == "" {
@@ -75,7 +74,7 @@ func LoadDir(dir, id string) (*Identity, error) {
 // strongest finds the operator's certificate for a client. If there is none it returns
 // operator.crt, so that the error names that file.
 func strongest(dir string) (name, id string, err error) {
-	name, id = operatorFile, Operator
+	name, id = operatorFile, unnamed
 	if _, err := os.Stat(filepath.Join(dir, caFile+certExt)); err != nil {
 		return "", "", err
 	}
@@ -101,9 +100,8 @@ func strongest(dir string) (name, id string, err error) {
 	return name, id, nil
 }
 
-// Load reads an authority's certificate, or several, and a certificate with its
-// key, all in PEM. It refuses what could not be used now: a certificate of
-// another authority, or one that has expired.
+// Load reads an authority's certificate, or several, and a certificate with its key, all in PEM. It refuses a
+// certificate of another authority, or one that has expired.
 func Load(ca, cert, key string) (*Identity, error) {
 	i := &Identity{files: [3]string{ca, cert, key}}
 	stamps, err := i.look()
@@ -256,9 +254,7 @@ func (i *Identity) current() *material {
 	return i.loaded
 }
 
-// Version checks the files, and rises when new contents come into force: a
-// connection made at an earlier version was made with another certificate, or
-// with another authority.
+// Version checks the files, and rises when new contents come into force.
 func (i *Identity) Version() uint64 {
 	i.current()
 	i.mu.Lock()
@@ -266,9 +262,8 @@ func (i *Identity) Version() uint64 {
 	return i.reads
 }
 
-// ReloadError checks the files, and returns why their present contents are not in force, or
-// nil if they are.
-func (i *Identity) ReloadError() error {
+// reloadError checks the files, and returns why their present contents are not in force, or nil if they are.
+func (i *Identity) reloadError() error {
 	i.current()
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -278,12 +273,10 @@ func (i *Identity) ReloadError() error {
 // Expires is when the certificate in force ends.
 func (i *Identity) Expires() time.Time { return i.current().pair.Leaf.NotAfter }
 
-// AuthorityExpires is when the authority of the certificate in force ends, and the
-// certificate with it.
+// AuthorityExpires is when the authority of the certificate in force ends, and the certificate with it.
 func (i *Identity) AuthorityExpires() time.Time { return i.current().caEnd }
 
-// Authority is the beginning of the key identifier of the authority that signed the
-// certificate in force. It differs for two authorities that have the same name.
+// Authority is the beginning of the key identifier of the authority that signed the certificate in force.
 func (i *Identity) Authority() string { return fingerprint(i.current().pair.Leaf.AuthorityKeyId) }
 
 // How long before its end a certificate should be renewed. A short-lived one is
@@ -294,8 +287,8 @@ const (
 	soonAuthority = 90 * 24 * time.Hour
 )
 
-// ExpiresSoon reports whether a certificate should have been renewed at a time: in the last 30
-// days of its life, an authority's in the last 90, and never before its last third.
+// ExpiresSoon reports whether a certificate should have been renewed at a time: in the last 30 days of its life, an
+// authority's in the last 90, and never before its last third.
 func ExpiresSoon(cert *x509.Certificate, at time.Time) bool {
 	before := soon
 	if cert.IsCA {
@@ -304,13 +297,12 @@ func ExpiresSoon(cert *x509.Certificate, at time.Time) bool {
 	return cert.NotAfter.Sub(at) < min(before, cert.NotAfter.Sub(cert.NotBefore)/3)
 }
 
-// Warnings checks the files, and returns what an operator should mend before it does
-// harm: files that are not in force, a certificate or an authority that ends soon, a
-// key that every user may read. The texts stay the same as long as the causes do.
+// Warnings checks the files, and returns what an operator should mend: files that are not in force, a certificate or an
+// authority that ends soon, a key that every user may read. The texts stay the same as long as the causes do.
 func (i *Identity) Warnings() (all []string) {
 	m := i.current()
 	leaf := m.pair.Leaf
-	if err := i.ReloadError(); err != nil {
+	if err := i.reloadError(); err != nil {
 		all = append(all, fmt.Sprintf("what the files hold now is not in force, and the next start will fail: %v", err))
 	}
 	now := time.Now()
@@ -340,7 +332,7 @@ func (m *material) caLife() time.Duration {
 			return ca.NotAfter.Sub(ca.NotBefore)
 		}
 	}
-	return ValidCA // it is an intermediate one
+	return validCA // it is an intermediate one
 }
 
 // String names the holder of the certificate and its authority, for people.

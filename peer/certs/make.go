@@ -26,7 +26,7 @@ import (
 // How long certificates are valid where nothing else is said.
 const (
 	DefaultValid = 365 * 24 * time.Hour      // of nodes and operators
-	ValidCA      = 10 * 365 * 24 * time.Hour // of the authority
+	validCA      = 10 * 365 * 24 * time.Hour // of the authority
 
 	early = time.Hour // before now: for clocks that are late
 )
@@ -36,8 +36,8 @@ const (
 	certExt, keyExt      = ".crt", ".key"
 )
 
-// OperatorSpec is an operator to issue a certificate to. Without a Name the files are
-// called operator for [Operate] and as the role otherwise.
+// OperatorSpec is an operator to issue a certificate to. Without a Name the files are called operator for [Operate] and
+// as the role otherwise.
 type OperatorSpec struct {
 	Role Role
 	Name string // for logs; may be empty
@@ -46,8 +46,7 @@ type OperatorSpec struct {
 // Node is a node to issue a certificate to.
 type Node struct {
 	ID string
-	// Hosts are IP addresses and DNS names to put into the certificate, for
-	// tools that look at them. Peers do not.
+	// Hosts are IP addresses and DNS names for the certificate, for other tools.
 	Hosts []string
 }
 
@@ -55,24 +54,23 @@ type Node struct {
 type Options struct {
 	Cluster string
 	Nodes   []Node
-	// Operators are the people to issue certificates to; nil is one without a name
-	// and with the role [Operate].
+	// Operators are the operators to issue certificates to; nil is one without a name and with the role [Operate].
 	Operators []OperatorSpec
 	// Valid is how long the certificates of nodes and operators are valid; 0 is
-	// [DefaultValid]. None outlives its authority, which is made for [ValidCA],
-	// or for Valid if that is longer.
+	// [DefaultValid]. None outlives its authority, which is made for ten years, or for
+	// Valid if that is longer.
 	Valid time.Duration
-	// Now is the clock; nil is time.Now.
-	Now func() time.Time
+	// From is when the certificates, and a new authority, begin to be valid; zero is now. They are valid an hour
+	// before, for clocks that are late.
+	From time.Time
 }
 
-// Make writes into dir, which it makes if need be, an authority (ca.crt, ca.key),
-// a certificate with its key for each node (ID.crt, ID.key) and for each operator
-// (NAME.crt, NAME.key). Keys are ECDSA on P-256 and can be read by their owner only.
+// Make writes into dir, which it makes if need be, an authority (ca.crt, ca.key) and a certificate with its key for
+// each node (ID.crt, ID.key) and each operator (NAME.crt, NAME.key). Keys are ECDSA on P-256 and can be read by their
+// owner only. A node needs ca.crt and its own two files; ca.key belongs on no node.
 //
-// Nothing is overwritten. With the authority already there it adds what is
-// missing; if nothing is missing, the error matches fs.ErrExist. A node needs ca.crt and its
-// own two files; ca.key belongs on no node.
+// Nothing is overwritten: with the authority already there it adds what is missing. If nothing is missing, the error
+// matches fs.ErrExist.
 func Make(dir string, o Options) error {
 	if err := o.check(); err != nil {
 		return fmt.Errorf("certs: %w", err)
@@ -124,7 +122,10 @@ func (o *Options) check() error {
 }
 
 func (o *Options) make(dir string) error {
-	now := clock(o.Now)
+	now := o.From
+	if now.IsZero() {
+		now = time.Now()
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -181,7 +182,7 @@ func (o *Options) subjects() (all []subjectOf) {
 		people = []OperatorSpec{{Role: Operate}}
 	}
 	for _, p := range people {
-		all = append(all, subjectOf{OperatorID(p.Role, p.Name), fileOf(p.Role, p.Name), nil})
+		all = append(all, subjectOf{operatorID(p.Role, p.Name), fileOf(p.Role, p.Name), nil})
 	}
 	return all
 }
@@ -225,7 +226,7 @@ func (o *Options) authority(dir string, now time.Time) (ca *issuer, made bool, e
 		return nil, false, err
 	}
 	if !there {
-		ca, err = issue(dir, caFile, authorityFor(o.Cluster, now, max(ValidCA, o.Valid)), nil, create)
+		ca, err = issue(dir, caFile, authorityFor(o.Cluster, now, max(validCA, o.Valid)), nil, create)
 		return ca, true, err
 	}
 	if ca, _, err = readAuthority(dir); err == nil {
@@ -384,13 +385,6 @@ func write(name string, mode fs.FileMode, blocks []*pem.Block, place func(temp s
 		return err
 	}
 	return place(f.Name())
-}
-
-func clock(now func() time.Time) time.Time {
-	if now == nil {
-		return time.Now()
-	}
-	return now()
 }
 
 func earlier(a, b time.Time) time.Time {

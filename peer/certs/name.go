@@ -12,19 +12,14 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Operator is the id of an operator's certificate without a name and with the role
-// [Operate]. Builds without roles make and accept no other; see [OperatorID] for the
-// others.
-const Operator = "~operator"
-
 const (
+	unnamed   = "~operator" // of an operator without a name and with the role Operate; builds without roles know no other
 	scheme    = "elect"
 	authority = "~ca" // in the authority's own certificate
 )
 
-// ParseCluster returns text as the name of a cluster that a certificate can
-// carry, or says what is wrong with it: 1 to 63 letters, digits, '.', '_' or
-// '-', with something on both sides of each dot.
+// ParseCluster returns text as the name of a cluster, or says what is wrong with it: 1 to 63 letters, digits, '.', '_'
+// or '-', with something on both sides of each dot.
 func ParseCluster(text string) (string, error) {
 	if _, err := protocol.ParseNodeID(text); err != nil || len(text) > 63 || slices.Contains(strings.Split(text, "."), "") {
 		return "", fmt.Errorf("cluster %.80q: want 1 to 63 letters, digits, '.', '_' and '-', and no dot at an end or beside another", text)
@@ -36,9 +31,8 @@ func uriOf(cluster, id string) *url.URL {
 	return &url.URL{Scheme: scheme, Host: cluster, Path: "/" + id}
 }
 
-// PeerOf returns the holder of the other side's certificate: the cluster, and the id
-// of a node or of an operator, see [RoleOf]. It verifies nothing: the handshake has
-// done so.
+// PeerOf returns the holder of the other side's certificate: the cluster, and the id of a node or of an operator, see
+// [RoleOf]. It verifies nothing.
 func PeerOf(state tls.ConnectionState) (cluster, id string, err error) {
 	if len(state.PeerCertificates) == 0 {
 		return "", "", errNoCertificate
@@ -73,7 +67,7 @@ func parse(u *url.URL) (cluster, id string, err error) {
 	switch role, _ := RoleOf(id); {
 	case err != nil, id == authority, role != "":
 	case strings.HasPrefix(id, "~"):
-		err = fmt.Errorf("%.80q is no role; want ~%s, %s or ~%s, with /NAME or without", id, Observe, Operator, Administer)
+		err = fmt.Errorf("%.80q is no role; want ~%s, %s or ~%s, with /NAME or without", id, Observe, unnamed, Administer)
 	default:
 		_, err = protocol.ParseNodeID(id)
 	}

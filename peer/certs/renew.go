@@ -14,14 +14,11 @@ import (
 
 // RenewOptions says what to renew.
 type RenewOptions struct {
-	// Names are the names of files, without .crt: ids of nodes and names of operators.
-	// nil is all that are in the directory.
+	// Names are the names of files, without .crt: ids of nodes and names of operators. nil is all that are in the
+	// directory.
 	Names []string
-	// Valid is how long the new certificates are valid; 0 is [DefaultValid]. None
-	// outlives its authority.
+	// Valid is how long the new certificates are valid; 0 is [DefaultValid]. None outlives its authority.
 	Valid time.Duration
-	// Now is the clock; nil is time.Now.
-	Now func() time.Time
 }
 
 // Renewed is a certificate that was renewed.
@@ -31,13 +28,11 @@ type Renewed struct {
 	Expires time.Time
 }
 
-// Renew issues new certificates for those in a directory that [Make] wrote. They have
-// new keys and a new end, and the same ids, roles and hosts. Renew needs ca.key, and
-// accepts certificates that have expired. Each pair is replaced by two renames, the
-// key first. An [Identity] that reads between the two keeps what it has. After an
-// error, the certificates in done are renewed, and the others are as they were. After
-// an error or a crash one key may not match its certificate until Renew is called
-// again.
+// Renew issues new certificates for those in a directory that [Make] wrote, with new keys and a new end, and the same
+// ids, roles and hosts. It needs ca.key, and accepts certificates that have expired. Each pair is replaced by two
+// renames, the key first; an [Identity] that reads between the two keeps what it has. After an error the certificates
+// in done are renewed and the others are not, but one key may not match its certificate, as after a crash, until Renew
+// is called again.
 func Renew(dir string, o RenewOptions) (done []Renewed, err error) {
 	defer func() {
 		if err != nil {
@@ -51,7 +46,7 @@ func Renew(dir string, o RenewOptions) (done []Renewed, err error) {
 	case valid == 0:
 		valid = DefaultValid
 	}
-	now := clock(o.Now)
+	now := time.Now()
 	ca, _, err := signer(dir)
 	if err == nil {
 		err = ca.signs(dir, now)
@@ -92,19 +87,17 @@ func Renew(dir string, o RenewOptions) (done []Renewed, err error) {
 	return done, nil
 }
 
-// BeginRollover makes a new authority in a directory that [Make] wrote. Afterwards
-// ca.crt has both authorities, the new one first, and ca.key is that of the new one,
-// so that [Renew] and [Make] sign with it. The old key is removed. Copy ca.crt to all
-// nodes and operators before any certificate of the new authority.
-// [FinishRollover] completes the rollover.
-func BeginRollover(dir string, now func() time.Time) error {
-	if err := beginRollover(dir, clock(now)); err != nil {
+// BeginRollover makes a new authority in a directory that [Make] wrote: ca.crt then has both, and [Renew] and [Make]
+// sign with the new one, whose key replaces the old one. Copy ca.crt to all nodes and operators before any certificate
+// of the new authority.
+func BeginRollover(dir string) error {
+	if err := beginRollover(dir); err != nil {
 		return fmt.Errorf("certs: %w", err)
 	}
 	return nil
 }
 
-func beginRollover(dir string, now time.Time) error {
+func beginRollover(dir string) error {
 	ca, all, err := signer(dir)
 	if err != nil {
 		return err
@@ -118,7 +111,7 @@ func beginRollover(dir string, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w: it was made by other means, and is replaced by those", filepath.Join(dir, caFile+certExt), err)
 	}
-	made, secret, err := sign(caFile, authorityFor(cluster, now, ValidCA), nil)
+	made, secret, err := sign(caFile, authorityFor(cluster, time.Now(), validCA), nil)
 	if err != nil {
 		return err
 	}
@@ -128,9 +121,8 @@ func beginRollover(dir string, now time.Time) error {
 	return replace(filepath.Join(dir, caFile+keyExt), 0o600, secret)
 }
 
-// FinishRollover removes the old authorities from ca.crt. It fails if a certificate in
-// the directory is of an old one. Copy ca.crt to all nodes and operators afterwards: a
-// node that reads it accepts no certificate of the old authority any more.
+// FinishRollover removes the old authorities from ca.crt. It fails if a certificate in the directory is of an old one.
+// Copy ca.crt to all nodes and operators afterwards: a node that reads it accepts no certificate of the old authority.
 func FinishRollover(dir string) error {
 	if err := finishRollover(dir); err != nil {
 		return fmt.Errorf("certs: %w", err)

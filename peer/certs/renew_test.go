@@ -25,8 +25,8 @@ func leaf(t *testing.T, dir, name string) *x509.Certificate {
 	return pair.Leaf
 }
 
-// TestRenew: new keys and a new end; ids, roles and hosts stay, and who has the files
-// open goes on with the new ones.
+// TestRenew: new keys and a new end. Ids, roles and hosts stay, and a node that has loaded the files goes on with the
+// new ones.
 func TestRenew(t *testing.T) {
 	dir := made(t, "prod", "n1", "n2")
 	if err := certs.Make(dir, certs.Options{Cluster: "prod", Operators: []certs.OperatorSpec{{Role: certs.Observe, Name: "alice"}}, Valid: time.Hour}); err != nil {
@@ -85,7 +85,11 @@ func TestRenewRefuses(t *testing.T) {
 	says(t, err, "no certificate n2.crt", "want some of: n1, operator")
 	_, err = certs.Renew(dir, certs.RenewOptions{Valid: -1})
 	says(t, err, "more than 0")
-	_, err = certs.Renew(dir, certs.RenewOptions{Now: func() time.Time { return time.Now().Add(2 * certs.ValidCA) }})
+	old := filepath.Join(t.TempDir(), "certs")
+	if err := certs.Make(old, certs.Options{Cluster: "prod", From: time.Now().Add(-2 * certs.ValidCA)}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = certs.Renew(old, certs.RenewOptions{})
 	says(t, err, "ca.crt expired on", "elect certs rollover")
 	_, err = certs.Renew(t.TempDir(), certs.RenewOptions{})
 	says(t, err, "ca.crt", "want the directory with ca.crt and ca.key")
@@ -132,11 +136,11 @@ func TestRollover(t *testing.T) {
 	}
 	steps := []string{copyOf()}
 	says(t, certs.FinishRollover(dir), "no rollover is under way")
-	if err := certs.BeginRollover(dir, nil); err != nil {
+	if err := certs.BeginRollover(dir); err != nil {
 		t.Fatal(err)
 	}
 	steps = append(steps, copyOf())
-	says(t, certs.BeginRollover(dir, nil), "2 authorities already")
+	says(t, certs.BeginRollover(dir), "2 authorities already")
 	says(t, certs.FinishRollover(dir), "n1.crt is of an old authority", "want all certificates renewed before")
 	if _, err := certs.Renew(dir, certs.RenewOptions{}); err != nil {
 		t.Fatal(err)
@@ -161,12 +165,12 @@ func TestRollover(t *testing.T) {
 	}
 }
 
-// TestRolloverInterrupted: between the new ca.crt and its key the old authority signs
-// on, and to begin again is right.
+// TestRolloverInterrupted: between the new ca.crt and its key the old authority still signs, and to begin again is
+// right.
 func TestRolloverInterrupted(t *testing.T) {
 	dir := made(t, "prod", "n1")
 	key := read(t, dir)["ca.key"]
-	if err := certs.BeginRollover(dir, nil); err != nil {
+	if err := certs.BeginRollover(dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "ca.key"), []byte(key), 0o600); err != nil {
@@ -176,7 +180,7 @@ func TestRolloverInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	load(t, dir, "n2")
-	if err := certs.BeginRollover(dir, nil); err != nil {
+	if err := certs.BeginRollover(dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := certs.Renew(dir, certs.RenewOptions{}); err != nil {
@@ -191,12 +195,12 @@ func TestRolloverInterrupted(t *testing.T) {
 	load(t, dir, "n1")
 }
 
-// TestAuthorityEnds: that the authority ends is said before, and that its certificates
-// cannot be renewed beyond it is not hidden.
+// TestAuthorityEnds: warnings come before the authority ends, and say that its certificates cannot be renewed beyond
+// it.
 func TestAuthorityEnds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	long := time.Now().Add(60*24*time.Hour - certs.ValidCA)
-	if err := certs.Make(dir, certs.Options{Cluster: "prod", Nodes: nodes("n1"), Now: func() time.Time { return long }}); err != nil {
+	if err := certs.Make(dir, certs.Options{Cluster: "prod", Nodes: nodes("n1"), From: long}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := certs.Renew(dir, certs.RenewOptions{}); err != nil {
@@ -210,7 +214,7 @@ func TestAuthorityEnds(t *testing.T) {
 	if !n1.AuthorityExpires().Equal(n1.Expires()) {
 		t.Errorf("it ends on %v, its authority on %v", n1.Expires(), n1.AuthorityExpires())
 	}
-	if err := certs.BeginRollover(dir, nil); err != nil {
+	if err := certs.BeginRollover(dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := certs.Renew(dir, certs.RenewOptions{}); err != nil {
@@ -221,13 +225,12 @@ func TestAuthorityEnds(t *testing.T) {
 	}
 }
 
-// TestRecheck: what is said of a connection that is there, when a certificate that was
-// shown on it is not what it was.
+// TestRecheck: what Recheck says of an open connection after the certificate shown on it has changed.
 func TestRecheck(t *testing.T) {
 	const day = 24 * time.Hour
 	dir, other := t.TempDir(), t.TempDir()
 	for _, d := range []string{dir, other} {
-		if err := certs.Make(d, certs.Options{Cluster: "prod", Nodes: nodes("n1"), Now: func() time.Time { return time.Now().Add(-400 * day) }, Valid: 800 * day}); err != nil {
+		if err := certs.Make(d, certs.Options{Cluster: "prod", Nodes: nodes("n1"), From: time.Now().Add(-400 * day), Valid: 800 * day}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,8 +18,8 @@ const (
 	Administer Role = "administer" // and change the membership
 )
 
-// Roles returns all roles, the weakest first.
-func Roles() []Role { return []Role{Observe, Operate, Administer} }
+// roles returns all roles, the weakest first.
+func roles() []Role { return []Role{Observe, Operate, Administer} }
 
 // ParseRole returns text as a role, or says what is wrong with it.
 func ParseRole(text string) (Role, error) {
@@ -31,7 +31,7 @@ func ParseRole(text string) (Role, error) {
 
 // rank orders the roles; 0 is none.
 func (r Role) rank() int {
-	for i, known := range Roles() {
+	for i, known := range roles() {
 		if r == known {
 			return i + 1
 		}
@@ -39,27 +39,25 @@ func (r Role) rank() int {
 	return 0
 }
 
-// Includes reports whether r permits everything that other permits. An unknown role
-// permits nothing.
+// Includes reports whether r permits all that other permits. An unknown role permits nothing.
 func (r Role) Includes(other Role) bool { return r.rank() > 0 && r.rank() >= other.rank() }
 
-// OperatorID returns the id in the certificate of an operator: ~ROLE/NAME, or without
-// a name ~ROLE. For [Operate] without a name it is [Operator].
-func OperatorID(role Role, name string) string {
+// operatorID returns the id in the certificate of an operator: ~ROLE/NAME, or without a name ~ROLE. For [Operate]
+// without a name it is unnamed.
+func operatorID(role Role, name string) string {
 	switch {
 	case name != "":
 		return "~" + string(role) + "/" + name
 	case role == Operate:
-		return Operator
+		return unnamed
 	}
 	return "~" + string(role)
 }
 
-// RoleOf returns the role and the name in the id of a certificate. The role is "" if
-// the certificate is not an operator's, and the name is "" if the id has none.
+// RoleOf returns the role and the name in the id of a certificate: "" if it is not an operator's, or has no name.
 func RoleOf(id string) (role Role, name string) {
-	for _, r := range Roles() {
-		if id == OperatorID(r, "") {
+	for _, r := range roles() {
+		if id == operatorID(r, "") {
 			return r, ""
 		}
 		if name, ok := strings.CutPrefix(id, "~"+string(r)+"/"); ok && checkName(name) == nil {

@@ -42,7 +42,7 @@ func TestRoles(t *testing.T) {
 	if certs.Role("").Includes("") || certs.Role("root").Includes(certs.Observe) {
 		t.Error("what is no role may do something")
 	}
-	if certs.OperatorID(certs.Operate, "") != certs.Operator {
+	if certs.OperatorID(certs.Operate, "") != certs.Unnamed {
 		t.Error("an operator of an earlier build has another role than operate")
 	}
 	for _, id := range []string{"n1", "~", "~operate", "~root", "~ca", "~observe/", "~observe/a/b", "~observe/..", "~observe/a b", "observe"} {
@@ -96,8 +96,7 @@ func TestOperators(t *testing.T) {
 	}
 }
 
-// TestStrongest: of a directory the strongest certificate is taken to ask with whose
-// key can be read.
+// TestStrongest: LoadDir takes the strongest operator's certificate whose key can be read.
 func TestStrongest(t *testing.T) {
 	dir := made(t, "prod", "n1")
 	make := func(role certs.Role, name string) {

@@ -9,15 +9,13 @@ import (
 	"time"
 )
 
-// LoadRoot is [LoadDir] for an open directory. If id is "" it reads the certificate of
-// the operator without a name and with the role [Administer]. It reads the files once:
-// the identity does not change when the files or the directory are replaced. The
-// authority is one certificate, as [Make] writes it. Errors about a certificate of
-// another authority end with the text otherwise.
+// LoadRoot is [LoadDir] for an open directory, with an authority of one certificate. If id is "" it reads the
+// certificate of the operator without a name and with the role [Administer]. It reads the files once. Errors about a
+// certificate of another authority end with the text otherwise.
 func LoadRoot(dir *os.Root, id, otherwise string) (*Identity, error) {
 	name := id
 	if id == "" {
-		name, id = fileOf(Administer, ""), OperatorID(Administer, "")
+		name, id = fileOf(Administer, ""), operatorID(Administer, "")
 	}
 	var data [3][]byte
 	for n, file := range []string{caFile + certExt, name + certExt, name + keyExt} {

@@ -36,8 +36,7 @@ func (m *material) verify(shown []*x509.Certificate, usage x509.ExtKeyUsage, clu
 	return id, nil
 }
 
-// ErrExpired is matched by errors about a certificate that has expired, the own one or
-// that of the other side. A renewed certificate mends it.
+// ErrExpired is matched by errors about a certificate that has expired, the own one or that of the other side.
 var ErrExpired = errors.New("the certificate has expired")
 
 // expired is a text that matches [ErrExpired].
@@ -87,9 +86,8 @@ func remedy(cert *x509.Certificate) string {
 	return fmt.Sprintf("elect certs renew %s in the directory with ca.key, and then copy %s.crt and %s.key to where the old ones are", id, id, id)
 }
 
-// Caller verifies the certificate of the calling side, and returns the id of the node
-// or the operator, see [RoleOf]. The configuration of Server has verified it already,
-// unless its VerifyConnection was removed in order to answer with reasons.
+// Caller verifies the certificate of the calling side, and returns the id of the node or the operator, see [RoleOf].
+// [Identity.Server] does it in VerifyConnection; a server that removes that, to answer with reasons, calls Caller.
 func (i *Identity) Caller(state tls.ConnectionState) (id string, err error) {
 	return i.current().verify(state.PeerCertificates, x509.ExtKeyUsageClientAuth, i.Cluster, "", time.Now())
 }
@@ -99,11 +97,9 @@ func (i *Identity) Caller(state tls.ConnectionState) (id string, err error) {
 // is less.
 const grace = 7 * 24 * time.Hour
 
-// Recheck verifies again the certificate that was shown on a connection, by the present
-// contents of the files. refused is why a new connection would not be accepted; nil if
-// it would. over reports that this connection must end, too: the certificate is refused
-// for another reason than its date, or expired more than seven days ago, or more than
-// a third of its life ago if that is less.
+// Recheck verifies again the certificate that was shown on a connection. refused is why a new connection would not be
+// accepted, or nil. over reports that this connection must end, too: the certificate is refused for another reason than
+// its date, or expired more than seven days ago, or more than a third of its life ago if that is less.
 func (i *Identity) Recheck(state tls.ConnectionState) (refused error, over bool) {
 	m, now := i.current(), time.Now()
 	check := func(at time.Time) error {

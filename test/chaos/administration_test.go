@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/electd/elect/peer"
+	"github.com/electd/elect"
 	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 	"github.com/electd/elect/test/chaos/network"
@@ -206,7 +206,7 @@ func (s *trial) leaseReconfig(round int) bool {
 		s.operator("member", "add", s.member(gone))
 	}
 	// A change that was refused, or reached no node, came too late.
-	return under && (err == nil || errors.Is(err, peer.ErrUnknown))
+	return under && (err == nil || errors.Is(err, elect.ErrUnknownOutcome))
 }
 
 // member is a node in the form of elect member.

@@ -68,7 +68,7 @@ func (s *trial) impostor(name, who, id, because string, params url.Values) {
 	q.Set("data", filepath.Join(s.dir, "data", name))
 	q.Set("listen", "127.0.0.1:0")
 	u.RawQuery = q.Encode()
-	b, err := s.cluster.Beside(name, nil, s.programs.Elect, "run", "--election", u.String(), "--name", s.cluster.Name(), "--id", id, "--", s.programs.Worker, "life")
+	b, err := s.cluster.StartAuxiliary(name, nil, s.programs.Elect, "run", "--election", u.String(), "--name", s.cluster.Name(), "--id", id, "--", s.programs.Worker, "life")
 	s.does(err)
 	var text []byte
 	told := func() bool {

@@ -187,7 +187,7 @@ func (s *trial) build() {
 			}
 			s.after(d.Close)
 			s.disks = append(s.disks, d)
-			s.aside = append(s.aside, storm.Aside(s.dir, i))
+			s.aside = append(s.aside, storm.CopyFlight(s.dir, i))
 		}
 		cfg.Disk = func(i int) disk.Disk { return s.disks[i] }
 	}

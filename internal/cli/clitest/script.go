@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/internal/long"
+	"github.com/electd/elect/internal/race"
 )
 
 // Command is a command of scripts in addition to those of testscript and of this package, with its least number of
@@ -48,6 +49,8 @@ func Run(t *testing.T, variables func(*testscript.Env) error, more ...Command) {
 				return os.Geteuid() == 0, nil
 			case "long":
 				return long.Asked(), nil
+			case "race":
+				return race.Enabled, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", name)
 		},

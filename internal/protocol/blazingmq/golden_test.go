@@ -80,7 +80,7 @@ func (s *script) do(c golden.Command) string {
 		s.each(c, func(n *node) { n.do(v, 0) })
 	case "lsn":
 		for _, n := range w.nodes {
-			fmt.Fprintf(&s.out, "%s %v\n", n.cfg.Self, n.m.LSN())
+			fmt.Fprintf(&s.out, "%s %v\n", n.ID, n.Machine.LSN())
 		}
 	default:
 		s.t.Fatalf("%d: no command %s", c.Line, c.Name)
@@ -90,7 +90,7 @@ func (s *script) do(c golden.Command) string {
 
 func (s *script) each(c golden.Command, do func(*node)) {
 	for _, n := range s.w.nodes {
-		if c.Has("all") || c.Has(string(n.cfg.Self)) {
+		if c.Has("all") || c.Has(string(n.ID)) {
 			do(n)
 		}
 	}

@@ -27,7 +27,7 @@ func TestRandom(t *testing.T) {
 
 func random(t *testing.T, seed uint64, cfg Config) {
 	w := newWorld(t, seed, int(1+seed%6), cfg)
-	w.delay = func() time.Duration { return time.Duration(w.rng.Int64N(int64(20 * time.Millisecond))) }
+	w.Delay = func() time.Duration { return time.Duration(w.rng.Int64N(int64(20 * time.Millisecond))) }
 	w.start()
 	restarts := false
 	for range 60 {
@@ -44,18 +44,18 @@ func random(t *testing.T, seed uint64, cfg Config) {
 		case 4:
 			w.loss = [...]float64{0, 0, 0.1, 0.5}[w.rng.IntN(4)]
 		case 5:
-			if n.up {
+			if n.Up {
 				n.crash(w.rng.IntN(2) == 0)
 			} else {
 				restarts = true
 				n.start()
 			}
 		case 6:
-			if n.up {
+			if n.Up {
 				n.do([...]protocol.Verb{protocol.Resign, protocol.Sicken, protocol.Recover, protocol.Withdraw, protocol.Campaign}[w.rng.IntN(5)], 0)
 			}
 		case 7:
-			if n.up {
+			if n.Up {
 				n.give(protocol.Input{Kind: protocol.Fire})
 			}
 		}
@@ -75,7 +75,7 @@ func random(t *testing.T, seed uint64, cfg Config) {
 	w.loss = 0
 	clear(w.cut)
 	for _, n := range w.nodes {
-		if !n.up {
+		if !n.Up {
 			n.start()
 		}
 		n.do(protocol.Campaign, 0)

@@ -300,7 +300,7 @@ func TestTwoInOneTerm(t *testing.T) {
 		b.crash(true)
 		a.start()
 		w.until(time.Minute, func() bool {
-			return len(w.votes[[2]uint64{uint64(voter.i), a.m.term}]) > 0 && a.m.role == protocol.Candidate
+			return len(w.votes[[2]uint64{uint64(voter.i), a.Machine.term}]) > 0 && a.Machine.role == protocol.Candidate
 		})
 		for i := range w.nodes {
 			w.cut[[2]int{a.i, i}] = true // no other hears its heartbeats

@@ -10,9 +10,6 @@ import (
 	"github.com/electd/elect/internal/protocol/internal/members"
 )
 
-// MaxMembers is the greatest number of participants.
-const MaxMembers = members.Max
-
 // The default times.
 const (
 	DefaultHeartbeat = epoch.Heartbeat
@@ -25,7 +22,7 @@ const (
 type Config struct {
 	Self protocol.NodeID `json:"self"`
 	// Members are all participants, Self among them, each once, ordered by
-	// NodeID.Compare; 1 to MaxMembers. Machines share it and never write to it.
+	// NodeID.Compare; 1 to 10,000. Machines share it and never write to it.
 	Members []protocol.NodeID `json:"members"`
 
 	// Heartbeat is the time from one Alive to the next; 100 ms by default.

@@ -1,47 +1,12 @@
 package bully
 
 import (
-	"maps"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/electd/elect/internal/protocol"
 )
-
-// TestCounts compares the messages of one election in a perfect network with the formulas of the
-// package comment, for every n and every participant that begins.
-func TestCounts(t *testing.T) {
-	for n := 2; n <= 16; n++ {
-		for i := 1; i < n; i++ {
-			w := newNet(t, n, nil)
-			w.StandAll()
-			w.Run(2 * time.Second)
-			if got := w.Leaders(); len(got) != 1 || got[0] != w.Nodes[n-1].ID {
-				t.Fatalf("n = %d: %v lead", n, got)
-			}
-			w.Kill(n - 1)
-			clear(w.Sent)
-			w.Nodes[i-1].Ahead += w.Nodes[i-1].Machine.cfg.WorstTakeover() // it misses the leader first
-			w.Step(i-1, protocol.Input{Kind: protocol.Fire})
-			w.Run(600 * time.Millisecond)
-			m := n - i
-			want := map[protocol.MessageType]int{Election: m * (m + 1) / 2, OK: m * (m - 1) / 2, Coordinator: n - 2}
-			maps.DeleteFunc(want, func(_ protocol.MessageType, v int) bool { return v == 0 })
-			delete(w.Sent, Alive)
-			if !maps.Equal(w.Sent, want) {
-				t.Errorf("n = %d, n%d begins: %v, want %v", n, i, w.Sent, want)
-			}
-			if total := w.Sent[Election] + w.Sent[OK] + w.Sent[Coordinator]; total != m*m+n-2 || i == 1 && total != n*n-n-1 {
-				t.Errorf("n = %d, n%d begins: %d messages", n, i, total)
-			}
-			w.Run(2 * time.Second)
-			if got := w.Leaders(); len(got) != 1 || got[0] != w.Nodes[n-2].ID {
-				t.Errorf("n = %d, n%d begins: %v lead", n, i, got)
-			}
-		}
-	}
-}
 
 // TestRandom: under any faults orders come in order and no token is used twice (the world checks
 // both), and a loaded machine behaves the same. After the faults the highest leads and all follow

@@ -93,7 +93,7 @@ func TestWorstTakeover(t *testing.T) {
 			n := newNet(seed, func(c *Config) { c.Duration, c.Poll, c.RTT = time.Second, poll, 5*time.Millisecond })
 			n.w = settings{calm: true, rho: n.w.rho, length: time.Hour, blind: true}
 			n.faults = false
-			n.in(30*time.Second, func() {
+			n.In(30*time.Second, func() {
 				for _, d := range n.nodes {
 					if d.view.Active {
 						d.up, d.view = false, protocol.View{}
@@ -102,11 +102,11 @@ func TestWorstTakeover(t *testing.T) {
 			})
 			most := n.nodes[0].cfg.WorstTakeover()
 			wins := 0
-			for n.err == nil && (n.now < int64(30*time.Second) || wins == n.wins) {
-				if n.now < int64(30*time.Second) {
+			for n.err == nil && (n.now() < int64(30*time.Second) || wins == n.wins) {
+				if n.now() < int64(30*time.Second) {
 					wins = n.wins
 				}
-				if n.now == 0 {
+				if n.now() == 0 {
 					n.begin()
 				}
 				n.one()
@@ -114,7 +114,7 @@ func TestWorstTakeover(t *testing.T) {
 			if n.err != nil {
 				t.Fatalf("seed %d: %v", seed, n.err)
 			}
-			took := time.Duration(n.now) - 30*time.Second
+			took := n.Now - 30*time.Second
 			if took > most {
 				t.Errorf("poll %v, seed %d: %v; want at most %v", poll, seed, took, most)
 			}

@@ -1,15 +1,16 @@
 package lease
 
 import (
-	"container/heap"
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/classictest"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 )
@@ -34,11 +35,10 @@ type settings struct {
 }
 
 type net struct {
+	classictest.Agenda
 	rng     *rand.Rand
 	w       settings
-	now     int64 // true time
 	seq     uint64
-	events  eventHeap
 	nodes   []*netNode
 	version uint64
 	past    []content // what the record was, newest last
@@ -97,31 +97,8 @@ type netNode struct {
 	acked uint64 // the last acknowledged attempt of the tenure
 }
 
-type netEvent struct {
-	at  int64
-	seq uint64
-	do  func()
-}
-
-type eventHeap []netEvent
-
-func (h eventHeap) Len() int { return len(h) }
-func (h eventHeap) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].seq < h[j].seq
-}
-func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *eventHeap) Push(x any)   { *h = append(*h, x.(netEvent)) }
-func (h *eventHeap) Pop() any {
-	old := *h
-	e := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return e
-}
-
-func (n *net) in(d time.Duration, do func()) {
-	n.seq++
-	heap.Push(&n.events, netEvent{n.now + int64(d), n.seq, do})
-}
+// now is true time, in nanoseconds.
+func (n *net) now() int64 { return int64(n.Now) }
 
 func (n *net) chance(p float64) bool { return n.rng.Float64() < p }
 
@@ -129,18 +106,18 @@ func (n *net) upTo(d time.Duration) time.Duration { return time.Duration(n.rng.I
 
 func (n *net) fail(format string, args ...any) {
 	if n.err == nil {
-		n.err = fmt.Errorf("at %v: %s", time.Duration(n.now), fmt.Sprintf(format, args...))
+		n.err = fmt.Errorf("at %v: %s", n.Now, fmt.Sprintf(format, args...))
 	}
 }
 
 func (n *net) say(format string, args ...any) {
 	if n.logs {
-		n.log = append(n.log, fmt.Sprintf("%12v  %s", time.Duration(n.now), fmt.Sprintf(format, args...)))
+		n.log = append(n.log, fmt.Sprintf("%12v  %s", n.Now, fmt.Sprintf(format, args...)))
 	}
 }
 
 func (n *net) reading(d *netNode) protocol.Reading {
-	boot := d.zero + n.now/1_000_000*(1_000_000+d.rate) + n.now%1_000_000*(1_000_000+d.rate)/1_000_000
+	boot := d.zero + n.now()/1_000_000*(1_000_000+d.rate) + n.now()%1_000_000*(1_000_000+d.rate)/1_000_000
 	return protocol.Reading{Boot: protocol.Instant(boot), Mono: protocol.Instant(boot - d.slept)}
 }
 
@@ -229,7 +206,7 @@ func (n *net) arm(d *netNode) {
 	if n.faults && n.chance(0.02) {
 		wait += n.upTo(d.cfg.Duration / 8)
 	}
-	n.in(wait, func() {
+	n.In(wait, func() {
 		if d.fire == id && !d.frozen {
 			n.give(d, life, protocol.Input{Kind: protocol.Fire})
 		}
@@ -281,13 +258,13 @@ func (n *net) ordered(d *netNode, o protocol.Order) {
 		}
 		switch r := n.rng.IntN(10); {
 		case n.fixed != 0:
-			n.in(n.returns, join)
+			n.In(n.returns, join)
 		case r < 5:
-			n.in(0, join)
+			n.In(0, join)
 		case r < 9:
-			n.in(n.upTo(d.cfg.Duration/2), join)
+			n.In(n.upTo(d.cfg.Duration/2), join)
 		default:
-			n.in(n.upTo(3*d.cfg.Duration), join)
+			n.In(n.upTo(3*d.cfg.Duration), join)
 		}
 	}
 }
@@ -357,7 +334,7 @@ func (n *net) change(c content) {
 					continue
 				}
 				life := d.life
-				n.in(n.delay(), func() {
+				n.In(n.delay(), func() {
 					n.give(d, life, protocol.Input{Kind: protocol.Replied, Answer: protocol.Answer{
 						Number: w, Status: protocol.StatusEvent, Version: c.version, Record: c.record, Store: n.store,
 					}})
@@ -415,7 +392,7 @@ func (n *net) asked(d *netNode, a protocol.Ask) {
 		}
 		d.watches = append(d.watches, a.Number)
 		if n.faults {
-			n.in(n.upTo(20*time.Second), func() {
+			n.In(n.upTo(20*time.Second), func() {
 				if d.life != life {
 					return
 				}
@@ -436,7 +413,7 @@ func (n *net) asked(d *netNode, a protocol.Ask) {
 	if n.w.stale && n.chance(0.01) {
 		timeout = 2 * d.cfg.Duration // a back end that is too patient
 	}
-	n.in(timeout, func() { answer(protocol.Answer{Number: a.Number, Status: protocol.StatusUnknown}) })
+	n.In(timeout, func() { answer(protocol.Answer{Number: a.Number, Status: protocol.StatusUnknown}) })
 	l := n.bad[d]
 	delete(n.bad, d)
 	if n.faults {
@@ -445,24 +422,24 @@ func (n *net) asked(d *netNode, a protocol.Ask) {
 	if n.faults || n.w.calm && n.fixed == 0 {
 		l.again = n.chance(0.03) // a library repeats it
 	}
-	l.unanswered = l.unanswered || n.now < d.mute
+	l.unanswered = l.unanswered || n.now() < d.mute
 	switch {
 	case l.refused:
-		n.in(n.delay(), func() { answer(protocol.Answer{Number: a.Number, Status: protocol.StatusRefused}) })
+		n.In(n.delay(), func() { answer(protocol.Answer{Number: a.Number, Status: protocol.StatusRefused}) })
 		return
 	case l.lost:
 		return
 	}
-	n.in(n.delay()+l.late, func() {
+	n.In(n.delay()+l.late, func() {
 		ans := n.apply(a)
 		switch {
 		case l.again:
-			n.in(n.delay(), func() {
+			n.In(n.delay(), func() {
 				ans := n.apply(a)
-				n.in(n.delay(), func() { answer(ans) })
+				n.In(n.delay(), func() { answer(ans) })
 			})
 		case !l.unanswered:
-			n.in(n.delay(), func() { answer(ans) })
+			n.In(n.delay(), func() { answer(ans) })
 		}
 	})
 }
@@ -494,7 +471,7 @@ func (n *net) freeze(d *netNode, t time.Duration) {
 	n.say("%s/%d frozen for %v", d.cfg.Self, d.index, t)
 	d.frozen = true
 	life := d.life
-	n.in(t, func() {
+	n.In(t, func() {
 		if d.life != life || !d.frozen {
 			return
 		}
@@ -522,7 +499,7 @@ func (n *net) trouble() {
 			n.say("%s/%d killed", d.cfg.Self, d.index)
 			d.up, d.view = false, protocol.View{}
 			d.life++
-			n.in(n.upTo(long/4), func() {
+			n.In(n.upTo(long/4), func() {
 				if !d.up {
 					n.start(d)
 				}
@@ -534,10 +511,10 @@ func (n *net) trouble() {
 		n.do(d, protocol.Resign)
 	case 6:
 		n.do(d, protocol.Withdraw)
-		n.in(n.upTo(long/4), func() { n.do(d, protocol.Campaign) })
+		n.In(n.upTo(long/4), func() { n.do(d, protocol.Campaign) })
 	case 7:
 		n.do(d, protocol.Sicken)
-		n.in(n.upTo(long/4), func() { n.do(d, protocol.Recover) })
+		n.In(n.upTo(long/4), func() { n.do(d, protocol.Recover) })
 	case 8:
 		n.do(d, protocol.Confirm)
 	case 9:
@@ -574,6 +551,7 @@ func (n *net) trouble() {
 	case 13:
 		if (n.w.failovers || n.w.silent) && len(n.past) > 1 {
 			if !n.w.silent {
+				n.seq++
 				n.store = fmt.Sprintf("s%d", n.seq)
 			}
 			n.past = n.past[:len(n.past)-1-n.rng.IntN(min(3, len(n.past)-1))]
@@ -639,19 +617,13 @@ func newNet(seed uint64, mutate func(*Config)) *net {
 // begin starts all nodes.
 func (n *net) begin() {
 	for _, d := range n.nodes {
-		n.in(n.upTo(time.Second), func() { n.start(d) })
+		n.In(n.upTo(time.Second), func() { n.start(d) })
 	}
 }
 
 // one runs the next event, and reports whether there was one.
 func (n *net) one() bool {
-	if len(n.events) == 0 || n.err != nil {
-		return false
-	}
-	e := heap.Pop(&n.events).(netEvent)
-	n.now = e.at
-	e.do()
-	return true
+	return n.err == nil && n.Next(math.MaxInt64)
 }
 
 // run runs until an invariant is violated or the time is over.
@@ -659,16 +631,16 @@ func (n *net) run() error {
 	n.begin()
 	var next func()
 	next = func() {
-		if n.now < int64(n.w.length) {
+		if n.now() < int64(n.w.length) {
 			n.trouble()
-			n.in(n.upTo(2*time.Second), next)
+			n.In(n.upTo(2*time.Second), next)
 		}
 	}
-	n.in(time.Second, next)
-	n.in(n.w.length, func() { n.faults = false })
+	n.In(time.Second, next)
+	n.In(n.w.length, func() { n.faults = false })
 	// All faults have ended by then, and a node must lead.
 	settle := int64(n.w.length + 60*time.Second)
-	for n.now <= settle && n.one() {
+	for n.now() <= settle && n.one() {
 	}
 	if n.err != nil {
 		return n.err

@@ -1,37 +1,14 @@
 package lease
 
 import (
-	"bytes"
 	"encoding/binary"
-	"slices"
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/classictest"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 )
-
-// reloaded is a copy of a machine by way of its encoding.
-func reloaded(t testing.TB, m *Machine) *Machine {
-	t.Helper()
-	c, err := New(m.c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	state := m.AppendState(nil)
-	if err := c.LoadState(state); err != nil {
-		t.Fatalf("LoadState of its own state: %v", err)
-	}
-	if again := c.AppendState(nil); !bytes.Equal(state, again) {
-		t.Fatalf("AppendState after LoadState:\n%x, was\n%x", again, state)
-	}
-	return c
-}
-
-// same compares effects.
-func same(a, b *protocol.Effects) bool {
-	return slices.Equal(a.Orders, b.Orders) && slices.Equal(a.Asks, b.Asks) && len(a.Saves)+len(a.Sends)+len(b.Saves)+len(b.Sends) == 0
-}
 
 // TestReload drives a copy beside each machine of the net; before each step the copy is loaded from
 // the machine's state.
@@ -43,16 +20,10 @@ func TestReload(t *testing.T) {
 		n.check = func(n *net, d *netNode, in *protocol.Input, _ stage) {
 			if state := states[d.m]; state != nil {
 				c, _ := New(d.cfg)
-				if err := c.LoadState(state); err != nil {
-					t.Fatal(err)
-				}
-				var fx protocol.Effects
-				c.Step(in, &fx)
-				if *c != *d.m || !bytes.Equal(c.AppendState(nil), d.m.AppendState(nil)) {
+				if err := classictest.Reloaded(d.m, &d.fx, c, state, in); err != nil {
+					n.fail("%s: %v", d.cfg.Self, err)
+				} else if *c != *d.m {
 					n.fail("%s: the copy went elsewhere after %v:\n%+v\n%+v", d.cfg.Self, in.Kind, *c, *d.m)
-				}
-				if !same(&fx, &d.fx) || c.NextFire() != d.m.NextFire() || c.View() != d.m.View() {
-					n.fail("%s: the copy does another thing after %v", d.cfg.Self, in.Kind)
 				}
 			}
 			states[d.m] = d.m.AppendState(states[d.m][:0])
@@ -157,20 +128,22 @@ func FuzzMachine(f *testing.F) {
 			t.Fatal(err)
 		}
 		s := &mess{src: data, now: protocol.Reading{Boot: 1e9, Mono: 1e9}}
-		var fx, fy protocol.Effects
+		var fx protocol.Effects
 		var term uint64
 		for first := true; len(s.src) > 0; first = false {
 			in := s.input()
 			if first {
 				in.Kind = protocol.Boot
 			}
-			c := reloaded(t, m)
+			before := m.AppendState(nil)
 			fx.Reset()
-			fy.Reset()
 			m.Step(&in, &fx)
-			c.Step(&in, &fy)
-			if *c != *m || !same(&fx, &fy) {
-				t.Fatalf("a copy goes elsewhere after %+v:\n%+v %+v\n%+v %+v", in, *m, fx, *c, fy)
+			c, _ := New(m.c)
+			if err := classictest.Reloaded(m, &fx, c, before, &in); err != nil {
+				t.Fatal(err)
+			}
+			if *c != *m {
+				t.Fatalf("a copy goes elsewhere after %+v:\n%+v\n%+v", in, *m, *c)
 			}
 			s.last = append(s.last, fx.Asks...)
 			if len(s.last) > 8 {
@@ -198,35 +171,6 @@ func FuzzMachine(f *testing.F) {
 	})
 }
 
-// FuzzLoadState hands LoadState any bytes: a state that it accepts is canonical, and a machine in
-// that state takes inputs.
 func FuzzLoadState(f *testing.F) {
-	m, err := New(Config{Self: "n1"})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(m.AppendState(nil))
-	var fx protocol.Effects
-	m.Step(&protocol.Input{Kind: protocol.Boot, Now: protocol.Reading{Boot: 5, Mono: 5}}, &fx)
-	m.Step(&protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: protocol.Campaign}, Now: protocol.Reading{Boot: 6, Mono: 6}}, &fx)
-	f.Add(m.AppendState(nil))
-	f.Add([]byte{1, 2, 3})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		m, _ := New(Config{Self: "n1"})
-		if m.LoadState(data) != nil {
-			return
-		}
-		if again := m.AppendState(nil); !bytes.Equal(data, again) {
-			t.Fatalf("%x was taken and is written as %x", data, again)
-		}
-		var fx protocol.Effects
-		for _, k := range []protocol.InputKind{protocol.Fire, protocol.Do, protocol.Replied, protocol.Fire} {
-			m.Step(&protocol.Input{
-				Kind: k, Now: protocol.Reading{Boot: 1e9, Mono: 1e9},
-				Command: protocol.Command{Verb: protocol.Resign}, Answer: protocol.Answer{Number: 1, Status: protocol.StatusDone, Version: 1},
-			}, &fx)
-			m.NextFire()
-			m.View()
-		}
-	})
+	classictest.FuzzLoadState(f, func() (*Machine, error) { return New(Config{Self: "n1"}) })
 }

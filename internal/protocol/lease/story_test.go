@@ -28,7 +28,7 @@ func newStory() *story {
 }
 
 func (s *story) say(who, format string, args ...any) {
-	s.lines = append(s.lines, fmt.Sprintf("%9.3fs  %-5s  %s", float64(s.n.now)/1e9, who, fmt.Sprintf(format, args...)))
+	s.lines = append(s.lines, fmt.Sprintf("%9.3fs  %-5s  %s", float64(s.n.now())/1e9, who, fmt.Sprintf(format, args...)))
 }
 
 // tell describes a step.
@@ -147,7 +147,7 @@ func (s *story) do(line string) (string, error) {
 		}
 		n.bad[d] = l
 	case "mute": // mute n1 3s: no answer reaches it for that time
-		d.mute = n.now + int64(span)
+		d.mute = n.now() + int64(span)
 	case "delete":
 		n.change(content{})
 	case "wipe": // as client-go's release does
@@ -180,8 +180,8 @@ func (s *story) do(line string) (string, error) {
 
 // run lets the time pass.
 func (s *story) run(d time.Duration) {
-	end := s.n.now + int64(d)
-	for len(s.n.events) > 0 && s.n.events[0].at <= end && s.n.one() {
+	end := s.n.Now + d
+	for s.n.err == nil && s.n.Next(end) {
 	}
-	s.n.now = end
+	s.n.Now = end
 }

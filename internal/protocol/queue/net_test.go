@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"container/heap"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/classictest"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 )
@@ -17,11 +17,9 @@ import (
 // world is a few machines around one store, with faults: a quick test before the simulator's. Time
 // is true time, in nanoseconds.
 type world struct {
+	classictest.Agenda
 	rng     *rand.Rand
 	cfg     Config
-	now     int64
-	seq     uint64
-	queue   events
 	store   *store
 	nodes   []*node
 	faults  bool
@@ -44,27 +42,6 @@ type options struct {
 	traced bool
 	twins  bool // each machine is compared with its twin
 	reload bool // each machine is made anew from its state before each step
-}
-
-type event struct {
-	at  int64
-	seq uint64
-	do  func()
-}
-
-type events []event
-
-func (q events) Len() int { return len(q) }
-func (q events) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
-}
-func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *events) Push(x any)   { *q = append(*q, x.(event)) }
-func (q *events) Pop() any {
-	old := *q
-	e := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return e
 }
 
 // node is one process with its clocks.
@@ -124,37 +101,38 @@ func (w *world) rate() int64 {
 	return w.rng.Int64N(2*rho) - rho
 }
 
+// now is true time, in nanoseconds.
+func (w *world) now() int64 { return int64(w.Now) }
+
 func (w *world) after(d int64, do func()) {
-	w.seq++
-	heap.Push(&w.queue, event{w.now + max(d, 0), w.seq, do})
+	w.In(time.Duration(d), func() {
+		w.store.now = w.now()
+		do()
+	})
 }
 
 func (w *world) logf(format string, args ...any) {
 	if w.traced {
-		w.trace = append(w.trace, fmt.Sprintf("%12.6f ", float64(w.now)/1e9)+fmt.Sprintf(format, args...))
+		w.trace = append(w.trace, fmt.Sprintf("%12.6f ", float64(w.now())/1e9)+fmt.Sprintf(format, args...))
 	}
 }
 
 func (w *world) fail(format string, args ...any) {
 	if w.failure == "" {
-		w.failure = fmt.Sprintf("at %v: ", time.Duration(w.now)) + fmt.Sprintf(format, args...)
+		w.failure = fmt.Sprintf("at %v: ", w.Now) + fmt.Sprintf(format, args...)
 		w.logf("FAILED %s", w.failure)
 	}
 }
 
 // run runs until the time, or a failure.
 func (w *world) run(until time.Duration) {
-	for len(w.queue) > 0 && w.failure == "" && w.queue[0].at <= int64(until) {
-		e := heap.Pop(&w.queue).(event)
-		w.now = e.at
-		w.store.now = e.at
-		e.do()
+	for w.failure == "" && w.Next(until) {
 	}
-	w.now = int64(until)
+	w.Now = until
 }
 
 func (n *node) local() protocol.Instant {
-	d := n.w.now - n.from
+	d := n.w.now() - n.from
 	return n.base + protocol.Instant(d+d*n.rate/1_000_000)
 }
 
@@ -292,7 +270,7 @@ func (n *node) arm() {
 		return
 	}
 	local := int64(at - n.base)
-	d := n.from + local*1_000_000/(1_000_000+n.rate) + 1 - n.w.now
+	d := n.from + local*1_000_000/(1_000_000+n.rate) + 1 - n.w.now()
 	if at < n.local() {
 		d = 0
 	}
@@ -345,7 +323,7 @@ func (n *node) send(a *protocol.Ask) {
 		copies = 2 // a library's own retry
 	}
 	for range copies {
-		if w.chance(4) || w.now < n.cut[0] {
+		if w.chance(4) || w.now() < n.cut[0] {
 			continue
 		}
 		w.after(w.delay(), func() {
@@ -353,13 +331,13 @@ func (n *node) send(a *protocol.Ask) {
 			w.logf("  store: %s of %s → %s", ask.Op, n.name, ans.Status)
 			w.judgeStore()
 			back := w.delay()
-			if w.now < n.slow {
+			if w.now() < n.slow {
 				back += w.rng.Int64N(w.timeout)
 			}
 			if w.story != nil && w.story.loses(n, &ask) {
 				return
 			}
-			if !w.chance(4) && w.now >= n.cut[1] {
+			if !w.chance(4) && w.now() >= n.cut[1] {
 				w.later(n, back, func() { n.answer(ans) })
 			}
 		})
@@ -431,17 +409,17 @@ func (w *world) expiry() {
 			// The runtime pings while the process runs. A ping reaches a server of the ensemble,
 			// not always the one that counts.
 			if x.node.life == x.life && !x.node.paused && x.replaced == 0 && !w.chance(30) {
-				x.pinged = w.now
+				x.pinged = w.now()
 			}
 			x.expires = x.pinged + w.store.served(x.ttl)
 			if w.faults && w.rng.IntN(3000) == 0 {
-				x.expires = w.now
+				x.expires = w.now()
 			}
 			if w.faults && w.rng.IntN(3000) == 0 && x.replaced == 0 {
 				x.replaced = w.store.open(x.node, x.life, x.ttl).id
 			}
 		}
-		if w.now >= x.expires {
+		if w.now() >= x.expires {
 			w.logf("  store: session %d of %s expires", x.id, x.node.name)
 			if w.story != nil {
 				w.story.line("store", "session %d of %s has expired", x.id, x.node.name)
@@ -475,13 +453,13 @@ func (w *world) nemesis() {
 		w.logf("  %s restarts", n.name)
 		n.boot()
 	case 3: // a clock's rate changes
-		n.base, n.from = n.local(), w.now
+		n.base, n.from = n.local(), w.now()
 		n.rate = w.rate()
 		n.arm()
 	case 4: // the Boot clock is set, the other one goes on
 		if w.rng.IntN(3) == 0 {
 			jump := w.rng.Int64N(int64(w.cfg.TTL)*2) - int64(w.cfg.TTL)
-			n.base, n.from = n.local()+protocol.Instant(jump), w.now
+			n.base, n.from = n.local()+protocol.Instant(jump), w.now()
 			n.off += time.Duration(jump)
 			w.logf("  %s: its clock jumps by %v", n.name, time.Duration(jump))
 			n.arm()
@@ -508,11 +486,11 @@ func (w *world) nemesis() {
 		if w.cfg.Dialect == Etcd {
 			// The old leader is heard for two election timeouts by its clock after the others last
 			// heard it; the new one begins after one by its own.
-			last := w.now - int64(w.cfg.ServerElection)*1_000_000/(1_000_000+w.cfg.Drift.PPM)
+			last := w.now() - int64(w.cfg.ServerElection)*1_000_000/(1_000_000+w.cfg.Drift.PPM)
 			w.store.stale = last + 2*int64(w.cfg.ServerElection)*1_000_000/(1_000_000+w.store.server)
 			w.store.server = w.rate()
 			for _, x := range w.store.sessions {
-				x.expires = w.now + w.store.served(x.ttl+w.cfg.ServerElection)
+				x.expires = w.now() + w.store.served(x.ttl+w.cfg.ServerElection)
 			}
 		}
 	case 11:
@@ -520,7 +498,7 @@ func (w *world) nemesis() {
 	case 12:
 		n.do(protocol.Resign, 0)
 	case 13, 14: // no connection, in one direction or both, at once or after a time of slow answers
-		until := w.now + w.rng.Int64N(2*int64(w.cfg.TTL))
+		until := w.now() + w.rng.Int64N(2*int64(w.cfg.TTL))
 		way := w.rng.IntN(3)
 		w.logf("  %s is cut off until %v (%d)", n.name, time.Duration(until), way)
 		if way != 0 {
@@ -530,10 +508,10 @@ func (w *world) nemesis() {
 			n.cut[1] = until
 		}
 	case 15, 16:
-		n.slow = w.now + w.rng.Int64N(int64(w.cfg.TTL))
+		n.slow = w.now() + w.rng.Int64N(int64(w.cfg.TTL))
 		if w.rng.IntN(2) == 0 {
 			slow := n.slow
-			w.after(slow-w.now, func() { n.cut[0] = slow + 2*int64(w.cfg.TTL) })
+			w.after(slow-w.now(), func() { n.cut[0] = slow + 2*int64(w.cfg.TTL) })
 		}
 	}
 }
@@ -561,7 +539,7 @@ func (w *world) settle() {
 		n.do(protocol.Campaign, 0)
 		n.do(protocol.Recover, 0)
 	}
-	from := time.Duration(w.now)
+	from := w.Now
 	w.run(from + 12*w.cfg.TTL)
 	leads := w.leads
 	w.run(from + 20*w.cfg.TTL)

@@ -43,7 +43,7 @@ func TestStories(t *testing.T) {
 }
 
 func (s *story) line(who, format string, args ...any) {
-	fmt.Fprintf(&s.out, "%8.3f  %-5s  %s\n", float64(s.w.now)/1e9, who, strings.TrimRight(fmt.Sprintf(format, args...), " "))
+	fmt.Fprintf(&s.out, "%8.3f  %-5s  %s\n", float64(s.w.now())/1e9, who, strings.TrimRight(fmt.Sprintf(format, args...), " "))
 }
 
 func (s *story) hush() {
@@ -70,7 +70,7 @@ func (s *story) command(c *golden.Command) error {
 	}
 	if c.Name == "run" {
 		d, err := length("for")
-		s.w.run(time.Duration(s.w.now) + d)
+		s.w.run(time.Duration(s.w.now()) + d)
 		return err
 	}
 	var n *node
@@ -123,7 +123,7 @@ func (s *story) command(c *golden.Command) error {
 		if err != nil {
 			return err
 		}
-		n.base, n.from = n.local().Add(by), s.w.now
+		n.base, n.from = n.local().Add(by), s.w.now()
 		n.off += by
 		s.line(string(n.name), "clock set by %v; still proven: %v", by, n.proven())
 		n.arm()

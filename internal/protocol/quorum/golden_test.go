@@ -46,10 +46,10 @@ func (s *script) do(c golden.Command) string {
 	w := s.w
 	switch c.Name {
 	case "run":
-		w.run(w.now + s.duration(c.Args[0]))
+		w.run(w.Now + s.duration(c.Args[0]))
 	case "until-leader":
-		for end := w.now + s.duration(c.Get("within", "10s")); w.now < end && w.leader() == nil; {
-			w.run(w.now + time.Millisecond)
+		for end := w.Now + s.duration(c.Get("within", "10s")); w.Now < end && w.leader() == nil; {
+			w.run(w.Now + time.Millisecond)
 		}
 	case "start":
 		s.each(c, (*node).start)
@@ -215,7 +215,7 @@ func (s *script) cluster(c golden.Command) {
 		if n.life > 1 {
 			name = n.name()
 		}
-		s.print("%-12v %-5s %s\n", w.now.Round(10*time.Microsecond), name, fmt.Sprintf(format, args...))
+		s.print("%-12v %-5s %s\n", w.Now.Round(10*time.Microsecond), name, fmt.Sprintf(format, args...))
 	}
 	ms := members(n)
 	observers, err := strconv.Atoi(c.Get("observers", "0"))

@@ -122,7 +122,7 @@ func (w *world) adjacent() {
 	for i, a := range live {
 		for _, b := range live[:i] {
 			if !a.Overlap(b) {
-				w.violations = append(w.violations, fmt.Sprintf("%v: memberships %v, %s, and %v, %s: both can elect, with no voter in common", w.now, a.ID(), show(a), b.ID(), show(b)))
+				w.violations = append(w.violations, fmt.Sprintf("%v: memberships %v, %s, and %v, %s: both can elect, with no voter in common", w.Now, a.ID(), show(a), b.ID(), show(b)))
 			}
 		}
 	}
@@ -268,10 +268,10 @@ func (w *world) operate(pace time.Duration, until time.Duration) {
 	want()
 	var tick func()
 	tick = func() {
-		if w.now > until {
+		if w.Now > until {
 			return
 		}
-		w.in(time.Duration(r.Int64N(int64(pace)+1)), tick)
+		w.In(time.Duration(r.Int64N(int64(pace)+1)), tick)
 		if r.IntN(12) == 0 {
 			want()
 		}
@@ -293,7 +293,7 @@ func (w *world) operate(pace time.Duration, until time.Duration) {
 					n.do(protocol.Command{Verb: protocol.Reconfigure, Membership: next})
 					if r.IntN(4) == 0 { // and to lead, perhaps before it has learnt of it
 						to := next.Voters[r.IntN(len(next.Voters))].ID
-						w.in(time.Duration(r.Int64N(int64(200*time.Millisecond))), func() {
+						w.In(time.Duration(r.Int64N(int64(200*time.Millisecond))), func() {
 							n.do(protocol.Command{Verb: protocol.Transfer, Target: to})
 						})
 					}
@@ -301,5 +301,5 @@ func (w *world) operate(pace time.Duration, until time.Duration) {
 			}
 		}
 	}
-	w.in(100*time.Millisecond, tick)
+	w.In(100*time.Millisecond, tick)
 }

@@ -25,9 +25,9 @@ func (m *Machine) learn(ms *protocol.Membership) {
 	}
 }
 
-// seat finds this participant's place among the voters. A voter with another directory is another
+// findSelf finds this participant's place among the voters. A voter with another directory is another
 // voter: its disk was wiped, and it has to be added again.
-func (m *Machine) seat() { m.self = m.place(m.cfg.Self) }
+func (m *Machine) findSelf() { m.self = m.place(m.cfg.Self) }
 
 // place is the place of a voter, or -1.
 func (m *Machine) place(v protocol.Voter) int {

@@ -12,9 +12,9 @@ import (
 
 // bend makes a node's clock run at another rate from now on. The clock does not jump.
 func (n *node) bend(ppm int64) {
-	shows := n.local(n.w.now)
+	shows := n.local(n.w.Now)
 	n.rate = ppm
-	n.zero += shows.Sub(n.local(n.w.now))
+	n.zero += shows.Sub(n.local(n.w.Now))
 	n.arm()
 }
 
@@ -77,22 +77,22 @@ func (b bent) play(t *testing.T, change func(*Config)) string {
 		w.nodes[i].bend(ppm)
 	}
 	if b.down > 0 {
-		w.in(b.after, func() { w.nodes[b.down-1].crash(true) })
+		w.In(b.after, func() { w.nodes[b.down-1].crash(true) })
 	}
 	w.beyond = true // two leases may overlap until they are found apart
 	promise := w.nodes[0].m.cfg.Promise
-	from := w.now + paceWindow*promise
-	until := w.now + 8*asidePromises*promise
+	from := w.Now + paceWindow*promise
+	until := w.Now + 8*asidePromises*promise
 	wrong := ""
 	w.after = func(n *node, _ *protocol.Input, _ *protocol.Effects) {
-		if n.view.Elected && w.now >= from && b.leads != nil && !slices.Contains(b.leads, n.i+1) && wrong == "" {
-			wrong = fmt.Sprintf("%v after the clocks have parted %s is elected", w.now-from+paceWindow*promise, n.name())
+		if n.view.Elected && w.Now >= from && b.leads != nil && !slices.Contains(b.leads, n.i+1) && wrong == "" {
+			wrong = fmt.Sprintf("%v after the clocks have parted %s is elected", w.Now-from+paceWindow*promise, n.name())
 		}
 	}
 	leading := time.Duration(0)
-	for w.now < until {
-		w.run(w.now + 50*time.Millisecond)
-		if w.leader() != nil && w.now > from {
+	for w.Now < until {
+		w.run(w.Now + 50*time.Millisecond)
+		if w.leader() != nil && w.Now > from {
 			leading += 50 * time.Millisecond
 		}
 	}
@@ -133,14 +133,14 @@ func TestHalfHeard(t *testing.T) {
 func halfHeard(t *testing.T, phase int, change func(*Config)) string {
 	w := together(t, 3, change)
 	w.nodes[1].do(protocol.Command{Verb: protocol.Withdraw})
-	w.run(w.now + time.Duration(phase)*370*time.Millisecond)
+	w.run(w.Now + time.Duration(phase)*370*time.Millisecond)
 	w.cut[0][2], w.cut[2][0] = true, true
 	w.nodes[0].bend(1_100_000)
 	w.beyond = true
-	w.run(w.now + 4*asidePromises*time.Second)
+	w.run(w.Now + 4*asidePromises*time.Second)
 	led := 0
 	for range 100 {
-		w.run(w.now + 100*time.Millisecond)
+		w.run(w.Now + 100*time.Millisecond)
 		if lead := w.leader(); lead == w.nodes[2] {
 			led++
 		}
@@ -156,12 +156,12 @@ func halfHeard(t *testing.T, phase int, change func(*Config)) string {
 func TestSlowToTell(t *testing.T) {
 	w := together(t, 3, func(*Config) {})
 	w.slow[2] = 300 * time.Millisecond
-	w.run(w.now + 2*time.Second)
+	w.run(w.Now + 2*time.Second)
 	w.nodes[0].bend(-500_000)
 	w.beyond = true
-	since := w.now
+	since := w.Now
 	for w.leader() == nil || w.leader().i == 0 {
-		if w.run(w.now + 10*time.Millisecond); w.now-since > 3*time.Second {
+		if w.run(w.Now + 10*time.Millisecond); w.Now-since > 3*time.Second {
 			t.Fatal("nobody leads 3 s after the clock of the leader slowed down")
 		}
 	}
@@ -180,7 +180,7 @@ func toldApart(t *testing.T, change func(*Config)) string {
 	w.nodes[2].do(protocol.Command{Verb: protocol.Withdraw})
 	w.nodes[1].bend(400_000)
 	w.beyond = true
-	w.run(w.now + 20*time.Second)
+	w.run(w.Now + 20*time.Second)
 	n := w.nodes[1]
 	for _, m := range w.nodes[0].m.Members(nil) {
 		if want := m.ID == n.cfg.Self.ID; m.Apart != want || want && (m.Rate.Low > 400_000 || m.Rate.High < 400_000 || m.Rate.High-m.Rate.Low > 10_000) {
@@ -194,7 +194,7 @@ func toldApart(t *testing.T, change func(*Config)) string {
 	}
 	w.run(n.when(aside) - time.Millisecond)
 	if n.view.Elected || n.view.Term > 1 {
-		return fmt.Sprintf("%s stands although its clock runs fast, %v before it may", n.name(), aside.Sub(n.local(w.now)))
+		return fmt.Sprintf("%s stands although its clock runs fast, %v before it may", n.name(), aside.Sub(n.local(w.Now)))
 	}
 	w.run(n.when(aside) + 100*time.Millisecond)
 	if n.m.ballot.Term == 1 {
@@ -217,7 +217,7 @@ func TestNobodyIsFoundApart(t *testing.T) {
 				if p := &n.m.known[i].pace; p.incarnation != 0 {
 					samples++
 					if p.apartUntil != 0 {
-						t.Fatalf("seed %d, %v: %s finds the clock of %s apart: %+v", seed, w.now, n.name(), n.m.ballot.Membership.Voters[i], p)
+						t.Fatalf("seed %d, %v: %s finds the clock of %s apart: %+v", seed, w.Now, n.name(), n.m.ballot.Membership.Voters[i], p)
 					}
 				}
 			}

@@ -58,9 +58,9 @@ func chaos(seed uint64, change func(*Config)) *world {
 		}
 		node.zero = upTo(time.Hour)
 		if i < n {
-			w.in(upTo(20*time.Millisecond), node.start)
+			w.In(upTo(20*time.Millisecond), node.start)
 		} else {
-			w.in(upTo(chaosTime/2), node.start)
+			w.In(upTo(chaosTime/2), node.start)
 		}
 	}
 	w.ranked = ranked
@@ -102,15 +102,15 @@ func chaos(seed uint64, change func(*Config)) *world {
 	}
 	one := func() int { return r.IntN(len(w.nodes)) }
 	kinds := []func(victim *node){
-		func(v *node) { v.crash(workToo); w.in(upTo(back), v.start) },
+		func(v *node) { v.crash(workToo); w.In(upTo(back), v.start) },
 		func(v *node) { // and restarts with another configuration
 			v.crash(workToo)
 			if mixed {
 				v.cfg.Promise = pick(60, 100, 200) * time.Millisecond
 			}
-			w.in(upTo(back), v.start)
+			w.In(upTo(back), v.start)
 		},
-		func(v *node) { v.crash(workToo); v.witness(); w.in(upTo(back), v.start) },
+		func(v *node) { v.crash(workToo); v.witness(); w.In(upTo(back), v.start) },
 		func(v *node) { v.pause(upTo(300*time.Millisecond), jumps && r.IntN(2) == 0) },
 		func(v *node) { w.cut[v.i][one()] = true },
 		func(v *node) { w.cut[one()][v.i] = true },
@@ -128,22 +128,22 @@ func chaos(seed uint64, change func(*Config)) *world {
 				to = voter(o).ID
 				switch r.IntN(4) { // racing a crash of one of the two
 				case 0:
-					w.in(upTo(30*time.Millisecond), func() { w.nodes[o].crash(workToo); w.in(upTo(back), w.nodes[o].start) })
+					w.In(upTo(30*time.Millisecond), func() { w.nodes[o].crash(workToo); w.In(upTo(back), w.nodes[o].start) })
 				case 1:
-					w.in(upTo(30*time.Millisecond), func() { v.crash(workToo); w.in(upTo(back), v.start) })
+					w.In(upTo(30*time.Millisecond), func() { v.crash(workToo); w.In(upTo(back), v.start) })
 				}
 			}
 			v.log("is told: transfer to %s", to)
 			v.do(protocol.Command{Verb: protocol.Transfer, Target: to})
 			if r.IntN(4) == 0 {
 				v.do(protocol.Command{Verb: protocol.Withdraw})
-				w.in(upTo(pace), func() { v.do(protocol.Command{Verb: protocol.Campaign}) })
+				w.In(upTo(pace), func() { v.do(protocol.Command{Verb: protocol.Campaign}) })
 			}
 		},
 		func(v *node) {
 			v.idle = true
 			do(v, protocol.Pause)
-			w.in(upTo(2*pace), func() { v.idle = false; do(v, protocol.Resume) })
+			w.In(upTo(2*pace), func() { v.idle = false; do(v, protocol.Resume) })
 		},
 		func(v *node) {
 			if ranked && v.told.priority != protocol.NeverLead {
@@ -154,7 +154,7 @@ func chaos(seed uint64, change func(*Config)) *world {
 			if changing && v.dispensable() {
 				v.crash(workToo)
 				v.wipe()
-				w.in(upTo(back), v.start)
+				w.In(upTo(back), v.start)
 			}
 		},
 		func(v *node) { // a forged reset
@@ -164,14 +164,14 @@ func chaos(seed uint64, change func(*Config)) *world {
 				}
 			}
 		},
-		func(v *node) { do(v, protocol.Sicken); w.in(upTo(pace), func() { do(v, protocol.Recover) }) },
-		func(v *node) { v.badDisk = true; w.in(upTo(pace), func() { v.badDisk = false }) },
+		func(v *node) { do(v, protocol.Sicken); w.In(upTo(pace), func() { do(v, protocol.Recover) }) },
+		func(v *node) { v.badDisk = true; w.In(upTo(pace), func() { v.badDisk = false }) },
 		func(v *node) { do(v, protocol.Confirm) },
 		func(v *node) {
 			if jumps {
 				v.log("its clock jumps")
 				v.zero += upTo(400*time.Millisecond) - 200*time.Millisecond
-				v.asleep = time.Duration(v.local(w.now)) - upTo(time.Hour)
+				v.asleep = time.Duration(v.local(w.Now)) - upTo(time.Hour)
 				if v.up {
 					v.arm()
 				}
@@ -195,10 +195,10 @@ func chaos(seed uint64, change func(*Config)) *world {
 	heals := 1 + r.IntN(4)
 	var nemesis func()
 	nemesis = func() {
-		if w.now > chaosTime {
+		if w.Now > chaosTime {
 			return
 		}
-		w.in(upTo(2*pace), nemesis)
+		w.In(upTo(2*pace), nemesis)
 		if r.IntN(5) < heals {
 			w.cut = [16][16]bool{}
 		}
@@ -210,7 +210,7 @@ func chaos(seed uint64, change func(*Config)) *world {
 			active[r.IntN(len(active))](victim)
 		}
 	}
-	w.in(150*time.Millisecond, nemesis)
+	w.In(150*time.Millisecond, nemesis)
 	return w
 }
 
@@ -220,10 +220,10 @@ func (w *world) move(pace, until time.Duration) {
 	head := 0
 	var tick func()
 	tick = func() {
-		if w.now > until {
+		if w.Now > until {
 			return
 		}
-		w.in(time.Duration(r.Int64N(int64(pace)+1)), tick)
+		w.In(time.Duration(r.Int64N(int64(pace)+1)), tick)
 		n := w.nodes[r.IntN(len(w.nodes))]
 		if lead := w.leader(); lead != nil && r.IntN(3) == 0 {
 			n = lead
@@ -235,7 +235,7 @@ func (w *world) move(pace, until time.Duration) {
 			}
 		}
 	}
-	w.in(pace, tick)
+	w.In(pace, tick)
 }
 
 const chaosTime = 6 * time.Second
@@ -289,7 +289,7 @@ func TestRandom(t *testing.T) {
 			t.Fatalf("seed %d, %d nodes: nobody leads long after all faults have ended", seed, len(w.nodes))
 		}
 		token := lead.view.Token
-		w.run(w.now + 2*time.Second)
+		w.run(w.Now + 2*time.Second)
 		if w.leader() != lead || lead.view.Token != token {
 			t.Fatalf("seed %d, %d nodes: the leader changed without a fault", seed, len(w.nodes))
 		}

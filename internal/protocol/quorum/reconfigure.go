@@ -206,7 +206,7 @@ func (m *Machine) reseat(old *protocol.Membership) {
 			m.known[i] = before[j]
 		}
 	}
-	m.seat()
+	m.findSelf()
 	m.overtake()
 }
 

@@ -53,7 +53,7 @@ func (m *Machine) boot(durable []byte) {
 	if m.cfg.Position == PreferPosition {
 		m.placeBy = now.Add(m.cfg.Promise + m.cfg.Grace)
 	}
-	m.seat()
+	m.findSelf()
 	m.role = m.rest()
 	m.electAt = now
 	if len(m.ballot.Membership.Voters) > 1 {

@@ -37,7 +37,7 @@ func (m *Machine) state(c *protocol.Coder) {
 		return
 	}
 	if c.Loads() {
-		m.seat()
+		m.findSelf()
 	}
 	c.Uints(&m.saveNo, &m.saved, &m.bootSave, &m.termSave, &m.promiseSave, &m.configSave, &m.held.Term, &m.held.Version)
 	if c.Membership(&m.next); m.next != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/classictest"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 )
@@ -27,19 +28,8 @@ func TestStateIsComplete(t *testing.T) {
 				t.Fatal(err)
 			}
 			if in.Kind != protocol.Boot {
-				if err := m.LoadState(before[n]); err != nil {
-					t.Fatalf("seed %d, %s: %v", seed, n.name(), err)
-				}
-				var again protocol.Effects
-				m.Step(in, &again)
-				if got := m.AppendState(nil); !bytes.Equal(got, after) {
-					t.Fatalf("seed %d, %v, %s: after %v the loaded machine has another state\n%+v\n%+v", seed, w.now, n.name(), in.Kind, n.m, m)
-				}
-				if !sameEffects(fx, &again) {
-					t.Fatalf("seed %d, %v, %s: after %v the loaded machine has other effects", seed, w.now, n.name(), in.Kind)
-				}
-				if a, b := n.m.View(), m.View(); a != b || n.m.NextFire() != m.NextFire() {
-					t.Fatalf("seed %d, %v, %s: other views: %+v and %+v, or timers", seed, w.now, n.name(), a, b)
+				if err := classictest.Reloaded(n.m, fx, m, before[n], in); err != nil {
+					t.Fatalf("seed %d, %v, %s: %v", seed, w.Now, n.name(), err)
 				}
 			}
 			before[n] = after
@@ -157,31 +147,6 @@ func TestStateKnowsAllFields(t *testing.T) {
 	if count < 300 {
 		t.Errorf("only %d fields were found", count)
 	}
-}
-
-func sameEffects(a, b *protocol.Effects) bool {
-	if len(a.Orders) != len(b.Orders) || len(a.Saves) != len(b.Saves) || len(a.Sends) != len(b.Sends) || len(b.Asks) > 0 {
-		return false
-	}
-	for i := range a.Orders {
-		if a.Orders[i] != b.Orders[i] {
-			return false
-		}
-	}
-	for i := range a.Saves {
-		if a.Saves[i].Number != b.Saves[i].Number || !bytes.Equal(a.Saves[i].Data, b.Saves[i].Data) {
-			return false
-		}
-	}
-	for i := range a.Sends {
-		if len(a.Sends[i].Message.Ranking) == 0 && len(b.Sends[i].Message.Ranking) == 0 {
-			a.Sends[i].Message.Ranking, b.Sends[i].Message.Ranking = nil, nil
-		}
-		if !reflect.DeepEqual(a.Sends[i], b.Sends[i]) {
-			return false
-		}
-	}
-	return true
 }
 
 func TestLoadStateRefuses(t *testing.T) {

@@ -397,7 +397,7 @@ func compare(seed uint64, change func(*Config)) (compared int, diff string) {
 		}
 		differ := func(what string, got, want any) {
 			diff = fmt.Sprintf("seed %d, %v, %s (%v), after %v %s: %s is %v; the twin says %v",
-				seed, w.now, n.name(), n.view.Role, in.Kind, in.Message.Type, what, got, want)
+				seed, w.Now, n.name(), n.view.Role, in.Kind, in.Message.Type, what, got, want)
 		}
 		m, now := n.m, in.Now.Boot
 		ms := m.ballot.Membership
@@ -417,7 +417,7 @@ func compare(seed uint64, change func(*Config)) (compared int, diff string) {
 		}
 		switch {
 		case h.wrong != "":
-			diff = fmt.Sprintf("seed %d, %v, %s (%v), after %v %s: %s", seed, w.now, n.name(), n.view.Role, in.Kind, in.Message.Type, h.wrong)
+			diff = fmt.Sprintf("seed %d, %v, %s (%v), after %v %s: %s", seed, w.Now, n.name(), n.view.Role, in.Kind, in.Message.Type, h.wrong)
 		case m.inTenure():
 			covered, fresh, free := h.tenure(m, now, h.promises)
 			h.end, h.fresh = max(h.end, covered), fresh
@@ -437,7 +437,7 @@ func compare(seed uint64, change func(*Config)) (compared int, diff string) {
 				differ("that it only probes", beat.Promise == 0, h.probes(now))
 			}
 			if what := h.objections(m, now, covered); what != "" {
-				diff = fmt.Sprintf("seed %d, %v, %s: %s", seed, w.now, n.name(), what)
+				diff = fmt.Sprintf("seed %d, %v, %s: %s", seed, w.Now, n.name(), what)
 			}
 		}
 		if got, want := m.rank(), h.rank(n); m.self >= 0 && got != want {

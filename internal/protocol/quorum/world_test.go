@@ -1,23 +1,21 @@
 package quorum
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/electd/elect/internal/classictest"
 	"github.com/electd/elect/internal/protocol"
 )
 
 // world is a small deterministic cluster: true time, links, and for each node a clock, a disk and a
 // work. It checks the invariants after every event.
 type world struct {
-	now    time.Duration // true time
-	events events
-	order  uint64
-	rng    *rand.Rand
-	nodes  []*node
+	classictest.Agenda // of true time
+	rng                *rand.Rand
+	nodes              []*node
 
 	cut   [16][16]bool      // from, to
 	slow  [16]time.Duration // how much longer messages from and to a node take
@@ -120,28 +118,6 @@ type pendingSave struct {
 	data   []byte
 }
 
-type event struct {
-	at    time.Duration
-	order uint64
-	do    func()
-}
-
-type events []event
-
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
-	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].order < e[j].order
-}
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
-	old := *e
-	x := old[len(old)-1]
-	old[len(old)-1] = event{}
-	*e = old[:len(old)-1]
-	return x
-}
-
 func newWorld(seed uint64) *world {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	fixed := func(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
@@ -179,21 +155,13 @@ func (w *world) add(cfg Config) *node {
 	return n
 }
 
-func (w *world) at(at time.Duration, do func()) {
-	w.order++
-	heap.Push(&w.events, event{max(at, w.now), w.order, do})
-}
-
-func (w *world) in(d time.Duration, do func()) { w.at(w.now+d, do) }
+func (w *world) at(at time.Duration, do func()) { w.In(at-w.Now, do) }
 
 // run runs the world until a time.
 func (w *world) run(until time.Duration) {
-	for len(w.events) > 0 && w.events[0].at <= until && len(w.violations) == 0 {
-		e := heap.Pop(&w.events).(event)
-		w.now = e.at
-		e.do()
+	for len(w.violations) == 0 && w.Next(until) {
 	}
-	w.now = until
+	w.Now = until
 }
 
 func (w *world) violated(n *node, format string, args ...any) {
@@ -201,7 +169,7 @@ func (w *world) violated(n *node, format string, args ...any) {
 		return
 	}
 	text := fmt.Sprintf(format, args...)
-	w.violations = append(w.violations, fmt.Sprintf("%v %s: %s", w.now, n.cfg.Self.ID, text))
+	w.violations = append(w.violations, fmt.Sprintf("%v %s: %s", w.Now, n.cfg.Self.ID, text))
 	w.log(n, "VIOLATION: %s", text)
 }
 
@@ -222,7 +190,7 @@ func (n *node) when(at protocol.Instant) time.Duration {
 }
 
 func (n *node) reading() protocol.Reading {
-	at := n.local(n.w.now)
+	at := n.local(n.w.Now)
 	return protocol.Reading{Boot: at, Mono: at - protocol.Instant(n.asleep)}
 }
 
@@ -268,7 +236,7 @@ func (n *node) crash(workToo bool) {
 	}
 	if n.running() && !workToo {
 		end := n.when(n.until)
-		end = w.now + time.Duration(w.rng.Int64N(int64(max(end-w.now, 1))+1))
+		end = w.Now + time.Duration(w.rng.Int64N(int64(max(end-w.Now, 1))+1))
 		w.orphans = append(w.orphans, orphan{n.name(), n.i, end})
 	}
 	inc := uint64(0)
@@ -281,7 +249,7 @@ func (n *node) crash(workToo bool) {
 	if w.close >= 0 {
 		for _, o := range w.nodes {
 			if o != n && !w.cut[n.i][o.i] {
-				w.in(w.close, func() {
+				w.In(w.close, func() {
 					o.give(protocol.Input{Kind: protocol.PeerClosed, From: n.cfg.Self.ID, Incarnation: inc})
 				})
 			}
@@ -298,7 +266,7 @@ func (n *node) witness() {
 	if n.ballot.Incarnation < n.m.ballot.Incarnation {
 		return // it never sent anything
 	}
-	end := n.w.now
+	end := n.w.Now
 	for _, o := range n.w.orphans {
 		if o.node == n.i {
 			end = max(end, o.end)
@@ -317,7 +285,7 @@ func (n *node) witness() {
 // running reports whether the work may act: until it has returned, or is killed at the end of the
 // lease, or its own check fails.
 func (n *node) running() bool {
-	return n.work && n.local(n.w.now) < n.until && !n.reading().Jumped(n.read)
+	return n.work && n.local(n.w.Now) < n.until && !n.reading().Jumped(n.read)
 }
 
 func (n *node) log(format string, args ...any) { n.w.log(n, format, args...) }
@@ -335,7 +303,7 @@ func (n *node) give(in protocol.Input) {
 	if !n.up {
 		return
 	}
-	if n.w.now < n.paused {
+	if n.w.Now < n.paused {
 		n.inbox = append(n.inbox, in)
 		return
 	}
@@ -343,11 +311,11 @@ func (n *node) give(in protocol.Input) {
 }
 
 func (n *node) pause(d time.Duration, asleep bool) {
-	if !n.up || n.w.now < n.paused {
+	if !n.up || n.w.Now < n.paused {
 		return
 	}
 	n.log("pauses for %v", d)
-	n.paused = n.w.now + d
+	n.paused = n.w.Now + d
 	if asleep {
 		n.asleep += d
 	}
@@ -420,11 +388,11 @@ func (n *node) step(in protocol.Input) {
 func (n *node) arm() {
 	n.fireGen++
 	at := n.m.NextFire()
-	if at == protocol.Never || n.w.now < n.paused {
+	if at == protocol.Never || n.w.Now < n.paused {
 		return
 	}
 	gen := n.fireGen
-	n.w.at(max(n.when(at), n.w.now), func() {
+	n.w.at(max(n.when(at), n.w.Now), func() {
 		if n.fireGen == gen && n.up {
 			n.give(protocol.Input{Kind: protocol.Fire})
 		}
@@ -456,7 +424,7 @@ func (n *node) obey(o protocol.Order) {
 		if w.catchUp == nil {
 			return
 		}
-		w.in(w.catchUp(), func() {
+		w.In(w.catchUp(), func() {
 			if protocol.CompareNumbers(n.position, o.Position) < 0 {
 				n.locate(o.Position)
 			}
@@ -476,7 +444,7 @@ func (n *node) obey(o protocol.Order) {
 				w.violated(n, "leads while the work of %s may run", other.name())
 			}
 		}
-		w.orphans = slices.DeleteFunc(w.orphans, func(o orphan) bool { return o.end <= w.now })
+		w.orphans = slices.DeleteFunc(w.orphans, func(o orphan) bool { return o.end <= w.Now })
 		for _, o := range w.orphans {
 			w.violated(n, "leads while the orphan of %s runs", o.of)
 		}
@@ -492,7 +460,7 @@ func (n *node) obey(o protocol.Order) {
 			d = w.join()
 		}
 		life := n.life
-		w.in(d, func() {
+		w.In(d, func() {
 			if n.life == life && n.up {
 				n.work = false
 				n.do(protocol.Command{Verb: protocol.Joined, Token: o.Token})
@@ -504,7 +472,7 @@ func (n *node) obey(o protocol.Order) {
 func (n *node) save(s protocol.Save) {
 	n.pending = append(n.pending, pendingSave{s.Number, slices.Clone(s.Data)})
 	life, failed := n.life, n.badDisk
-	n.w.in(max(n.w.fsync(), n.fsync), func() {
+	n.w.In(max(n.w.fsync(), n.fsync), func() {
 		if n.life != life || !n.up {
 			return
 		}
@@ -574,10 +542,10 @@ func (w *world) carry(from, to int, msg protocol.Message) {
 		w.nodes[to].give(protocol.Input{Kind: protocol.Receive, From: w.nodes[from].cfg.Self.ID, Message: msg})
 	}
 	if w.rng.Float64() >= w.loss {
-		w.in(w.delay()+w.slow[from]+w.slow[to], deliver)
+		w.In(w.delay()+w.slow[from]+w.slow[to], deliver)
 	}
 	if w.rng.Float64() < w.dup {
-		w.in(w.late(), deliver)
+		w.In(w.late(), deliver)
 	}
 }
 

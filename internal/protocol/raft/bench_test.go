@@ -19,14 +19,14 @@ type steady struct {
 
 func newSteady(tb testing.TB, n int, cfg Config) *steady {
 	tb.Helper()
-	w := newWorld(1, min(n, 3), cfg)
+	w := newWorld(tb, 1, min(n, 3), cfg)
 	w.start()
-	w.run(time.Second)
+	w.Run(time.Second)
 	led := w.leaders()
 	if len(led) != 1 {
 		tb.Fatalf("%d lead", len(led))
 	}
-	s := &steady{leader: led[0].m, follower: w.nodes[(led[0].i+1)%len(w.nodes)].m, now: protocol.Instant(100 * time.Hour)}
+	s := &steady{leader: led[0].Machine, follower: w.nodes[(led[0].i+1)%len(w.nodes)].Machine, now: protocol.Instant(100 * time.Hour)}
 	s.round()
 	return s
 }

@@ -11,19 +11,7 @@ import (
 )
 
 func FuzzBallot(f *testing.F) {
-	f.Add(Ballot{Incarnation: 1}.Append(nil))
-	f.Add(Ballot{Term: protocol.MaxCount, VotedFor: "n10", Incarnation: 1 << 60}.Append(nil))
-	f.Add([]byte{})
-	f.Add([]byte{format})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		b, err := DecodeBallot(data)
-		if err != nil {
-			return
-		}
-		if again := b.Append(nil); !bytes.Equal(again, data) {
-			t.Errorf("%x is written as %x", data, again)
-		}
-	})
+	classictest.FuzzDecode(f, DecodeBallot, Ballot{Incarnation: 1}, Ballot{Term: protocol.MaxCount, VotedFor: "n10", Incarnation: 1 << 60})
 }
 
 // TestBallot: an invalid ballot halts the machine, and Fault says why.
@@ -149,26 +137,11 @@ func FuzzStep(f *testing.F) {
 }
 
 func FuzzState(f *testing.F) {
-	w := newWorld(1, 3, Config{PreVote: true, CheckQuorum: true})
+	w := newWorld(f, 1, 3, Config{PreVote: true, CheckQuorum: true})
 	w.start()
 	for range 20 {
-		w.run(40 * time.Millisecond)
-		f.Add(w.nodes[0].m.AppendState(nil))
+		w.Run(40 * time.Millisecond)
+		f.Add(w.nodes[0].Machine.AppendState(nil))
 	}
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, src []byte) {
-		m, err := New(Config{Self: "n1", Members: classictest.IDs(3), PreVote: true, CheckQuorum: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m.LoadState(src) != nil {
-			return
-		}
-		if again := m.AppendState(nil); !bytes.Equal(again, src) {
-			t.Fatalf("%x is written as %x", src, again)
-		}
-		var fx protocol.Effects
-		m.Step(&protocol.Input{Kind: protocol.Fire, Now: protocol.Reading{Boot: 1 << 40}}, &fx)
-		m.Step(&protocol.Input{Kind: protocol.Receive, From: "n2", Message: protocol.Message{Type: Heartbeat, Term: m.ballot.Term}}, &fx)
-	})
+	classictest.FuzzLoadState(f, func() (*Machine, error) { return New(w.nodes[0].cfg) })
 }

@@ -18,13 +18,7 @@ var rewrite = flag.Bool("rewrite", false, "write the actual output into the tran
 // return; times are the defaults.
 func TestGolden(t *testing.T) {
 	golden.Run(t, "testdata/*.txt", *rewrite, func(t *testing.T) func(golden.Command) string {
-		s := &script{t: t}
-		t.Cleanup(func() {
-			if len(s.w.violations) > 0 {
-				t.Errorf("violated: %v", s.w.violations)
-			}
-		})
-		return s.do
+		return (&script{t: t}).do
 	})
 }
 
@@ -46,9 +40,9 @@ func (s *script) do(c golden.Command) string {
 		if c.Has("require") {
 			cfg.Position = RequirePosition
 		}
-		s.w = newWorld(seed, n, cfg)
+		s.w = newWorld(s.t, seed, n, cfg)
 		s.w.log = func(n *node, format string, args ...any) {
-			fmt.Fprintf(&s.out, "%-12v %-4s %s\n", s.w.Now, n.cfg.Self, fmt.Sprintf(format, args...))
+			fmt.Fprintf(&s.out, "%-12v %-4s %s\n", s.w.Now, n.ID, fmt.Sprintf(format, args...))
 		}
 		if !c.Has("down") {
 			s.w.start()
@@ -58,13 +52,13 @@ func (s *script) do(c golden.Command) string {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		s.w.run(d)
+		s.w.Run(d)
 	case "start":
 		s.each(c, (*node).start)
 	case "crash":
 		s.each(c, (*node).crash)
 	case "disk": // bad or good
-		s.each(c, func(n *node) { n.bad = c.Has("bad") })
+		s.each(c, func(n *node) { n.Bad = c.Has("bad") })
 	case "cut", "mend": // n1-n2, or n1>n2 one way
 		for _, a := range c.Args {
 			from, to, one := strings.Cut(a, ">")
@@ -87,10 +81,11 @@ func (s *script) do(c golden.Command) string {
 		s.each(c, func(n *node) { n.locate(c.Get("at", "")) })
 	case "view":
 		for _, n := range s.w.nodes {
-			if n.up {
-				fmt.Fprintf(&s.out, "%s %v term=%d leader=%s elected=%t\n", n.cfg.Self, n.view.Role, n.view.Term, n.view.Leader.ID, n.view.Elected)
+			if n.Up {
+				v := n.Machine.View()
+				fmt.Fprintf(&s.out, "%s %v term=%d leader=%s elected=%t\n", n.ID, v.Role, v.Term, v.Leader.ID, v.Elected)
 			} else {
-				fmt.Fprintf(&s.out, "%s is dead\n", n.cfg.Self)
+				fmt.Fprintf(&s.out, "%s is dead\n", n.ID)
 			}
 		}
 	default:

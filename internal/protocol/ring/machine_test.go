@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/internal/classictest"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 )
@@ -40,90 +39,6 @@ func (w *net) follow(who protocol.NodeID) {
 		if v := n.Machine.View(); n.Up && v.Leader.ID != who {
 			w.T.Errorf("%s follows %+v", n.ID, v.Leader)
 		}
-	}
-}
-
-// TestCounts: k that begin at once send 2kn messages in a perfect network.
-func TestCounts(t *testing.T) {
-	for n := 2; n <= 16; n++ {
-		for k := 1; k <= n; k++ {
-			w := settled(t, n, nil)
-			for i := n - k; i < n; i++ {
-				w.Do(i, protocol.Campaign)
-			}
-			w.Run(100 * time.Millisecond)
-			if w.Sent[Election] != k*n || w.Sent[Coordinator] != k*n {
-				t.Errorf("n = %d, %d begin: %d elections, %d coordinators, want %d of each", n, k, w.Sent[Election], w.Sent[Coordinator], k*n)
-			}
-			w.follow(w.Nodes[n-1].ID)
-		}
-	}
-}
-
-// TestCountsOfACrash: when the leader has died, its predecessor alone begins,
-// and it takes 2n messages on the n that live.
-func TestCountsOfACrash(t *testing.T) {
-	for n := 3; n <= 16; n++ {
-		w := settled(t, n, nil)
-		for i := range n {
-			w.Do(i, protocol.Campaign)
-		}
-		w.Run(time.Second)
-		clear(w.Sent)
-		w.Kill(n - 1)
-		w.Run(3 * time.Second)
-		if w.Sent[Election] != n-1 || w.Sent[Coordinator] != n-1 {
-			t.Errorf("%d live: %d elections, %d coordinators", n-1, w.Sent[Election], w.Sent[Coordinator])
-		}
-		w.follow(w.Nodes[n-2].ID)
-	}
-}
-
-// TestChangRoberts: all begin at once. Around the ring in rising order it takes 2n−1 messages, in
-// falling order n(n+1)/2, and in any other order a number between, plus n Coordinators.
-func TestChangRoberts(t *testing.T) {
-	count := func(n int, ring []protocol.NodeID) int {
-		w := settled(t, n, func(c *Config) { c.ChangRoberts, c.Ring = true, ring })
-		for i := range n {
-			w.Do(i, protocol.Campaign)
-		}
-		w.Run(100 * time.Millisecond)
-		w.follow(w.Nodes[n-1].ID)
-		if w.Sent[Coordinator] != n {
-			t.Errorf("n = %d: %d coordinators", n, w.Sent[Coordinator])
-		}
-		return w.Sent[Election]
-	}
-	for n := 2; n <= 16; n++ {
-		all := classictest.IDs(n)
-		if got := count(n, all); got != 2*n-1 {
-			t.Errorf("n = %d: %d at best, want %d", n, got, 2*n-1)
-		}
-		slices.Reverse(all)
-		if got := count(n, all); got != n*(n+1)/2 {
-			t.Errorf("n = %d: %d at worst, want %d", n, got, n*(n+1)/2)
-		}
-	}
-	// The mean over all orders is n·Hₙ, exactly: 5·(1+1/2+1/3+1/4+1/5).
-	const n = 5
-	sum, orders := 0, 0
-	all := classictest.IDs(n)
-	var each func(k int)
-	each = func(k int) {
-		if k == n {
-			sum += count(n, slices.Clone(all))
-			orders++
-			return
-		}
-		for i := k; i < n; i++ {
-			all[k], all[i] = all[i], all[k]
-			each(k + 1)
-			all[k], all[i] = all[i], all[k]
-		}
-	}
-	each(0)
-	if sum*60 != orders*n*137 { // H₅ is 137/60
-		t.Errorf("%d elections in %d orders of %d, want a mean of %d/60", sum, orders, n, n*137)
 	}
 }
 

@@ -135,15 +135,15 @@ func listSim(cmd *cobra.Command, args []string, format cli.Output) error {
 func (c *catalogue) write(out io.Writer) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	first := true
-	title := func(n int, text string) bool {
-		if n > 0 && !first {
+	title := func(n int, text string) {
+		if n == 0 {
+			return
+		}
+		if !first {
 			fmt.Fprintln(t)
 		}
-		if n > 0 {
-			fmt.Fprintln(t, text)
-			first = false
-		}
-		return n > 0
+		fmt.Fprintln(t, text)
+		first = false
 	}
 	title(len(c.Protocols), "Protocols:")
 	for _, p := range c.Protocols {

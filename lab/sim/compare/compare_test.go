@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/long"
+	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/lab/sim"
 )
 
@@ -114,6 +115,9 @@ func TestOneRun(t *testing.T) {
 // A protocol without two leaders at one time has a leader for no longer than quorum: with each
 // protocol's defaults, and when all detect a silent leader equally soon.
 func TestQuorumIsAhead(t *testing.T) {
+	if race.Enabled {
+		t.Skip("TestSameReport has several workers, too, and fewer runs")
+	}
 	for _, detection := range []time.Duration{0, time.Second} {
 		r, err := Run(t.Context(), Options{Protocols: []string{"quorum", "lease", "queue", "queue-zookeeper", "raft-checkquorum", "blazingmq", "bully"}, Seeds: long.Or[uint64](100, 20), Detection: detection, Jobs: 2})
 		if err != nil {

@@ -9,7 +9,7 @@ const chunk = 8192
 // hundred million may be under way at once, so it is small.
 type hop struct {
 	from, to, n uint16
-	letter      uint32
+	message     uint32
 }
 
 // hops is a queue that gives its memory back as it is emptied.
@@ -58,20 +58,20 @@ func (q *hops) pop() hop {
 	return h
 }
 
-// letters holds each message once, however many are under way.
-type letters struct {
-	all   []letter
+// messages holds each message once, however many are under way.
+type messages struct {
+	all   []shared
 	free  []uint32
 	newer []uint32 // by sender: the one that it wrote last, plus 1
 }
 
-type letter struct {
+type shared struct {
 	message protocol.Message
 	refs    int
 }
 
-// of returns the letter with that message, which gets one more reference.
-func (l *letters) of(from int, m *protocol.Message) uint32 {
+// of returns the entry of that message, which gets one more reference.
+func (l *messages) of(from int, m *protocol.Message) uint32 {
 	if last := l.newer[from]; last != 0 && same(&l.all[last-1].message, m) {
 		l.all[last-1].refs++
 		return last - 1
@@ -81,9 +81,9 @@ func (l *letters) of(from int, m *protocol.Message) uint32 {
 		id, l.free = l.free[n-1], l.free[:n-1]
 	} else {
 		id = uint32(len(l.all))
-		l.all = append(l.all, letter{})
+		l.all = append(l.all, shared{})
 	}
-	l.all[id] = letter{message: *m, refs: 2} // one is that of newer
+	l.all[id] = shared{message: *m, refs: 2} // one is that of newer
 	if last := l.newer[from]; last != 0 {
 		l.drop(last - 1)
 	}
@@ -91,9 +91,9 @@ func (l *letters) of(from int, m *protocol.Message) uint32 {
 	return id
 }
 
-func (l *letters) drop(id uint32) {
+func (l *messages) drop(id uint32) {
 	if l.all[id].refs--; l.all[id].refs == 0 {
-		l.all[id] = letter{}
+		l.all[id] = shared{}
 		l.free = append(l.free, id)
 	}
 }

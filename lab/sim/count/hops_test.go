@@ -53,19 +53,19 @@ func TestHops(t *testing.T) {
 	next, want := uint32(0), uint32(0)
 	for round := range 50 {
 		for range 1000 * (1 + round%3) {
-			q.push(hop{letter: next})
+			q.push(hop{message: next})
 			next++
 		}
 		for range 900 * (1 + round%3) {
-			if h := q.pop(); h.letter != want {
-				t.Fatalf("%d came out; want %d", h.letter, want)
+			if h := q.pop(); h.message != want {
+				t.Fatalf("%d came out; want %d", h.message, want)
 			}
 			want++
 		}
 	}
 	for !q.empty() {
-		if h := q.pop(); h.letter != want {
-			t.Fatalf("%d came out; want %d", h.letter, want)
+		if h := q.pop(); h.message != want {
+			t.Fatalf("%d came out; want %d", h.message, want)
 		}
 		want++
 	}

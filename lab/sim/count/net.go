@@ -23,9 +23,9 @@ type net struct {
 	time  protocol.Instant // that has passed at all of them
 	rand  uint64
 
-	queue   hops
-	letters letters
-	store   store
+	queue    hops
+	messages messages
+	store    store
 
 	// What has been sent since the count began, by type.
 	counting bool
@@ -65,7 +65,7 @@ func place(id protocol.NodeID) int {
 
 func newNet(ids []protocol.NodeID, seed uint64, make func(place int) (protocol.Machine, error)) (*net, error) {
 	w := &net{ids: ids, nodes: newNodes(len(ids)), rand: seed, elected: none, leading: none}
-	w.letters.newer = newLast(len(ids))
+	w.messages.newer = newLast(len(ids))
 	for i := range w.nodes {
 		m, err := make(i)
 		if err != nil {
@@ -154,13 +154,13 @@ func (w *net) do(i int, v protocol.Verb) {
 func (w *net) send(from int, s *protocol.Send) {
 	w.nodes[from].sent = true
 	w.count(Kind{Type: s.Message.Type})
-	to, id := place(s.To), w.letters.of(from, &s.Message)
-	if h := w.queue.last(); h != nil && int(h.from) == from && h.letter == id && int(h.to)+int(h.n) == to && h.n < MaxNodes {
+	to, id := place(s.To), w.messages.of(from, &s.Message)
+	if h := w.queue.last(); h != nil && int(h.from) == from && h.message == id && int(h.to)+int(h.n) == to && h.n < MaxNodes {
 		h.n++
-		w.letters.drop(id) // the hop has one reference
+		w.messages.drop(id) // the hop has one reference
 		return
 	}
-	w.queue.push(hop{from: uint16(from), to: uint16(to), n: 1, letter: id})
+	w.queue.push(hop{from: uint16(from), to: uint16(to), n: 1, message: id})
 }
 
 func (w *net) count(k Kind) {
@@ -183,10 +183,10 @@ func (w *net) deliver() {
 		for !w.queue.empty() {
 			h := w.queue.pop()
 			for k := range int(h.n) {
-				w.in = protocol.Input{Kind: protocol.Receive, From: w.ids[h.from], Message: w.letters.all[h.letter].message}
+				w.in = protocol.Input{Kind: protocol.Receive, From: w.ids[h.from], Message: w.messages.all[h.message].message}
 				w.step(int(h.to) + k)
 			}
-			w.letters.drop(h.letter)
+			w.messages.drop(h.message)
 		}
 		i, a, ok := w.store.answer()
 		if !ok {

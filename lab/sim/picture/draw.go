@@ -342,12 +342,12 @@ func (p *picture) labels() {
 // legend says what the colours are, and returns where it ends.
 func (p *picture) legend(foot float64) float64 {
 	x, y := 12.0, foot+22
-	entry := func(class, path, says string) {
+	entry := func(class, says string) {
 		width := 30 + 6.2*float64(len([]rune(says))) + 16
 		if x+width > p.wide {
 			x, y = 12, y+18
 		}
-		p.out.path(class, fmt.Sprintf(path, number(x), number(y-4)))
+		p.out.path(class, fmt.Sprintf("M%s %sh20", number(x), number(y-4)))
 		p.out.text("s", x+26, y, says)
 		x += width
 	}
@@ -360,20 +360,20 @@ func (p *picture) legend(foot float64) float64 {
 		frozen = frozen || len(p.r.columns[c].ice) > 0
 	}
 	if states[elected] {
-		entry("el", "M%s %sh20", "elected")
+		entry("el", "elected")
 	}
 	if states[proven] {
-		entry("pr", "M%s %sh20", "proven lease")
+		entry("pr", "proven lease")
 	}
 	if frozen {
-		entry("up", "M%s %sh20", "frozen: broken")
+		entry("up", "frozen: broken")
 	}
 	for i, k := range p.kinds {
-		entry(fmt.Sprintf("k%d l", i%colours), "M%s %sh20", k)
+		entry(fmt.Sprintf("k%d l", i%colours), k)
 	}
 	for _, m := range p.r.messages {
 		if m.routine {
-			entry("r l", "M%s %sh20", "heartbeats, other routine")
+			entry("r l", "heartbeats, other routine")
 			break
 		}
 	}

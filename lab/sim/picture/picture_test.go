@@ -15,12 +15,15 @@ import (
 
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/trace"
+	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/lab/sim"
 	"github.com/electd/elect/lab/sim/picture"
 	"github.com/electd/elect/lab/sim/protocols"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what is drawn into testdata")
+
+func TestMain(m *testing.M) { os.Exit(race.Main(m)) }
 
 // script makes a trace by hand, event by event.
 type script struct {

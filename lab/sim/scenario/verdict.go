@@ -289,16 +289,16 @@ func (c *verdict) sound(r *run) {
 
 // takeover is how long after t, in each run, the next one was elected, and led. It requires one in
 // each of them.
-func (c *verdict) takeovers(t sim.Time, who ...protocol.NodeID) (elected, leads []time.Duration) {
+func (c *verdict) takeovers(t sim.Time) (elected, leads []time.Duration) {
 	for _, r := range c.runs {
-		g := r.next(t, who...)
+		g := r.next(t)
 		if g == nil {
 			c.want(false, "seed %d: no node is elected after %s", r.schedule.Seed, t)
 			continue
 		}
 		elected = append(elected, time.Duration(g.From-t))
 		s, ok := r.counts(g)
-		for ; !ok && g != nil; g = r.next(g.From, who...) {
+		for ; !ok && g != nil; g = r.next(g.From) {
 			s, ok = r.counts(g)
 		}
 		if !ok {

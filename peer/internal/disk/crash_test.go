@@ -46,7 +46,7 @@ func dirOf(n int) (d protocol.DirID) {
 	return d
 }
 
-// claims is what a node has told others, and so must be true for ever.
+// claims is what a node has told others, and must stay true.
 type claims struct {
 	made   bool
 	dir    protocol.DirID

@@ -290,7 +290,7 @@ func (d *Dir) headless(name string) error {
 // Path is the directory's absolute path.
 func (d *Dir) Path() string { return d.path }
 
-// Identity says to whom the directory belongs.
+// Identity is the owner of a directory.
 func (d *Dir) Identity() Identity { return d.identity }
 
 // Locks are the locked files, with absolute names: the file lock and, if the file system can lock one, the directory.

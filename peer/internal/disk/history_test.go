@@ -83,8 +83,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestHistoryWhileItTurns: whoever reads sees every note once, whatever is
-// written meanwhile.
+// TestHistoryWhileItTurns: a reader sees each note once, whatever is written meanwhile.
 func TestHistoryWhileItTurns(t *testing.T) {
 	d := mustOpen(t, t.TempDir())
 	wrong := make(chan error, 1)

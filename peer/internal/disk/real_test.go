@@ -54,7 +54,7 @@ func mustOpen(t *testing.T, path string) *Dir {
 	return d
 }
 
-// soon is a context that has ended: nobody waits for a lock.
+// soon is a context that has ended, so that no lock is waited for.
 func soon(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -198,7 +198,7 @@ func TestLock(t *testing.T) {
 	if _, err = Open(soon(t), at(path), owner); err == nil {
 		t.Fatal("it is open while a keeper has the lock")
 	}
-	// Who waits gets it as soon as the keeper lets go.
+	// A process that waits gets it as soon as the keeper lets go.
 	began := make(chan struct{})
 	opened := make(chan error)
 	go func() {

@@ -23,7 +23,7 @@ func bench(b *testing.B) (n1 *Election, back chan struct{}, hello wire.Hello, ad
 	if err != nil {
 		b.Fatal(err)
 	}
-	w := &town{}
+	w := &testNet{}
 	start := func(id protocol.NodeID, l net.Listener, peers Peers, receive func(protocol.NodeID, *wire.Letter)) *Election {
 		identity, err := certs.LoadDir(dir, string(id))
 		if err != nil {

@@ -21,7 +21,7 @@ import (
 
 // office is a node that answers: echo (the body), count (numbers until the end of
 // the request), fail, silent, hold (waits for the end).
-func office(t *testing.T, w *town) (n1 *resident, begun, ended chan string) {
+func office(t *testing.T, w *testNet) (n1 *resident, begun, ended chan string) {
 	t.Helper()
 	begun, ended = make(chan string, 1000), make(chan string, 1000)
 	n1 = w.start("n1", w.listen("n1"), func(cfg *Config) {
@@ -51,7 +51,7 @@ func office(t *testing.T, w *town) (n1 *resident, begun, ended chan string) {
 	return n1, begun, ended
 }
 
-func (w *town) client(t *testing.T, id protocol.NodeID) *Client {
+func (w *testNet) client(t *testing.T, id protocol.NodeID) *Client {
 	t.Helper()
 	c, err := Dial(within(t), ClientConfig{Addr: w.addrs["n1"], Hello: w.hello(""), About: "e", TLS: w.identity(id), Expect: "n1"})
 	if err != nil {
@@ -151,7 +151,7 @@ func TestClient(t *testing.T) {
 }
 
 func TestClientsAreBounded(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	_, begun, done := office(t, w)
 	ctx := within(t)
 	c := w.client(t, "")
@@ -220,7 +220,7 @@ func release() *protocol.Message {
 
 func TestWitness(t *testing.T) {
 	for _, secured := range []bool{false, true} {
-		w := &town{t: t}
+		w := &testNet{t: t}
 		if secured {
 			w = secure(t, "n1", "n2", "n3")
 		}
@@ -260,10 +260,9 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// TestWitnessDials: a voter that comes late is told as well, and one that never
-// comes is named.
+// TestWitnessDials: a witness also tells a voter that comes late, and names one that never comes.
 func TestWitnessDials(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	for _, id := range []protocol.NodeID{"n1", "n2", "n3"} {
 		w.listen(id).Close()
 	}
@@ -286,7 +285,7 @@ func TestWitnessDials(t *testing.T) {
 
 // TestWitnessMaySayOneThing only, and nothing through a cut cable.
 func TestWitnessMaySayOneThing(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	x := StartWitness(WitnessConfig{Hello: w.hello("n3"), Enter: part(), Peers: w.addrs})
 	defer x.Close()
@@ -325,7 +324,7 @@ func TestWitnessMaySayOneThing(t *testing.T) {
 }
 
 func TestWitnessesAreBounded(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	for range maxWitnesses {
 		x := StartWitness(WitnessConfig{Hello: w.hello("n3"), Enter: part(), Peers: w.addrs})

@@ -31,7 +31,7 @@ func (r *resident) said() (lines []string) {
 	}
 }
 
-// alone waits until nobody is a guest any more.
+// alone waits until there is no guest any more.
 func (r *resident) alone() {
 	r.t.Helper()
 	harness.Eventually(r.t, "without guests", func() bool {
@@ -41,8 +41,8 @@ func (r *resident) alone() {
 	})
 }
 
-// TestSilentStrangers: a flood of strangers who say nothing does not keep out a
-// node that is far away, and needs longer than they can stay.
+// TestSilentStrangers: a flood of silent strangers does not keep out a node that is far away, and needs longer than
+// they can stay.
 func TestSilentStrangers(t *testing.T) {
 	away := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: deadline}
 	w := secure(t, "n1", "n2")
@@ -146,7 +146,7 @@ func TestVictim(t *testing.T) {
 
 // TestHomes: where peers are is known from the configuration and from connections.
 func TestHomes(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	n2 := w.start("n2", nil, func(c *Config) { c.Peers["n7"], c.Peers["n8"] = []string{"10.1.2.3:1"}, []string{"localhost:1"} })
 	n2.talk(n1, 1)
@@ -163,7 +163,7 @@ func TestHomes(t *testing.T) {
 	}
 }
 
-// TestRefusedIsDroppable: who is being told why he is refused is a guest yet.
+// TestRefusedIsDroppable: a caller to which a refusal is being written still counts as a guest.
 func TestRefusedIsDroppable(t *testing.T) {
 	w := secure(t, "n1")
 	n1 := w.start("n1", w.listen("n1"), nil)
@@ -190,11 +190,11 @@ func TestRefusedIsDroppable(t *testing.T) {
 	t.Error("he is no guest any more")
 }
 
-// TestPortCheck: who connects and closes without a word is no line in the log, nor
-// is a connection that comes while the Link closes.
+// TestPortCheck: a caller that connects and closes without a word leaves no line in the log. Nor does a connection that
+// comes while the Link closes.
 func TestPortCheck(t *testing.T) {
 	for _, secured := range []bool{false, true} {
-		w := &town{t: t}
+		w := &testNet{t: t}
 		if secured {
 			w = secure(t, "n1")
 		}
@@ -229,7 +229,7 @@ func TestPortCheck(t *testing.T) {
 
 // TestSameStranger: what one host does again and again is one line.
 func TestSameStranger(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	call := func(says string) {
 		t.Helper()
@@ -270,11 +270,11 @@ func TestReason(t *testing.T) {
 	}
 }
 
-// TestTroubleIsTakenBack: who does not listen yet is no trouble at first, and who
-// reads of trouble reads of its end.
+// TestTroubleIsTakenBack: a node that does not listen yet is no trouble at first, and a log with a trouble also has its
+// end.
 func TestTroubleIsTakenBack(t *testing.T) {
 	for level, begun := range map[string]time.Duration{"INFO": 0, "WARN": time.Minute} {
-		w := &town{t: t}
+		w := &testNet{t: t}
 		w.listen("n2").Close()
 		n1 := w.start("n1", w.listen("n1"), nil)
 		if line := n1.await(func(e event) bool { return strings.Contains(e.text, "cannot connect") }); !strings.Contains(line.text, "level=INFO") {
@@ -293,7 +293,7 @@ func TestTroubleIsTakenBack(t *testing.T) {
 
 // TestEachTroubleOnce: two causes that take turns are two lines.
 func TestEachTroubleOnce(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	p := &peer{id: "n2"}
 	for n := range 20 {

@@ -114,7 +114,7 @@ func TestElectionIsRefusedAlone(t *testing.T) {
 }
 
 func TestJoinIsBounded(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", nil, nil)
 	cfg := n1.Election.cfg
 	if _, err := n1.Link.Join(cfg); err == nil || !strings.Contains(err.Error(), `takes part in the election "e" already`) {
@@ -135,7 +135,7 @@ func TestJoinIsBounded(t *testing.T) {
 // TestManyElections: all that a host may have are open with another one, and each
 // letter finds its own.
 func TestManyElections(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	patient := func(cfg *Config) { cfg.Idle = deadline } // so much at once may take long on a busy machine
 	l1, l2 := w.listen("n1"), w.listen("n2")
 	n1, n2 := w.start("n1", l1, patient), w.start("n2", l2, patient)
@@ -156,7 +156,7 @@ func TestManyElections(t *testing.T) {
 
 // attacker is a host that was admitted and entered the one election of to, and goes on
 // as it likes. says sends frames; heard are those that come back.
-func attacker(t *testing.T, w *town, to *resident) (says func(...*wire.Frame), heard chan wire.Frame) {
+func attacker(t *testing.T, w *testNet, to *resident) (says func(...*wire.Frame), heard chan wire.Frame) {
 	t.Helper()
 	raw, frames := join(t, w, to, "n2")
 	t.Cleanup(func() { raw.Close() })
@@ -182,7 +182,7 @@ func attacker(t *testing.T, w *town, to *resident) (says func(...*wire.Frame), h
 // TestLettersOfNoElection: letters for what their sender has not entered, or was refused
 // in, are dropped, and what it has entered goes on.
 func TestLettersOfNoElection(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	secret := n1.another("secret", nil)
 	secret.shuts.Store(true)
@@ -214,9 +214,9 @@ func TestLettersOfNoElection(t *testing.T) {
 	}
 }
 
-// TestLongName: a name of 64 KiB is no name. Whoever says it is cut off, for a reason.
+// TestLongName: a name of 64 KiB is no name. A caller that says it is cut off, for a reason.
 func TestLongName(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	raw, frames := join(t, w, n1, "n2")
 	defer raw.Close()
@@ -249,10 +249,10 @@ func TestLongName(t *testing.T) {
 	harness.Eventually(t, "cut off", func() bool { return !n1.connected("n2") })
 }
 
-// TestThousandsOfNames: names that nobody knows are refused one by one, and nothing of
-// them is kept. One that sends them and reads nothing is given up.
+// TestThousandsOfNames: unknown names are refused one by one, and nothing of them is kept. A caller that sends them and
+// reads nothing is dropped.
 func TestThousandsOfNames(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	says, heard := attacker(t, w, n1)
 	const names = 5000
@@ -289,7 +289,7 @@ func TestThousandsOfNames(t *testing.T) {
 	}
 	harness.Eventually(t, "cut off", func() bool { return !n1.connected("n2") })
 
-	w = &town{t: t}
+	w = &testNet{t: t}
 	n1 = w.start("n1", w.listen("n1"), nil)
 	raw, _ := join(t, w, n1, "n2")
 	defer raw.Close()

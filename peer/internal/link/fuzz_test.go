@@ -13,10 +13,10 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// FuzzAccept gives the accepting side what anybody may send. It must end, start
-// nothing that stays, and admit nobody who has not said Hello properly.
+// FuzzAccept gives the accepting side arbitrary bytes. It must end, start nothing that stays, and admit no caller
+// without a proper Hello.
 func FuzzAccept(f *testing.F) {
-	w := &town{}
+	w := &testNet{}
 	hello := w.hello("n2")
 	begin := frame(&wire.Frame{Hello: &hello})
 	own := part()

@@ -16,8 +16,8 @@ import (
 // looking has a node look at certificates all the time.
 func looking(cfg *Config) { cfg.Look = 5 * time.Millisecond }
 
-// TestMadeAnew: when certificates are renewed all connections are made anew with them,
-// and nobody takes that for a death. So it is when the authority changes.
+// TestMadeAnew: when certificates are renewed all connections are made anew with them, and no node takes that for a
+// death. The same holds for a change of the authority.
 func TestMadeAnew(t *testing.T) {
 	w := secure(t, "n1", "n2")
 	l1, l2 := w.listen("n1"), w.listen("n2")
@@ -27,7 +27,7 @@ func TestMadeAnew(t *testing.T) {
 	seq := uint64(3)
 	for _, do := range []func() error{
 		func() error { _, err := certs.Renew(w.dir, certs.RenewOptions{}); return err },
-		func() error { return certs.BeginRollover(w.dir, nil) },
+		func() error { return certs.BeginRollover(w.dir) },
 		func() error { _, err := certs.Renew(w.dir, certs.RenewOptions{Names: []string{"n2"}}); return err },
 		func() error { _, err := certs.Renew(w.dir, certs.RenewOptions{}); return err },
 		func() error { return certs.FinishRollover(w.dir) },
@@ -78,7 +78,7 @@ func TestAuthorityIsRemoved(t *testing.T) {
 	n1 := w.start("n1", l1, looking)
 	n2 := w.start("n2", l2, func(cfg *Config) { looking(cfg); cfg.TLS = identity })
 	n1.talk(n2, 1)
-	if err := certs.BeginRollover(w.dir, nil); err != nil {
+	if err := certs.BeginRollover(w.dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := certs.Renew(w.dir, certs.RenewOptions{}); err != nil {
@@ -94,8 +94,8 @@ func TestAuthorityIsRemoved(t *testing.T) {
 	harness.Eventually(t, "disconnected", func() bool { return !n1.connected("n2") })
 }
 
-// TestConnectionsOutliveACertificate: those between nodes for a while, which is said;
-// those of clients not.
+// TestConnectionsOutliveACertificate: connections between nodes outlive a certificate for a while, with a warning.
+// Those of clients do not.
 func TestConnectionsOutliveACertificate(t *testing.T) {
 	w := secure(t, "n1")
 	const valid = 5 * time.Second // time enough to connect on a busy machine

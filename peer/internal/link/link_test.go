@@ -35,11 +35,10 @@ func TestLetters(t *testing.T) {
 	}
 }
 
-// TestTies: two nodes that dial each other end up with one connection, without
-// having lost one by which somebody would have been taken for dead.
+// TestTies: two nodes that dial each other end up with one connection. No lost one made either take the other for dead.
 func TestTies(t *testing.T) {
 	for range 15 {
-		w := &town{t: t}
+		w := &testNet{t: t}
 		l1, l2 := w.listen("n1"), w.listen("n2")
 		n1, n2 := w.start("n1", l1, nil), w.start("n2", l2, nil)
 		n1.talk(n2, 1)
@@ -71,7 +70,7 @@ func TestTies(t *testing.T) {
 // the smaller id decides, and what was on the way on the other one arrives.
 func TestTieRule(t *testing.T) {
 	for _, first := range []protocol.NodeID{"n1", "n2"} {
-		w := &town{t: t}
+		w := &testNet{t: t}
 		l1, l2 := w.listen("n1"), w.listen("n2")
 		only := func(cfg *Config) {
 			if cfg.Hello.ID != first {
@@ -115,7 +114,7 @@ func TestTieRule(t *testing.T) {
 func TestCrashIsTold(t *testing.T) {
 	for _, c := range []struct{ secured, reset bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
 		t.Run(fmt.Sprintf("secured=%v,reset=%v", c.secured, c.reset), func(t *testing.T) {
-			w := &town{t: t}
+			w := &testNet{t: t}
 			if c.secured {
 				w = secure(t, "n1", "n2")
 			}
@@ -252,7 +251,7 @@ func TestAnotherProcess(t *testing.T) {
 // TestNotAdmitted: a process that no election admits, because it has a directory that
 // is not the node's, does not keep out the one that has it; and is a duplicate then.
 func TestNotAdmitted(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	wrong := protocol.DirID{9}
 	n1 := w.start("n1", w.listen("n1"), func(cfg *Config) {
 		admit := cfg.Admit
@@ -278,7 +277,7 @@ func TestNotAdmitted(t *testing.T) {
 }
 
 func TestSetIncarnation(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	l1 := w.listen("n1")
 	n1 := w.start("n1", l1, nil)
 	n2 := w.start("n2", nil, func(cfg *Config) { cfg.Enter.Incarnation = 0 })
@@ -305,7 +304,7 @@ func TestAnnounce(t *testing.T) {
 	n1.Announce(&wire.Welcome{Membership: m})
 	founded := func(e event) bool { return e.kind == "welcomed" && e.who == "n1" && e.welcome.Membership != nil }
 	n2.await(founded)
-	// Who comes later hears of it too, whatever Admit said.
+	// A node that comes later hears of it too, whatever Admit said.
 	o1 := w.start("o1", nil, nil)
 	o1.await(founded)
 	n1.talk(o1, 2) // an observer is sent letters as well
@@ -365,7 +364,7 @@ func TestQueueIsBounded(t *testing.T) {
 
 // TestSendNeverBlocks: a peer that reads nothing costs letters and no time.
 func TestSendNeverBlocks(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	raw, _ := join(t, w, n1, "n2") // and from here on it does not read
 	defer raw.Close()
@@ -379,7 +378,7 @@ func TestSendNeverBlocks(t *testing.T) {
 }
 
 // join connects by hand as a node.
-func join(t *testing.T, w *town, to *resident, id protocol.NodeID) (net.Conn, *wire.Reader) {
+func join(t *testing.T, w *testNet, to *resident, id protocol.NodeID) (net.Conn, *wire.Reader) {
 	t.Helper()
 	raw, err := net.Dial("tcp", to.Link.cfg.Listener.Addr().String())
 	if err != nil {
@@ -414,7 +413,7 @@ func join(t *testing.T, w *town, to *resident, id protocol.NodeID) (net.Conn, *w
 // TestSignsOfLife: a connection on which nothing is said still tells that it
 // works, and never anything else.
 func TestSignsOfLife(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	l1, l2 := w.listen("n1"), w.listen("n2")
 	change := func(cfg *Config) { cfg.Idle = 300 * time.Millisecond }
 	n1 := w.start("n1", l1, change)
@@ -457,7 +456,7 @@ func TestCloseJoins(t *testing.T) {
 // TestTimeoutsAreNotTold: what the kernel gives up because nothing came through
 // is no sign of a death, nor is a failed write.
 func TestTimeoutsAreNotTold(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", w.listen("n1"), func(cfg *Config) { cfg.Idle = 100 * time.Millisecond })
 	raw, _ := join(t, w, n1, "n2") // never reads
 	defer raw.Close()

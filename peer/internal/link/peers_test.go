@@ -14,11 +14,10 @@ func removed(id protocol.NodeID) *wire.Refusal {
 	return &wire.Refusal{Code: wire.CodeRemoved, Says: string(id) + " takes no part any more"}
 }
 
-// TestSetPeers: who is new is dialled, who is removed is told so and is heard no
-// more, and neither looks like a death.
+// TestSetPeers: new peers are dialled. A removed peer learns so and is heard no more. Neither looks like a death.
 func TestSetPeers(t *testing.T) {
 	for _, secured := range []bool{false, true} {
-		w := &town{t: t}
+		w := &testNet{t: t}
 		if secured {
 			w = secure(t, "n1", "n2", "n3")
 		}
@@ -78,11 +77,10 @@ func TestSetPeersFollowsAddresses(t *testing.T) {
 	n1.talk(n2, 3)
 }
 
-// TestRemovedWhileItIsAdmitted: Admit is asked again about somebody who was let in
-// by what does not hold any more.
+// TestRemovedWhileItIsAdmitted: Admit is asked again about a caller that was let in by rules that no longer hold.
 func TestRemovedWhileItIsAdmitted(t *testing.T) {
 	for _, dials := range []protocol.NodeID{"n1", "n2"} {
-		w := &town{t: t}
+		w := &testNet{t: t}
 		l1, l2 := w.listen("n1"), w.listen("n2")
 		asked, goOn := make(chan struct{}), make(chan struct{})
 		var once sync.Once
@@ -124,10 +122,10 @@ func TestRemovedWhileItIsAdmitted(t *testing.T) {
 	}
 }
 
-// TestPassing: somebody whom Admit lets in and who is no peer is forgotten when he
-// goes, and is kept when he becomes one.
+// TestPassing: a caller that Admit lets in and that is no peer is forgotten when it closes, and is kept when it becomes
+// one.
 func TestPassing(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	l1 := w.listen("n1")
 	n1 := w.start("n1", l1, nil)
 	n1.SetPeers(protocol.ConfigID{}, nil, removed)
@@ -150,7 +148,7 @@ func TestPassing(t *testing.T) {
 
 // TestSetPeersAgainstClose: whatever is under way, Close ends it.
 func TestSetPeersAgainstClose(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	l2 := w.listen("n2")
 	w.start("n2", l2, func(cfg *Config) { cfg.Peers = nil })
 	for range 30 {

@@ -18,51 +18,51 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// TestRefusals: who does not belong is told why, the node that refuses logs why,
-// and its other peers are not disturbed.
+// TestRefusals: a caller that does not belong is refused with the reason, the node that refuses logs it, and its other
+// peers are not disturbed.
 func TestRefusals(t *testing.T) {
 	foreign := secure(t, "n1", "n2", "n3", "n4")
 	for name, c := range map[string]struct {
-		change func(*town, *Config)
+		change func(*testNet, *Config)
 		code   wire.Code // as the refused side hears it; "": it hears none
 		at     []string  // in the log of the side that refuses
 		there  []string  // in the other one's
 	}{
 		"another cluster": {
-			change: func(_ *town, cfg *Config) { cfg.Hello.Cluster = "prod" }, code: wire.CodeCluster,
+			change: func(_ *testNet, cfg *Config) { cfg.Hello.Cluster = "prod" }, code: wire.CodeCluster,
 			at: []string{"n3 belongs to cluster", "prod", "n1 to", "test"}, there: []string{"n3 belongs to cluster"},
 		},
 		"another election": {
-			change: func(_ *town, cfg *Config) { cfg.Enter.Election = "other" }, code: wire.CodeElection,
+			change: func(_ *testNet, cfg *Config) { cfg.Enter.Election = "other" }, code: wire.CodeElection,
 			at: []string{"n1 takes no part in the election", "other"}, there: []string{"n1 takes no part in the election"},
 		},
 		"another CA": {
-			change: func(_ *town, cfg *Config) { cfg.TLS = foreign.identity("n3") },
+			change: func(_ *testNet, cfg *Config) { cfg.TLS = foreign.identity("n3") },
 			// n3 notices first, and TLS has an alert for it.
 			at: []string{"does not accept this node's certificate", "bad certificate"}, there: []string{"signed by another CA", "want the CA of"},
 		},
 		"another node's certificate": {
-			change: func(w *town, cfg *Config) { cfg.TLS = w.identity("n4") }, code: wire.CodeIdentity,
+			change: func(w *testNet, cfg *Config) { cfg.TLS = w.identity("n4") }, code: wire.CodeIdentity,
 			at: []string{"it says that it is n3, with the certificate of n4"}, there: []string{"with the certificate of n4"},
 		},
 		"an operator's certificate": {
-			change: func(w *town, cfg *Config) { cfg.TLS = w.identity("") }, code: wire.CodeIdentity,
+			change: func(w *testNet, cfg *Config) { cfg.TLS = w.identity("") }, code: wire.CodeIdentity,
 			at: []string{"operator's certificate", "want the certificate of n3"}, there: []string{"want the certificate of n3"},
 		},
 		"no certificate": {
-			change: func(_ *town, cfg *Config) { cfg.TLS = nil }, code: wire.CodeCertificate,
+			change: func(_ *testNet, cfg *Config) { cfg.TLS = nil }, code: wire.CodeCertificate,
 			at: []string{"it calls without TLS", "certificate of cluster test"}, there: []string{"this node wants TLS 1.3"},
 		},
 		"the id of the one that is called": {
-			change: func(w *town, cfg *Config) { cfg.Hello.ID, cfg.TLS = "n1", w.identity("n1") }, code: wire.CodeIdentity,
+			change: func(w *testNet, cfg *Config) { cfg.Hello.ID, cfg.TLS = "n1", w.identity("n1") }, code: wire.CodeIdentity,
 			at: []string{"both sides are n1"}, there: []string{"both sides are n1"},
 		},
 		"another node at the address": {
-			change: func(w *town, cfg *Config) { cfg.Peers = Peers{"n2": {w.addrs["n1"]}} },
+			change: func(w *testNet, cfg *Config) { cfg.Peers = Peers{"n2": {w.addrs["n1"]}} },
 			at:     []string{"does not accept this node's certificate"}, there: []string{"is for n1 of cluster test", "want n2 of cluster test"},
 		},
 		"a node that Admit refuses": {
-			change: func(_ *town, cfg *Config) { cfg.Enter.Incarnation = 99 }, code: wire.CodeUnknown,
+			change: func(_ *testNet, cfg *Config) { cfg.Enter.Incarnation = 99 }, code: wire.CodeUnknown,
 			at: []string{"n3 takes no part here"}, there: []string{"n3 takes no part here"},
 		},
 	} {
@@ -102,7 +102,7 @@ func TestRefusals(t *testing.T) {
 
 // TestPlainNode: the other way round, TLS calls where there is none.
 func TestPlainNode(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	w.dir = secure(t, "n3").dir
 	n3 := w.start("n3", nil, nil)
@@ -110,10 +110,10 @@ func TestPlainNode(t *testing.T) {
 	n1.logged("it calls with TLS; this node speaks plain text", "want that at both sides or at none")
 }
 
-// TestVersions: another version of the protocol is refused by both sides, whoever
-// calls, with both versions in the text.
+// TestVersions: another version of the protocol is refused by both sides, whichever calls, with both versions in the
+// text.
 func TestVersions(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	n3 := w.start("n3", nil, func(cfg *Config) { cfg.Hello.Version, cfg.Hello.Oldest = wire.Version+2, wire.Version+1 })
 	if e := n3.kind("refused", "n1"); e.refusal.Code != wire.CodeVersion || !strings.Contains(e.refusal.Says, fmt.Sprintf("n1 speaks %s, the other side %d to %d", span(wire.Oldest, wire.Version), wire.Version+1, wire.Version+2)) {
@@ -127,7 +127,7 @@ func TestVersions(t *testing.T) {
 
 // TestNewerNodeAnswers: a newer node is called, and refused by the caller.
 func TestNewerNodeAnswers(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	l1 := w.listen("n1")
 	n1 := w.start("n1", l1, func(cfg *Config) { cfg.Hello.Version, cfg.Hello.Oldest = wire.Version+1, wire.Version+1 })
 	raw, err := net.Dial("tcp", w.addrs["n1"])
@@ -144,7 +144,7 @@ func TestNewerNodeAnswers(t *testing.T) {
 }
 
 func TestCallsItself(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	l1 := w.listen("n1")
 	n1 := w.start("n1", l1, func(cfg *Config) { cfg.Peers["n2"] = []string{w.addrs["n1"]} })
 	n1.logged("cannot connect", "n1 called itself")
@@ -152,7 +152,7 @@ func TestCallsItself(t *testing.T) {
 
 // TestAddressesMixedUp: without certificates too.
 func TestAddressesMixedUp(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	n3 := w.start("n3", nil, func(cfg *Config) { cfg.Peers = Peers{"n2": {w.addrs["n1"]}} })
 	n3.logged("cannot connect", "n1 answers where n2 was expected")
@@ -162,7 +162,7 @@ func TestAddressesMixedUp(t *testing.T) {
 // TestDialledRefuses: the side that has called refuses by Admit, and the other
 // side hears of it.
 func TestDialledRefuses(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	w.start("n3", nil, func(cfg *Config) {
 		cfg.Admit = func(protocol.NodeID, *wire.Enter, wire.Caller) (*wire.Welcome, *wire.Refusal) {
@@ -223,10 +223,10 @@ func frame(f *wire.Frame) string {
 	return string(b)
 }
 
-// TestSlowHandshakes: whoever connects and says nothing is dropped when his time
-// is over or others come, and does not keep out who has something to say.
+// TestSlowHandshakes: a caller that connects and says nothing is dropped when its time is over or others come, and does
+// not keep out a caller that speaks.
 func TestSlowHandshakes(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", w.listen("n1"), func(cfg *Config) { cfg.Idle = time.Hour })
 	var silent []net.Conn
 	for range maxGuests + 10 {
@@ -266,7 +266,7 @@ func TestSlowHandshakes(t *testing.T) {
 
 func TestHandshakeIsBounded(t *testing.T) {
 	for _, secured := range []bool{false, true} {
-		w := &town{t: t}
+		w := &testNet{t: t}
 		if secured {
 			w = secure(t, "n1")
 		}
@@ -284,9 +284,9 @@ func TestHandshakeIsBounded(t *testing.T) {
 	}
 }
 
-// TestTooMany: in all.
+// TestTooMany: the limit on all callers together.
 func TestTooMany(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	n1.mu.Lock()
 	n1.accepted += maxAccepted
@@ -306,7 +306,7 @@ func TestTooMany(t *testing.T) {
 // TestNonsenseFromAPeer: an admitted peer that speaks nonsense is dropped, with
 // the reason, and is not told dead by either side.
 func TestNonsenseFromAPeer(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	for _, bytes := range []string{"\x00\x04\x00\x01", frame(&wire.Frame{Request: &wire.Request{Call: 1, Verb: "status"}}), "\x00\x00\x00\x01\xff"} {
 		raw, frames := join(t, w, n1, "n2")
@@ -336,7 +336,7 @@ func TestNonsenseFromAPeer(t *testing.T) {
 
 // TestLogIsBounded: the same line comes once a minute, others a few a second.
 func TestLogIsBounded(t *testing.T) {
-	w := &town{t: t}
+	w := &testNet{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	var lim limiter
 	for range 100 {
@@ -362,8 +362,8 @@ func TestLogIsBounded(t *testing.T) {
 	}
 }
 
-// TestCertificateIsRenewed: without a restart, and one that has ended is refused
-// by who is shown it.
+// TestCertificateIsRenewed: a certificate is renewed without a restart, and one that has expired is refused by the
+// other side.
 func TestCertificateIsRenewed(t *testing.T) {
 	w := secure(t, "n1", "n2")
 	n1 := w.start("n1", w.listen("n1"), nil)
@@ -380,8 +380,8 @@ func TestCertificateIsRenewed(t *testing.T) {
 	n1.logged("does not accept this node's certificate")
 }
 
-// TestCallerGoes: who goes in the middle of the handshake, as a verb does that has its
-// answer from another node, is no trouble of this node.
+// TestCallerGoes: a caller that closes in the middle of the handshake, as a verb does that has its answer from another
+// node, is no trouble of this node.
 func TestCallerGoes(t *testing.T) {
 	for _, reset := range []bool{false, true} {
 		w := secure(t, "n1")
@@ -440,7 +440,7 @@ func TestWrongAddress(t *testing.T) {
 		for name, there := range map[string]string{"nobody": "connection refused", "another node": "n3"} {
 			t.Run(fmt.Sprint(name, secured), func(t *testing.T) {
 				t.Parallel()
-				w := &town{t: t}
+				w := &testNet{t: t}
 				if secured {
 					w = secure(t, "n1", "n2", "n3")
 				}

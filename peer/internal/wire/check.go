@@ -13,15 +13,9 @@ import (
 
 // Bounds of the fields of a frame. Texts are counted in bytes.
 const (
-	// MaxObservers is the greatest number of observers in a membership.
-	MaxObservers = 100
 	// MaxMetadata holds any JSON form of driver.MaxMetadata: each byte may become six, and each entry has quotation
 	// marks.
 	MaxMetadata = 40 << 10
-	// MaxPosition is the longest position of a participant.
-	MaxPosition = 256
-	// MaxPriority is the greatest priority; the least is protocol.NeverLead.
-	MaxPriority = 1000
 	// MaxBody is the longest Body of a message.
 	MaxBody = 64 << 10
 	// MaxTime is the longest time in a message. It is far above what any protocol promises, and small enough to be added
@@ -169,10 +163,10 @@ func (l *Letter) checkOwn() error {
 			return fmt.Errorf("letter.message.leader: %w", err)
 		}
 	}
-	if m.Priority < protocol.NeverLead || m.Priority > MaxPriority {
-		return fmt.Errorf("letter.message.priority: %d; want %d to %d", m.Priority, protocol.NeverLead, MaxPriority)
+	if m.Priority < protocol.NeverLead || m.Priority > protocol.MaxPriority {
+		return fmt.Errorf("letter.message.priority: %d; want %d to %d", m.Priority, protocol.NeverLead, protocol.MaxPriority)
 	}
-	if err := long("letter.message.position", m.Position, MaxPosition); err != nil {
+	if err := long("letter.message.position", m.Position, protocol.MaxPosition); err != nil {
 		return err
 	}
 	if h := m.Handover; h != nil {
@@ -208,8 +202,8 @@ func membership(field string, m *protocol.Membership) error {
 	if m == nil {
 		return nil
 	}
-	if n := len(m.Observers); n > MaxObservers {
-		return fmt.Errorf("%s.observers: %d of them; want at most %d", field, n, MaxObservers)
+	if n := len(m.Observers); n > protocol.MaxObservers {
+		return fmt.Errorf("%s.observers: %d of them; want at most %d", field, n, protocol.MaxObservers)
 	}
 	if err := m.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", field, err)

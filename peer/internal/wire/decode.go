@@ -191,7 +191,7 @@ func decodeMembership(field string, p *wirepb.Membership) (*protocol.Membership,
 		}
 	}
 	var err error
-	if m.Observers, err = decodeIDs(field+".observers", p.GetObservers(), MaxObservers); err != nil {
+	if m.Observers, err = decodeIDs(field+".observers", p.GetObservers(), protocol.MaxObservers); err != nil {
 		return m, err
 	}
 	if n, most := len(p.GetAddresses()), len(m.Voters)+len(m.Observers); n > most {

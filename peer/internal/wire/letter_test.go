@@ -89,8 +89,8 @@ func draw(r *rand.Rand) *Letter {
 		l.Message.Leader = protocol.Leadership{ID: id(r.IntN(9)), Incarnation: number(), Term: number()}
 	}
 	if r.IntN(2) == 0 {
-		l.Message.Priority = r.IntN(MaxPriority+2) + protocol.NeverLead
-		l.Message.Position = text(MaxPosition)
+		l.Message.Priority = r.IntN(protocol.MaxPriority+2) + protocol.NeverLead
+		l.Message.Position = text(protocol.MaxPosition)
 		l.Message.Held = protocol.ConfigID{Term: number(), Version: number()}
 	}
 	if r.IntN(4) == 0 {

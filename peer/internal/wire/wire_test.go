@@ -60,7 +60,7 @@ func whole() []*wire.Frame {
 		{Hello: &wire.Hello{
 			Version: 1, Oldest: 1, Caller: wire.Node, Cluster: "elect", ID: "n1", Dir: dir(9), Starts: 3, Life: math.MaxUint64, Program: "v1.2.3",
 		}},
-		{Welcome: &wire.Welcome{Number: 3, Membership: membership(9, 100), Program: "v1.2.3"}},
+		{Welcome: &wire.Welcome{Number: 3, Membership: membership(9, protocol.MaxObservers), Program: "v1.2.3"}},
 		{Refusal: &wire.Refusal{Code: wire.CodeDirectory, Says: "another directory", Final: true, Number: 4}},
 		{Letter: &wire.Letter{Number: math.MaxUint32, Next: next(math.MaxUint64), Since: math.MaxInt64, Token: 1<<48 - 1, Message: protocol.Message{
 			Type: "vote-reply", Dir: dir(1), Incarnation: 1, Term: 2, Membership: membership(9, 2), Echo: 3, Round: 4, Seq: 5,
@@ -213,7 +213,7 @@ func TestOutOfRange(t *testing.T) {
 		{enter(func(e *wire.Enter) { e.Voters = []protocol.NodeID{"n2", "n1"} }), "enter.voters: n1 after n2"},
 		{enter(func(e *wire.Enter) { e.Voters = []protocol.NodeID{"n1", "n1"} }), "enter.voters: n1 after n1"},
 		{&wire.Frame{Welcome: &wire.Welcome{Membership: &protocol.Membership{}}}, "welcome.membership"},
-		{&wire.Frame{Welcome: &wire.Welcome{Membership: membership(3, 101)}}, "welcome.membership.observers"},
+		{&wire.Frame{Welcome: &wire.Welcome{Membership: membership(3, protocol.MaxObservers+1)}}, "welcome.membership.observers"},
 		{&wire.Frame{Refusal: &wire.Refusal{}}, "refusal.code"},
 		{&wire.Frame{Refusal: &wire.Refusal{Code: "two words"}}, "refusal.code"},
 		{&wire.Frame{Letter: &wire.Letter{Number: 1, Since: -1, Message: protocol.Message{Type: "x"}}}, "letter.since_ns"},
@@ -257,7 +257,7 @@ func TestOutOfRange(t *testing.T) {
 	}
 }
 
-// What nobody of ours would send, written by hand.
+// Frames that no program of this repository sends, written by hand.
 func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	field := func(n protowire.Number, body ...[]byte) []byte {
@@ -286,7 +286,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{field(kind, of, field(vote, typed, field(5))), "letter.message.membership: membership: 0 voters"},
 		{field(kind, of, field(vote, typed, field(5, bytes.Repeat(one, 10)))), "letter.message.membership.voters: 10"},
 		{field(kind, of, field(vote, typed, field(5, field(3, field(1, []byte("n1")), field(2, []byte{1}))))), "letter.message.membership.voters.dir: 1"},
-		{field(kind, of, field(vote, typed, field(5, one, bytes.Repeat(field(4, []byte("o")), 101)))), "letter.message.membership.observers: 101"},
+		{field(kind, of, field(vote, typed, field(5, one, bytes.Repeat(field(4, []byte("o")), protocol.MaxObservers+1)))), "letter.message.membership.observers: 65"},
 		{field(kind, of, field(vote, typed, field(5, one, bytes.Repeat(field(5, field(1, []byte("n1")), field(2, []byte("a"))), 2)))), "letter.message.membership.addresses: 2 of them for 1"},
 		{field(kind, of, field(vote, typed, number(20, 3))), "letter.message.priority: -2"},
 		{field(kind, of, field(vote, typed, field(23))), "letter.message.handover.leader"},

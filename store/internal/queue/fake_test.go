@@ -311,17 +311,16 @@ func TestConformance(t *testing.T) {
 	var s *store
 	var of testing.TB
 	era := uint64(0)
-	electtest.Run(t, electtest.Config{
+	electtest.Run(t, func(t testing.TB, name, id string) electtest.Participant {
+		if of != t {
+			s, of, era = newStore(), t, 0
+		}
+		return open(t, s, era, name, id)
+	}, electtest.Config{
 		Bubble: true,
 		Cannot: map[electtest.Fault]string{
 			electtest.Freeze: "a goroutine cannot freeze another: see the conformance of processes in test/fencing/leases",
 			electtest.Crash:  "as Freeze",
-		},
-		Open: func(t testing.TB, name, id string) electtest.Participant {
-			if of != t {
-				s, of, era = newStore(), t, 0
-			}
-			return open(t, s, era, name, id)
 		},
 		Restart:  func(testing.TB) {},
 		Recreate: func(testing.TB) { s.reset(); era++ },

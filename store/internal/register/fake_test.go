@@ -192,17 +192,16 @@ func TestConformance(t *testing.T) {
 	var k *kept
 	var of testing.TB
 	era := uint64(0)
-	electtest.Run(t, electtest.Config{
+	electtest.Run(t, func(t testing.TB, name, id string) electtest.Participant {
+		if of != t {
+			k, of, era = &kept{incarnation: "1"}, t, 0
+		}
+		return open(t, k, era, name, id)
+	}, electtest.Config{
 		Bubble: true,
 		Cannot: map[electtest.Fault]string{
 			electtest.Freeze: "a goroutine cannot freeze another: see the conformance of processes in test/fencing/leases",
 			electtest.Crash:  "as Freeze",
-		},
-		Open: func(t testing.TB, name, id string) electtest.Participant {
-			if of != t {
-				k, of, era = &kept{incarnation: "1"}, t, 0
-			}
-			return open(t, k, era, name, id)
 		},
 		Restart:  func(testing.TB) { k.fail() },
 		Recreate: func(testing.TB) { k.set("", "2"); era++ },

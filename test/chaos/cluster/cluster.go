@@ -46,9 +46,9 @@ type Cluster struct {
 	closing chan struct{} // closed by Close
 	closed  func() error  // the one call of close
 
-	mu      sync.Mutex
-	besides []*Beside
-	twins   int
+	mu          sync.Mutex
+	auxiliaries []*Auxiliary
+	twins       int
 
 	groups groups // of starved nodes
 
@@ -421,9 +421,9 @@ func (c *Cluster) close() error {
 		ends.Go(func() { fail(c.end(i, l)) })
 	}
 	c.mu.Lock()
-	besides := c.besides
+	auxiliaries := c.auxiliaries
 	c.mu.Unlock()
-	for _, b := range besides {
+	for _, b := range auxiliaries {
 		ends.Go(func() { fail(b.End()) })
 	}
 	ends.Wait()

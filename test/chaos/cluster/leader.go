@@ -207,7 +207,7 @@ func (c *Cluster) Census() string {
 	all := c.find(func(*process) bool { return true })
 	defer closeAll(all)
 	for _, p := range all {
-		who := p.beside
+		who := p.auxiliary
 		if p.node >= 0 {
 			who = c.ID(p.node)
 		}

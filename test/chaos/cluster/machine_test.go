@@ -198,7 +198,7 @@ func starveWithout(t *testing.T, programs Programs) {
 		}
 		return all
 	}
-	if burners := len(s.besides); burners == 0 {
+	if burners := len(s.auxiliaries); burners == 0 {
 		t.Error("nothing contends with it")
 	}
 	if unix.Geteuid() == 0 {
@@ -209,8 +209,8 @@ func starveWithout(t *testing.T, programs Programs) {
 		}
 	}
 	s.must(s.Feed(i))
-	if len(s.besides) != 0 {
-		t.Errorf("%d programs burn yet", len(s.besides))
+	if len(s.auxiliaries) != 0 {
+		t.Errorf("%d programs burn yet", len(s.auxiliaries))
 	}
 	if unix.Geteuid() == 0 {
 		for _, n := range nices() {
@@ -228,7 +228,7 @@ func closes(t *testing.T, programs Programs) {
 	s.start()
 	s.patience = 2 * time.Second
 	ready := filepath.Join(t.TempDir(), "ready")
-	deaf, err := s.Beside("deaf", []string{"READY=" + ready}, "sh", "-c", `trap "" TERM; : > "$READY"; while :; do sleep 0.1; done`)
+	deaf, err := s.StartAuxiliary("deaf", []string{"READY=" + ready}, "sh", "-c", `trap "" TERM; : > "$READY"; while :; do sleep 0.1; done`)
 	s.must(err)
 	ctx := within(t)
 	for {

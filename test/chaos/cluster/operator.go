@@ -35,7 +35,7 @@ func (c *Cluster) Operator(ctx context.Context, args ...string) ([]byte, error) 
 	}
 	var out, trouble bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &trouble
-	b, err := c.beside("operator", cmd, c.place())
+	b, err := c.startAuxiliary("operator", cmd, c.place())
 	if err != nil {
 		return nil, err
 	}

@@ -20,10 +20,10 @@ import (
 
 // The marks in the environment of all processes of a cluster. Workers use the first two.
 const (
-	dirEnv     = "CHAOS_DIR"     // of the run
-	nodeEnv    = "CHAOS_NODE"    // the node's number
-	clusterEnv = "CHAOS_CLUSTER" // the cluster; see mark
-	besideEnv  = "CHAOS_BESIDE"  // its name, if it belongs to no node
+	dirEnv       = "CHAOS_DIR"     // of the run
+	nodeEnv      = "CHAOS_NODE"    // the node's number
+	clusterEnv   = "CHAOS_CLUSTER" // the cluster; see mark
+	auxiliaryEnv = "CHAOS_BESIDE"  // its name, if it belongs to no node
 )
 
 // keeperName is argv[0] of a keeper.
@@ -35,7 +35,7 @@ type process struct {
 	pid, ppid int
 	start     int // ticks since the machine's start
 	node      int // -1: none
-	beside    string
+	auxiliary string
 	name      string // argv[0]
 	fd        int    // a pidfd
 }
@@ -130,7 +130,7 @@ func processes(want func(mark string) bool) []*process {
 				p.close()
 				continue
 			}
-			p.node, p.beside = found[i].node, found[i].beside
+			p.node, p.auxiliary = found[i].node, found[i].auxiliary
 			found = append(found, p)
 		}
 	}
@@ -176,8 +176,8 @@ func value(env []string, name string) string {
 
 // mark sets the process's node and name from its environment.
 func (p *process) mark(env []string) {
-	p.beside = value(env, besideEnv)
-	if n, err := strconv.Atoi(value(env, nodeEnv)); err == nil && p.beside == "" {
+	p.auxiliary = value(env, auxiliaryEnv)
+	if n, err := strconv.Atoi(value(env, nodeEnv)); err == nil && p.auxiliary == "" {
 		p.node = n
 	}
 }

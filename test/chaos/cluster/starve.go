@@ -27,15 +27,15 @@ type groups struct {
 	place *hierarchy // nil: there are none
 	why   error      // the reason if place is nil
 
-	mu      sync.Mutex
-	starved map[int]hunger
+	mu        sync.Mutex
+	throttled map[int]throttle
 }
 
-// hunger is the means that starves one node.
-type hunger struct {
+// throttle is the means that starves one node of processor time.
+type throttle struct {
 	percent int
-	group   string    // directory of its control group; "" without
-	burners []*Beside // without a control group
+	group   string       // directory of its control group; "" without
+	burners []*Auxiliary // without a control group
 }
 
 // Quota is nil where control groups can limit the processors of a node, and otherwise the reason.
@@ -68,7 +68,7 @@ func (c *Cluster) Starve(i, percent int) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var h hunger
+	var h throttle
 	var err error
 	if g.place != nil {
 		h.group, err = g.place.bound(c.mark, c.ID(i), percent)
@@ -76,10 +76,10 @@ func (c *Cluster) Starve(i, percent int) error {
 		h.burners, err = c.burn(c.ID(i), percent)
 	}
 	h.percent = percent
-	if g.starved == nil {
-		g.starved = map[int]hunger{}
+	if g.throttled == nil {
+		g.throttled = map[int]throttle{}
 	}
-	g.starved[i] = h
+	g.throttled[i] = h
 	if err != nil {
 		return fmt.Errorf("cluster: %s cannot be starved: %w", c.ID(i), err)
 	}
@@ -87,7 +87,7 @@ func (c *Cluster) Starve(i, percent int) error {
 }
 
 // weaken starves all processes of a node.
-func (c *Cluster) weaken(i int, h hunger) error {
+func (c *Cluster) weaken(i int, h throttle) error {
 	done := map[int]bool{}
 	for fresh := true; fresh; {
 		fresh = false
@@ -112,7 +112,7 @@ func (c *Cluster) enroll(i, pid int) error {
 	g := &c.groups
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	h, ok := g.starved[i]
+	h, ok := g.throttled[i]
 	if !ok {
 		return nil
 	}
@@ -153,8 +153,8 @@ func (g *groups) take(p *process, group string) error {
 func (c *Cluster) Feed(i int) error {
 	g := &c.groups
 	g.mu.Lock()
-	h, ok := g.starved[i]
-	delete(g.starved, i)
+	h, ok := g.throttled[i]
+	delete(g.throttled, i)
 	g.mu.Unlock()
 	if !ok {
 		return nil
@@ -191,14 +191,14 @@ func (c *Cluster) dissolve() error {
 const most = 8
 
 // burn starts as many programs as leave a competing process about that share of a processor.
-func (c *Cluster) burn(id string, percent int) ([]*Beside, error) {
+func (c *Cluster) burn(id string, percent int) ([]*Auxiliary, error) {
 	each := 1
 	if unix.Geteuid() != 0 { // without priorities each of them gets as much
 		each = max(1, min(most, 100/percent-1))
 	}
-	var all []*Beside
+	var all []*Auxiliary
 	for n := range each * runtime.NumCPU() {
-		b, err := c.Beside(fmt.Sprintf("%s-burn%d", id, n+1), nil, c.cfg.Programs.Worker, "burn")
+		b, err := c.StartAuxiliary(fmt.Sprintf("%s-burn%d", id, n+1), nil, c.cfg.Programs.Worker, "burn")
 		if err != nil {
 			return all, err
 		}

@@ -17,19 +17,19 @@ type state struct {
 	value int64
 }
 
-// deed is the effect of an act on the object.
-type deed uint8
+// effect is the effect of an act on the object.
+type effect uint8
 
 const (
-	sees  deed = iota // it changes nothing, and was told the state
-	does              // it was accepted
-	fails             // it was refused, and was told high
-	might             // unknown: it was accepted or refused, or not carried out
+	sees  effect = iota // it changes nothing, and was told the state
+	does                // it was accepted
+	fails               // it was refused, and was told high
+	might               // unknown: it was accepted or refused, or not carried out
 )
 
 // act is one operation on one object.
 type act struct {
-	deed      deed
+	effect    effect
 	client    int32
 	want      state // what is written, with its token
 	told      state // the state in the answer
@@ -37,7 +37,7 @@ type act struct {
 }
 
 // changes reports whether it changes the object, or may.
-func (a *act) changes() bool { return a.deed == does || a.deed == might }
+func (a *act) changes() bool { return a.effect == does || a.effect == might }
 
 // never is the end of an act without a known end.
 const never = int64(1<<63 - 1)
@@ -125,21 +125,21 @@ func histories(ops []register.Operation) (guarded, twin, stream *history) {
 		a := act{client: client(o.Client), call: o.Call, ret: o.Return, told: state{high: o.Highest}}
 		switch o.Result {
 		case register.OK:
-			a.deed = does
+			a.effect = does
 		case register.Stale:
-			a.deed = fails
+			a.effect = fails
 		default:
-			a.deed, a.ret = might, never
+			a.effect, a.ret = might, never
 		}
 		switch o.Op {
 		case register.Write:
 			a.want = state{o.Token, number(o.Value)}
-			if a.deed == does {
+			if a.effect == does {
 				a.told.value = a.want.value
 			}
 			guarded.acts = append(guarded.acts, a)
-			if a.deed == fails {
-				a.deed = does // there
+			if a.effect == fails {
+				a.effect = does // there
 			}
 			a.want.high, a.told = 0, state{value: a.want.value}
 			twin.acts = append(twin.acts, a)
@@ -148,10 +148,10 @@ func histories(ops []register.Operation) (guarded, twin, stream *history) {
 			a.told = state{int64(o.Last.Token), int64(o.Last.Position)}
 			stream.acts = append(stream.acts, a)
 		case register.Read, register.Peek:
-			if a.deed == might {
+			if a.effect == might {
 				continue // there was no answer
 			}
-			a.deed, a.told.value = sees, number(o.Seen)
+			a.effect, a.told.value = sees, number(o.Seen)
 			if o.Op == register.Read {
 				guarded.acts = append(guarded.acts, a)
 			} else {
@@ -169,7 +169,7 @@ func histories(ops []register.Operation) (guarded, twin, stream *history) {
 
 // words describes an act: the request and the answer.
 func words(a *act, look, change, saw, refused string) string {
-	switch a.deed {
+	switch a.effect {
 	case sees:
 		return look + " → " + saw
 	case does:

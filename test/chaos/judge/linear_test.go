@@ -151,7 +151,7 @@ func TestPiecesAreTheWhole(t *testing.T) {
 
 func count(acts []act) (open int) {
 	for _, a := range acts {
-		if a.deed == might {
+		if a.effect == might {
 			open++
 		}
 	}
@@ -176,10 +176,10 @@ func TestUndecided(t *testing.T) {
 		guarded, _, _ := histories(nil)
 		guarded.names = []string{"c"}
 		for i := range n {
-			guarded.acts = append(guarded.acts, act{deed: does, want: state{1, int64(i + 1)}, told: state{1, int64(i + 1)}, call: int64(i), ret: int64(n + 1)})
+			guarded.acts = append(guarded.acts, act{effect: does, want: state{1, int64(i + 1)}, told: state{1, int64(i + 1)}, call: int64(i), ret: int64(n + 1)})
 		}
 		// After all that, an answer has a value that was never written.
-		guarded.acts = append(guarded.acts, act{deed: sees, told: state{1, -1}, call: int64(n + 2), ret: int64(n + 3)})
+		guarded.acts = append(guarded.acts, act{effect: sees, told: state{1, -1}, call: int64(n + 2), ret: int64(n + 3)})
 		return guarded
 	}
 	var found findings

@@ -85,7 +85,7 @@ func (r *run) material(found *findings, report *Report) {
 				lacks(NoNode, "no lease was compared, though there were leaders for %v; want flight records of the quorum protocol", short(time.Duration(sum)))
 			}
 		case Watches:
-			if final != nil && report.Glimpses == 0 {
+			if final != nil && report.Observations == 0 {
 				lacks(NoNode, "%d watchers have seen nothing; want those that were promised", report.Watchers)
 			}
 		default:

@@ -89,7 +89,7 @@ func turns(tenures []tenure) []porcupine.Operation {
 // mutexes has porcupine check the tenures as a history of a mutex, and of one that gives tokens.
 // They are cut where all had ended before the next began: there the mutex is free, and the state is
 // the highest token.
-func (r *run) mutexes(found *findings) []exhibit {
+func (r *run) mutexes(found *findings) []excerpt {
 	var parts [][]tenure
 	var ended int64
 	begin := 0
@@ -103,9 +103,9 @@ func (r *run) mutexes(found *findings) []exhibit {
 	if begin < len(r.tenures) {
 		parts = append(parts, r.tenures[begin:])
 	}
-	var shown []exhibit
+	var shown []excerpt
 	for _, check := range []string{CheckMutex, CheckFenced} {
-		var pages []exhibit
+		var pages []excerpt
 		var last int64
 		for rest := parts; len(rest) > 0; {
 			n, tenures := 1, len(rest[0])
@@ -116,7 +116,7 @@ func (r *run) mutexes(found *findings) []exhibit {
 			whole := slices.Concat(rest[:n]...)
 			if n == 1 || judgeMutex(check, whole, last, r.options) != porcupine.Ok {
 				for _, part := range rest[:n] { // the finer ones tell where it is
-					pages = append(pages, r.mutex(found, check, part, last, len(pages) < mostExhibits)...)
+					pages = append(pages, r.mutex(found, check, part, last, len(pages) < mostExcerpts)...)
 					last = highest(last, part)
 				}
 			}
@@ -140,7 +140,7 @@ func judgeMutex(check string, part []tenure, last int64, o Options) porcupine.Ch
 }
 
 // mutex checks a part, and records what is wrong with it.
-func (r *run) mutex(found *findings, check string, part []tenure, last int64, show bool) []exhibit {
+func (r *run) mutex(found *findings, check string, part []tenure, last int64, show bool) []excerpt {
 	result := judgeMutex(check, part, last, r.options)
 	if result == porcupine.Ok {
 		return nil
@@ -169,7 +169,7 @@ func (r *run) mutex(found *findings, check string, part []tenure, last int64, sh
 	}
 	text := fmt.Sprintf("what led from %s to %s (%s), after token %d, %s", r.since(part[0].start), r.since(end), strings.Join(who, ", "), last, what)
 	found.add(Violation{Check: check, At: at, Node: NoNode, Text: text})
-	if !show || len(part) > exhibitActs {
+	if !show || len(part) > excerptActs {
 		return nil
 	}
 	model := mutexModel(check == CheckFenced, last)
@@ -178,5 +178,5 @@ func (r *run) mutex(found *findings, check string, part []tenure, last int64, sh
 	if err := porcupine.Visualize(model, info, &page); err != nil {
 		return nil // the violation stands without a picture
 	}
-	return []exhibit{{check + ": " + text, page.Bytes()}}
+	return []excerpt{{check + ": " + text, page.Bytes()}}
 }

@@ -39,7 +39,7 @@ style="background:#f4b183">not well</span><span style="background:#7fb2e5">froze
 style="background:#e2c9a1">fault</span><span style="background:#d00;color:#fff">no leader · zombie · violation</span></p>
 {{range .Pictures}}<h2>{{.Title}}</h2>
 {{.SVG}}
-{{end}}{{range .Exhibits}}<h2>{{.Title}}</h2>
+{{end}}{{range .Excerpts}}<h2>{{.Title}}</h2>
 <iframe sandbox="allow-scripts" srcdoc="{{.Page}}"></iframe>
 {{end}}</html>
 `
@@ -58,14 +58,14 @@ func (r *Report) WriteHTML(path string) error {
 	data := struct {
 		Title, Text string
 		Pictures    []picture
-		Exhibits    []embedded
+		Excerpts    []embedded
 	}{Title: "Run " + filepath.Base(r.run.dir), Text: r.String()}
 	rows := r.run.rows()
 	for _, v := range r.views() {
 		data.Pictures = append(data.Pictures, picture{v.title, template.HTML(r.run.timeline(rows, v.span, r.Violations))})
 	}
-	for _, e := range r.exhibits {
-		data.Exhibits = append(data.Exhibits, embedded{e.title, string(e.page)})
+	for _, e := range r.excerpts {
+		data.Excerpts = append(data.Excerpts, embedded{e.title, string(e.page)})
 	}
 	t, err := template.New("page").Parse(page)
 	if err != nil {

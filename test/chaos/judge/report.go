@@ -105,18 +105,18 @@ type Report struct {
 	Pieces       int `json:"pieces"` // of histories, that porcupine judged
 	LongestPiece int `json:"longest_piece"`
 	Watchers     int `json:"watchers"`
-	Glimpses     int `json:"glimpses"` // states that they saw
-	Segments     int `json:"segments"` // of flight recorders, replayed
-	Steps        int `json:"steps"`    // in them
-	Leases       int `json:"leases"`   // in them, compared with each other
-	Leased       int `json:"leased"`   // of the Elections, those whose lease was
-	Told         int `json:"told"`     // terms that nodes told of, compared with the one before
+	Observations int `json:"observations"` // states that they saw
+	Segments     int `json:"segments"`     // of flight recorders, replayed
+	Steps        int `json:"steps"`        // in them
+	Leases       int `json:"leases"`       // in them, compared with each other
+	Leased       int `json:"leased"`       // of the Elections, those whose lease was
+	Told         int `json:"told"`         // terms that nodes told of, compared with the one before
 	Processes    int `json:"processes"`
 
 	Took time.Duration `json:"took"` // to judge
 
 	run      *run
-	exhibits []exhibit
+	excerpts []excerpt
 }
 
 // Judge judges the run in dir. It may be called again, and while the run goes on: then it judges
@@ -149,7 +149,7 @@ func Judge(dir string, o Options) (Report, error) {
 	report.Stalls, report.Stalled = len(r.stalls), time.Duration(total(r.stalls))
 	report.Processes = r.sweepGrowth(&found)
 	if !o.Quick {
-		report.exhibits = append(report.exhibits, r.mutexes(&found)...)
+		report.excerpts = append(report.excerpts, r.mutexes(&found)...)
 		r.clients(&found, &report)
 		if err := r.watched(&found, &report); err != nil {
 			return Report{}, err
@@ -177,7 +177,7 @@ func (r *run) clients(found *findings, report *Report) {
 	r.sweepStream(stream, found)
 	for _, h := range []*history{guarded, twin, stream} {
 		h.resolve()
-		report.exhibits = append(report.exhibits, h.linearizable(r, found, report)...)
+		report.excerpts = append(report.excerpts, h.linearizable(r, found, report)...)
 	}
 }
 

@@ -31,7 +31,7 @@ import (
 func (h *history) resolve() {
 	open := false
 	for i := range h.acts {
-		open = open || h.acts[i].deed == might
+		open = open || h.acts[i].effect == might
 	}
 	if !open {
 		return
@@ -51,13 +51,13 @@ func (h *history) resolve() {
 	var ends []told
 	for i := range h.acts {
 		a := &h.acts[i]
-		if a.deed == might {
+		if a.effect == might {
 			continue
 		}
-		if a.deed == does && h.check == CheckStream {
+		if a.effect == does && h.check == CheckStream {
 			taken[a.want] = true
 		}
-		if a.deed == sees {
+		if a.effect == sees {
 			if at, ok := seen[a.told.value]; !ok || a.ret < at {
 				seen[a.told.value] = a.ret
 			}
@@ -80,7 +80,7 @@ func (h *history) resolve() {
 	}
 	kept := h.acts[:0]
 	for _, a := range h.acts {
-		if a.deed == might {
+		if a.effect == might {
 			at, ok := seen[a.want.value]
 			if h.check == CheckStream {
 				at, ok = last[a.want]
@@ -91,7 +91,7 @@ func (h *history) resolve() {
 			case ok:
 				// Also if that was before the call: then there is no linearization, which is the
 				// correct verdict.
-				a.deed, a.ret, a.told = does, max(at, a.call), a.want
+				a.effect, a.ret, a.told = does, max(at, a.call), a.want
 				if h.check == CheckStream {
 					taken[a.want] = true
 				}

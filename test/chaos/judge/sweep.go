@@ -43,13 +43,13 @@ func (r *run) sweepStale(guarded *history, found *findings, report *Report) {
 			led = led[1:]
 		}
 		switch {
-		case a.deed == fails:
+		case a.effect == fails:
 			report.StaleRefused++
-		case a.deed == does && a.want.high < highest:
+		case a.effect == does && a.want.high < highest:
 			report.StaleAccepted++
 			found.add(Violation{Check: CheckStale, At: a.call, Node: NoNode, Text: fmt.Sprintf("%s by %s, called at %s, when token %d had been seen: an overtaken leader's write was accepted",
 				guarded.describe(a), guarded.names[a.client], r.since(a.call), highest)})
-		case a.deed == does && a.want.high < leading:
+		case a.effect == does && a.want.high < leading:
 			report.Late++
 		}
 	})
@@ -100,11 +100,11 @@ func (r *run) sweepStream(stream *history, found *findings) {
 	var last *act
 	accepted := map[state]*act{}
 	later(stream.acts, func(a *act) {
-		if a.deed == does && (last == nil || compare(a.want, last.want) > 0) {
+		if a.effect == does && (last == nil || compare(a.want, last.want) > 0) {
 			last = a
 		}
 	}, func(a *act) {
-		if a.deed != does {
+		if a.effect != does {
 			return
 		}
 		if last != nil && compare(a.want, last.want) <= 0 {

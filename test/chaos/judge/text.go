@@ -79,7 +79,7 @@ func (r *Report) String() string {
 		growth = fmt.Sprintf("%d processes for growth", r.Processes)
 	}
 	say("judged", "%d pieces by porcupine, the longest of %d operations; %d watchers saw %d states; %d steps replayed in %d flight records, with %d leases of %d terms; %d terms told; %s; in %v",
-		r.Pieces, r.LongestPiece, r.Watchers, r.Glimpses, r.Steps, r.Segments, r.Leases, r.Leased, r.Told, growth, short(r.Took))
+		r.Pieces, r.LongestPiece, r.Watchers, r.Observations, r.Steps, r.Segments, r.Leases, r.Leased, r.Told, growth, short(r.Took))
 	return b.String()
 }
 

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// glimpse is one state that a watcher saw.
-type glimpse struct {
+// observation is one state that a watcher saw.
+type observation struct {
 	at     int64
 	token  int64 // 0: there is no leader
 	leader string
@@ -23,7 +23,7 @@ type glimpse struct {
 // watcher is one that watched.
 type watcher struct {
 	name  string
-	saw   []glimpse
+	saw   []observation
 	from  int64 // when it was started; 0: not known
 	until int64 // when it ended, or the end of the run
 	gone  bool  // before the end
@@ -77,7 +77,7 @@ func (r *run) watchers() ([]watcher, error) {
 			if err := json.Unmarshal(line, &s); err != nil {
 				return err
 			}
-			g := glimpse{at: s.At, stale: s.Stale}
+			g := observation{at: s.At, stale: s.Stale}
 			if g.at == 0 {
 				if s.Time.IsZero() || wall.IsZero() {
 					return fmt.Errorf("a state without at, and time or the run's wall is not known")
@@ -122,7 +122,7 @@ func (r *run) watched(found *findings, report *Report) error {
 	able := r.majorities()
 	for _, w := range all {
 		report.Watchers++
-		report.Glimpses += len(w.saw)
+		report.Observations += len(w.saw)
 		add := func(at int64, format string, args ...any) {
 			found.add(Violation{Check: CheckWatch, At: at, Node: NoNode, Text: w.name + " " + fmt.Sprintf(format, args...)})
 		}
@@ -140,7 +140,7 @@ func (r *run) watched(found *findings, report *Report) error {
 		if final == nil || w.gone {
 			continue
 		}
-		i, _ := slices.BinarySearchFunc(w.saw, r.to+1, func(g glimpse, at int64) int {
+		i, _ := slices.BinarySearchFunc(w.saw, r.to+1, func(g observation, at int64) int {
 			if g.at < at {
 				return -1
 			}
@@ -156,7 +156,7 @@ func (r *run) watched(found *findings, report *Report) error {
 	return nil
 }
 
-func (g *glimpse) words() string {
+func (g *observation) words() string {
 	switch {
 	case g.stale && g.token == 0:
 		return "that it cannot tell"

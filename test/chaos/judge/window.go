@@ -92,7 +92,7 @@ func (p *cutting) end(call int64) {
 			return false
 		case a.changes():
 			p.changes--
-		case a.deed == sees || p.h.known:
+		case a.effect == sees || p.h.known:
 			p.asked = max(p.asked, k)
 		}
 		return true
@@ -121,7 +121,7 @@ func (p *cutting) can() (after state, ok bool) {
 		return after, false
 	case p.change < 0:
 		after = p.init
-	case acts[p.change].deed == does && acts[p.change].call > p.changed:
+	case acts[p.change].effect == does && acts[p.change].call > p.changed:
 		after = acts[p.change].want
 	case p.asked >= 0 && acts[p.asked].call > max(p.changed, acts[p.change].ret):
 		after = acts[p.asked].told
@@ -183,7 +183,7 @@ func (h *history) model(p *piece) porcupine.Model {
 	describe := func(in, _ any) string { return h.describe(in.(*act)) }
 	show := func(s any) string { return html.EscapeString(h.show(s.(state))) } // porcupine's page takes it for HTML
 	hash := func(s any) uint64 { return uint64(s.(state).high)*0x9e3779b97f4a7c15 + uint64(s.(state).value) }
-	if !slices.ContainsFunc(p.acts, func(a act) bool { return a.deed == might }) {
+	if !slices.ContainsFunc(p.acts, func(a act) bool { return a.effect == might }) {
 		return porcupine.Model{
 			Init: func() any { return p.init },
 			Step: func(s, in, _ any) (bool, any) {
@@ -202,7 +202,7 @@ func (h *history) model(p *piece) porcupine.Model {
 			switch {
 			case !ok:
 				return nil
-			case a.deed == might && next != s.(state):
+			case a.effect == might && next != s.(state):
 				return []any{s, next}
 			}
 			return []any{next}
@@ -216,7 +216,7 @@ func (h *history) model(p *piece) porcupine.Model {
 // step is the sequential rule of the object: the state after an act, and whether
 // it can have been answered as it was. An open act is carried out.
 func (h *history) step(s state, a *act) (state, bool) {
-	switch a.deed {
+	switch a.effect {
 	case sees:
 		return s, a.told == s
 	case does:
@@ -246,14 +246,14 @@ func (h *history) operations(p *piece) []porcupine.Operation {
 	return all
 }
 
-// exhibit is a page of porcupine's about a piece that failed.
-type exhibit struct {
+// excerpt is a page of porcupine's about a piece that failed.
+type excerpt struct {
 	title string
 	page  []byte
 }
 
 // linearizable has porcupine judge the history, piece by piece.
-func (h *history) linearizable(r *run, found *findings, report *Report) []exhibit {
+func (h *history) linearizable(r *run, found *findings, report *Report) []excerpt {
 	pieces := h.pieces()
 	groups := together(pieces, pieceActs)
 	work := make(chan []piece)
@@ -287,9 +287,9 @@ func (h *history) linearizable(r *run, found *findings, report *Report) []exhibi
 		report.LongestPiece = max(report.LongestPiece, len(p.acts))
 	}
 	slices.SortFunc(failed, func(a, b piece) int { return cmp.Compare(a.acts[0].call, b.acts[0].call) })
-	var shown []exhibit
+	var shown []excerpt
 	for _, p := range failed {
-		shown = append(shown, h.fail(r, found, p, len(shown) < mostExhibits)...)
+		shown = append(shown, h.fail(r, found, p, len(shown) < mostExcerpts)...)
 	}
 	return shown
 }
@@ -303,12 +303,12 @@ func (h *history) check1(p *piece, patience time.Duration) porcupine.CheckResult
 }
 
 const (
-	mostExhibits = 3    // pages of a check
-	exhibitActs  = 2000 // more of them no browser shows
+	mostExcerpts = 3    // pages of a check
+	excerptActs  = 2000 // more of them no browser shows
 )
 
 // fail puts down a piece that is not linearizable, or was not decided.
-func (h *history) fail(r *run, found *findings, p piece, show bool) []exhibit {
+func (h *history) fail(r *run, found *findings, p piece, show bool) []excerpt {
 	from, to := p.acts[0].call, int64(0)
 	for _, a := range p.acts {
 		if a.ret != never {
@@ -327,12 +327,12 @@ func (h *history) fail(r *run, found *findings, p piece, show bool) []exhibit {
 		what = fmt.Sprintf("not decided within %v: ", r.options.Patience)
 	}
 	found.add(Violation{Check: h.check, At: from, Node: NoNode, Text: what + where})
-	if !show || len(p.acts) > exhibitActs {
+	if !show || len(p.acts) > excerptActs {
 		return nil
 	}
 	var page bytes.Buffer
 	if err := porcupine.Visualize(model, info, &page); err != nil {
 		return nil // the violation stands without a picture
 	}
-	return []exhibit{{fmt.Sprintf("%s: %s%s", h.check, what, where), page.Bytes()}}
+	return []excerpt{{fmt.Sprintf("%s: %s%s", h.check, what, where), page.Bytes()}}
 }

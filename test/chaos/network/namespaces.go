@@ -101,7 +101,7 @@ func (w *namespaces) furnish(i int) error {
 	if err := ip("link set lo up", "addr add "+w.host(i).String()+"/24 dev eth0", "link set eth0 up"); err != nil {
 		return err
 	}
-	// The striker asks a connection for its numbers again and again.
+	// The resetter asks a connection for its numbers again and again.
 	if err := os.WriteFile("/proc/sys/net/ipv4/tcp_invalid_ratelimit", []byte("0"), 0); err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (w *namespaces) reset(a, b int) error {
 		doomed[e.cookie] = true
 	}
 	return w.hub.do(func() error {
-		return strike(func() ([]end, error) {
+		return resetAll(func() ([]end, error) {
 			left, err := w.between(a, b)
 			return slices.DeleteFunc(left, func(e end) bool { return !doomed[e.cookie] }), err
 		})

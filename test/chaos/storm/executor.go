@@ -69,7 +69,7 @@ type target struct {
 	burn      func(n int) (end func() error, err error) // starts n spinning processes
 	leader    func() int                                // the present leader, or the last one; -1: there was none
 	tenures   func(since int64) []tenure                // that began after that time, by the stamps of their work
-	keep      func(i int, lost bool) error              // copies the relevant content of a disk aside; lost: the disk is about to lose it
+	keep      func(i int, lost bool) error              // copies the relevant content of a disk; lost: the disk is about to lose it
 	note      func(judge.Event)
 	now       func() int64 // by the clock of the history
 }

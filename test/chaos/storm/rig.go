@@ -40,7 +40,7 @@ type rig struct {
 	worker   string
 	elect    string
 
-	aside []*aside // by node
+	copies []*flightCopies // by node
 
 	mu    sync.Mutex
 	burns int
@@ -63,7 +63,7 @@ func setUp(src sources) (r *rig, err error) {
 	s := src.plan
 	r = &rig{dir: src.dir, plan: s, net: src.net, worker: src.programs.Worker, elect: src.programs.Elect}
 	for i := range s.Size {
-		r.aside = append(r.aside, newAside(src.dir, i))
+		r.copies = append(r.copies, newFlightCopies(src.dir, i))
 	}
 	defer func() {
 		if err != nil {
@@ -161,7 +161,7 @@ func kindNamed(name string) cluster.Kind {
 }
 
 // tearDown ends and removes everything that setUp has made, except for the files. The content of
-// disks is put aside first.
+// disks is copied first.
 func (r *rig) tearDown() error {
 	var errs []error
 	if r.cluster != nil {
@@ -193,8 +193,8 @@ func (r *rig) tearDown() error {
 	return errors.Join(errs...)
 }
 
-// keep puts a node's flight record and its other files aside.
-func (r *rig) keep(i int, lost bool) error { return r.aside[i].copy(r.disks[i].Path(), lost) }
+// keep copies a node's flight record and its other files.
+func (r *rig) keep(i int, lost bool) error { return r.copies[i].copy(r.disks[i].Path(), lost) }
 
 // target is the target of the executor.
 func (r *rig) target() target {
@@ -252,7 +252,7 @@ func (r *rig) burn(n int) (func() error, error) {
 	r.burns++
 	name := fmt.Sprintf("burn%d", r.burns)
 	r.mu.Unlock()
-	b, err := r.cluster.Beside(name, nil, r.worker, "burn", strconv.Itoa(n*processors()))
+	b, err := r.cluster.StartAuxiliary(name, nil, r.worker, "burn", strconv.Itoa(n*processors()))
 	if err != nil {
 		return nil, err
 	}

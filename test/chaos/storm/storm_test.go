@@ -54,7 +54,7 @@ func whole(o Options, s *Schedule, r *judge.Report) (lacks []string) {
 			lacks = append(lacks, "the ability "+string(a))
 		}
 	}
-	counts := map[string]int{"watchers": r.Watchers - 1, "states that watchers saw": r.Glimpses, "pieces for porcupine": r.Pieces}
+	counts := map[string]int{"watchers": r.Watchers - 1, "states that watchers saw": r.Observations, "pieces for porcupine": r.Pieces}
 	if o.Setup != "file" {
 		counts["flight records"], counts["steps in flight records"], counts["leases in flight records"] = r.Segments, r.Steps, r.Leases
 	}
@@ -70,7 +70,7 @@ func whole(o Options, s *Schedule, r *judge.Report) (lacks []string) {
 func TestWhole(t *testing.T) {
 	o := Options{Setup: "peers-lan", Network: "proxies"}
 	s := &Schedule{Abilities: abilities(o)}
-	r := judge.Report{Watchers: 2, Glimpses: 1, Pieces: 1, Segments: 1, Steps: 1, Leases: 1}
+	r := judge.Report{Watchers: 2, Observations: 1, Pieces: 1, Segments: 1, Steps: 1, Leases: 1}
 	if lacks := whole(o, s, &r); len(lacks) > 0 {
 		t.Errorf("nothing is missing, and it says %q", lacks)
 	}
@@ -195,10 +195,10 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestAside: what was put aside stays, what has grown is replaced, and what comes after a loss gets
+// TestCopyFlight: what was copied stays, what has grown is replaced, and what comes after a loss gets
 // a place of its own.
-func TestAside(t *testing.T) {
-	from, a := t.TempDir(), &aside{dir: t.TempDir()}
+func TestCopyFlight(t *testing.T) {
+	from, a := t.TempDir(), &flightCopies{dir: t.TempDir()}
 	put := func(name, text string, lost bool) {
 		t.Helper()
 		if err := os.WriteFile(filepath.Join(from, name), []byte(text), 0o600); err != nil {
@@ -217,7 +217,7 @@ func TestAside(t *testing.T) {
 	none := func(at string) {
 		t.Helper()
 		if _, err := os.Stat(filepath.Join(a.dir, at)); err == nil {
-			t.Errorf("%s was put aside", at)
+			t.Errorf("%s was copied", at)
 		}
 	}
 	put("flight-00000001.ndjson", "head\n", false)

@@ -42,7 +42,7 @@ func (r *rig) pulse(ctx context.Context) {
 	}
 }
 
-// record puts the flight records aside again and again, until ctx ends. Errors are of disks with a
+// record copies the flight records again and again, until ctx ends. Errors are of disks with a
 // fault, and the last copy is made when there is none.
 func (r *rig) record(ctx context.Context) {
 	for sleep(ctx, keeping) {
@@ -91,20 +91,20 @@ type watchers struct {
 	mu   sync.Mutex
 	over bool
 	lost []string
-	all  []*cluster.Beside
+	all  []*cluster.Auxiliary
 }
 
 // watch starts watchers: one by the library, one by the command.
 func (r *rig) watch() (*watchers, error) {
 	w := &watchers{r: r}
-	library, err1 := r.cluster.Beside("watch-library", nil, r.worker, "watch", "--election", r.cluster.URL(-1), "--name", r.cluster.Name(), "--as", "library")
+	library, err1 := r.cluster.StartAuxiliary("watch-library", nil, r.worker, "watch", "--election", r.cluster.URL(-1), "--name", r.cluster.Name(), "--as", "library")
 	// Its output is its record, so a shell redirects it.
-	command, err2 := r.cluster.Beside("watch-command", []string{"ELECT=" + r.elect, "RECORD=" + filepath.Join(r.dir, "watch", "command.ndjson")},
+	command, err2 := r.cluster.StartAuxiliary("watch-command", []string{"ELECT=" + r.elect, "RECORD=" + filepath.Join(r.dir, "watch", "command.ndjson")},
 		"/bin/sh", "-c", `exec "$ELECT" watch -o json >>"$RECORD"`)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	w.all = []*cluster.Beside{library, command}
+	w.all = []*cluster.Auxiliary{library, command}
 	for _, name := range []string{"library", "command"} {
 		r.history.Add(judge.Event{Kind: judge.Watched, Node: judge.NoNode, Text: name})
 	}

@@ -50,7 +50,7 @@ type program struct {
 	surroundings
 	log    *slog.Logger
 	ledger *lives.Ledger
-	clerk  *clerk
+	load   *workload
 	kind   lives.Kind
 	keeper int64
 	lapses chan os.Signal
@@ -106,10 +106,10 @@ func (p *program) stand(ctx context.Context, cancel context.CancelCauseFunc, at 
 	if p.ledger, err = p.surroundings.ledger(); err != nil {
 		return err
 	}
-	if p.clerk, err = newClerk(p.surroundings, p.name(at.id), p.log); err != nil {
+	if p.load, err = newWorkload(p.surroundings, p.name(at.id), p.log); err != nil {
 		return err
 	}
-	reader, err := newClerk(p.surroundings, p.name(at.id)+"r", p.log)
+	reader, err := newWorkload(p.surroundings, p.name(at.id)+"r", p.log)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func life(s surroundings) error {
 		return err
 	}
 	ctx := context.Background()
-	c, err := newClerk(s, s.name("life"), newLog(s))
+	c, err := newWorkload(s, s.name("life"), newLog(s))
 	if err != nil {
 		return err
 	}

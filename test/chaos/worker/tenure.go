@@ -30,7 +30,7 @@ func (p *program) tenure(ctx context.Context, term *elect.Term) {
 	defer all.Wait()
 	hurry := make(chan struct{}, 1)
 	all.Go(func() {
-		p.clerk.work(ctx, hurry, func() (fence.Token, bool) {
+		p.load.work(ctx, hurry, func() (fence.Token, bool) {
 			err := term.Check()
 			return term.Token(), err == nil || errors.Is(err, elect.ErrNotExclusive) // then its token is its only proof
 		}, term.Next)

@@ -156,14 +156,13 @@ func TestEtcdConformance(t *testing.T) {
 		}
 		return places[t]
 	}
-	electtest.Run(t, electtest.Config{
+	electtest.Run(t, func(t testing.TB, name, id string) electtest.Participant { return of(t).participant(t, name, id) }, electtest.Config{
 		Cannot: map[electtest.Fault]string{
 			electtest.Lose:  "a connection loses no single answer; the tests of store/internal/queue do",
 			electtest.Delay: "as Lose",
 		},
 		Candidates: 5,
 		Restart:    restarts(e),
-		Open:       func(t testing.TB, name, id string) electtest.Participant { return of(t).participant(t, name, id) },
 		Recreate: func(t testing.TB) {
 			of(t).delete(t)
 			of(t).era++

@@ -200,9 +200,8 @@ func TestConformance(t *testing.T) {
 				cannot[electtest.Cut] = "a file cannot be cut off"
 				cannot[electtest.Restart] = "there is no server"
 			}
-			electtest.Run(t, electtest.Config{
+			electtest.Run(t, func(t testing.TB, name, id string) electtest.Participant { return of(t).participant(t, name, id) }, electtest.Config{
 				Cannot: cannot, Candidates: 5, Restart: d.restart,
-				Open: func(t testing.TB, name, id string) electtest.Participant { return of(t).participant(t, name, id) },
 				Recreate: func(t testing.TB) {
 					p := of(t)
 					p.exec(t, "DELETE FROM "+sqlstore.DefaultTable)

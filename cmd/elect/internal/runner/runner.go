@@ -25,7 +25,7 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/cmd/elect/internal/lines"
 	"github.com/electd/elect/internal/cli/exit"
-	"github.com/electd/elect/peer"
+	"github.com/electd/elect/internal/runtime"
 )
 
 // NoLimit as Config.Wait means no limit.
@@ -205,7 +205,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if missing := r.contain.Missing(); missing != nil {
 		r.log().Info("contained by sweep", "missing", missing)
 	}
-	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Metadata: r.metadata(), Guardian: r, Logger: r.say.Logger(cfg.Verbose, peer.NoLeaderKnown), OnEvent: r.event})
+	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Metadata: r.metadata(), Guardian: r, Logger: r.say.Logger(cfg.Verbose, runtime.NoLeaderKnown), OnEvent: r.event})
 	if err != nil {
 		return failed.Opening(err)
 	}

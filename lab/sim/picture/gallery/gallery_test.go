@@ -7,12 +7,15 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/lab/sim/picture/gallery"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the pictures into docs/pictures")
 
 const folder = "../../../../docs/pictures"
+
+func TestMain(m *testing.M) { os.Exit(race.Main(m)) }
 
 // TestFresh holds that docs/pictures has exactly the pictures that are drawn now.
 func TestFresh(t *testing.T) {

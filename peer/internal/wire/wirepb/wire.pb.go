@@ -12,7 +12,7 @@
 // marked as an answer, with a new number; its earlier one does not count any more.
 // Letters flow when both sides have been welcomed, and carry the number of their
 // sender's newest Enter for their election. A refusal with a number takes back the
-// entry into that election, in both directions; whoever wants it says Enter anew.
+// entry into that election, in both directions; a side that wants it says Enter anew.
 //
 // Every number is checked against the range that stands beside it. A text is
 // UTF-8. A node id is 1 to 64 letters, digits, '.', '_' or '-'. A directory id
@@ -1054,7 +1054,7 @@ type Membership struct {
 	Version    uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	// 1 to 9, each id once, ordered as in Hello.
 	Voters []*Voter `protobuf:"bytes,3,rep,name=voters,proto3" json:"voters,omitempty"`
-	// Node ids, at most 100, each once, none of a voter.
+	// Node ids, at most 64, each once, none of a voter.
 	Observers []string `protobuf:"bytes,4,rep,name=observers,proto3" json:"observers,omitempty"`
 	// At most one for each voter and observer.
 	Addresses     []*Address `protobuf:"bytes,5,rep,name=addresses,proto3" json:"addresses,omitempty"`

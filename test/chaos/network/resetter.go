@@ -12,20 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// striker resets TCP connections between the nodes on a bridge as an attacker on the way does: it
+// resetter resets TCP connections between the nodes on a bridge as an attacker on the way does: it
 // tells each end, in the other's name, that there is no such connection. An end accepts that only
-// with the exact number that it expects next (RFC 5961). So the striker first sends a segment that
+// with the exact number that it expects next (RFC 5961). So the resetter first sends a segment that
 // can belong to no connection; the answer has that number.
 //
 // It stands at the bridge and needs neither end's help, so it does not matter
 // whether packets get through between them.
-type striker struct {
+type resetter struct {
 	raw int // what is sent
 	tap int // what comes in at the ports of the bridge
 }
 
-func openStriker() (*striker, error) {
-	s := &striker{raw: -1, tap: -1}
+func openResetter() (*resetter, error) {
+	s := &resetter{raw: -1, tap: -1}
 	var err error
 	if s.raw, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW); err != nil {
 		return nil, fmt.Errorf("a raw socket: %w", err)
@@ -38,7 +38,7 @@ func openStriker() (*striker, error) {
 	return s, nil
 }
 
-func (s *striker) close() error {
+func (s *resetter) close() error {
 	var errs []error
 	for _, fd := range []int{s.raw, s.tap} {
 		if fd >= 0 {
@@ -53,10 +53,10 @@ const (
 	strikePause = 3 * time.Millisecond // between two checks of what is left
 )
 
-// strike resets ends until left, which is called now and then, returns none. It must be called in
+// resetAll resets ends until left, which is called now and then, returns none. It must be called in
 // the bridge's namespace.
-func strike(left func() ([]end, error)) (err error) {
-	s, err := openStriker()
+func resetAll(left func() ([]end, error)) (err error) {
+	s, err := openResetter()
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func strike(left func() ([]end, error)) (err error) {
 }
 
 // answer resets, for a short time, each of the ends that answers.
-func (s *striker) answer(ends []end) error {
+func (s *resetter) answer(ends []end) error {
 	buf := make([]byte, 1<<16)
 	for pause := time.Now().Add(strikePause); time.Now().Before(pause); {
 		n, from, err := unix.Recvfrom(s.tap, buf, unix.MSG_TRUNC)
@@ -147,7 +147,7 @@ func parseSegment(b []byte) (segment, bool) {
 
 // send sends a segment without content to an end, as if it came from the other
 // one.
-func (s *striker) send(to end, number uint32, flags byte) error {
+func (s *resetter) send(to end, number uint32, flags byte) error {
 	err := unix.Sendto(s.raw, forge(to, number, flags), 0, &unix.SockaddrInet4{Addr: to.local.Addr().As4()})
 	if err != nil {
 		return fmt.Errorf("a forged segment to %v: %w", to.local, err)

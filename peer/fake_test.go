@@ -17,9 +17,9 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// village connects nodes within one process and one bubble of fake time: every
-// message takes hop, and who is cut off hears nothing. The disks are real ones.
-type village struct {
+// fakeCluster connects nodes within one process and one bubble of fake time. Every message takes hop, and a node that
+// is cut off hears nothing. The disks are real.
+type fakeCluster struct {
 	t      *testing.T
 	data   string
 	all    []protocol.NodeID // voters
@@ -31,19 +31,19 @@ type village struct {
 
 	mu     sync.Mutex
 	moved  map[protocol.NodeID]string // to other addresses than those of the beginning
-	stalls map[protocol.NodeID]*alley
+	stalls map[protocol.NodeID]*fakeLinks
 	nodes  map[protocol.NodeID]*Node
 	cut    map[protocol.NodeID]bool
 	slept  map[protocol.NodeID]time.Duration // how far Boot is ahead of Mono
 	start  time.Time
 }
 
-// alley is the end of the village's links at one node.
-type alley struct {
-	v    *village
+// fakeLinks are the links of one node.
+type fakeLinks struct {
+	v    *fakeCluster
 	id   protocol.NodeID
 	cfg  link.Config
-	up   map[protocol.NodeID]*alley
+	up   map[protocol.NodeID]*fakeLinks
 	want link.Peers // whom it dials
 	last map[protocol.NodeID]clock.Boot
 	stop chan struct{}
@@ -51,18 +51,18 @@ type alley struct {
 	once sync.Once
 }
 
-func inVillage(t *testing.T, voters int, do func(t *testing.T, v *village)) {
+func inCluster(t *testing.T, voters int, do func(t *testing.T, v *fakeCluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		do(t, &village{
+		do(t, &fakeCluster{
 			t: t, data: t.TempDir(), all: names("n", voters), hop: 100 * time.Microsecond,
-			stalls: map[protocol.NodeID]*alley{}, nodes: map[protocol.NodeID]*Node{}, cut: map[protocol.NodeID]bool{},
+			stalls: map[protocol.NodeID]*fakeLinks{}, nodes: map[protocol.NodeID]*Node{}, cut: map[protocol.NodeID]bool{},
 			slept: map[protocol.NodeID]time.Duration{}, start: time.Now(),
 		})
 	})
 }
 
-func (v *village) config(id protocol.NodeID) setup {
+func (v *fakeCluster) config(id protocol.NodeID) setup {
 	cfg := setup{ID: id, Name: "job", Config: Config{Data: v.data, Listener: nowhere{}, Join: slices.Contains(v.late, id)}}
 	for _, id := range v.all {
 		cfg.Voters = append(cfg.Voters, v.peer(id))
@@ -90,31 +90,31 @@ func (v *village) config(id protocol.NodeID) setup {
 	return cfg
 }
 
-// peer is somebody with his address.
-func (v *village) peer(id protocol.NodeID) Peer { return Peer{string(id), v.address(id)} }
+// peer is a node with its address.
+func (v *fakeCluster) peer(id protocol.NodeID) Peer { return Peer{string(id), v.address(id)} }
 
-// where is the address at which somebody answers, with mu held.
-func (v *village) where(id protocol.NodeID) string {
+// where is the address at which a node answers. The caller holds mu.
+func (v *fakeCluster) where(id protocol.NodeID) string {
 	if at := v.moved[id]; at != "" {
 		return at
 	}
 	return v.address(id)
 }
 
-func (v *village) address(id protocol.NodeID) string {
+func (v *fakeCluster) address(id protocol.NodeID) string {
 	n, _ := strconv.Atoi(strings.TrimLeft(string(id), "no"))
 	return fmt.Sprintf("127.0.0.1:%d", n)
 }
 
-func (v *village) everybody() []protocol.NodeID {
+func (v *fakeCluster) everybody() []protocol.NodeID {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.everybodyLocked()
 }
 
-func (v *village) everybodyLocked() []protocol.NodeID { return slices.Concat(v.all, v.obs, v.late) }
+func (v *fakeCluster) everybodyLocked() []protocol.NodeID { return slices.Concat(v.all, v.obs, v.late) }
 
-func (v *village) open(id protocol.NodeID) *Node {
+func (v *fakeCluster) open(id protocol.NodeID) *Node {
 	v.t.Helper()
 	n, err := open(v.t.Context(), v.config(id))
 	if err != nil {
@@ -127,8 +127,8 @@ func (v *village) open(id protocol.NodeID) *Node {
 	return n
 }
 
-// openAll opens everybody and waits until the election is founded.
-func (v *village) openAll() []*Node {
+// openAll opens all nodes and waits until the election is founded.
+func (v *fakeCluster) openAll() []*Node {
 	v.t.Helper()
 	var nodes []*Node
 	for _, id := range slices.Concat(v.all, v.obs) {
@@ -148,7 +148,7 @@ func (v *village) openAll() []*Node {
 
 func (n *Node) founded() bool { return n.membership.Load() != nil && n.run.Incarnation() > 0 }
 
-func (v *village) node(t *testing.T, id protocol.NodeID) *Node {
+func (v *fakeCluster) node(t *testing.T, id protocol.NodeID) *Node {
 	t.Helper()
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -158,21 +158,21 @@ func (v *village) node(t *testing.T, id protocol.NodeID) *Node {
 	return v.nodes[id]
 }
 
-func (v *village) isolate(id protocol.NodeID, on bool) {
+func (v *fakeCluster) isolate(id protocol.NodeID, on bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.cut[id] = on
 }
 
-func (v *village) sleeps(id protocol.NodeID, d time.Duration) {
+func (v *fakeCluster) sleeps(id protocol.NodeID, d time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.slept[id] += d
 }
 
-// connect introduces a node to all others, again and again, as real links do.
-func (v *village) connect(id protocol.NodeID, cfg link.Config) links {
-	a := &alley{v: v, id: id, cfg: cfg, want: cfg.Peers, up: map[protocol.NodeID]*alley{}, last: map[protocol.NodeID]clock.Boot{}, stop: make(chan struct{})}
+// connect introduces a node to all others, repeatedly, as real links do.
+func (v *fakeCluster) connect(id protocol.NodeID, cfg link.Config) links {
+	a := &fakeLinks{v: v, id: id, cfg: cfg, want: cfg.Peers, up: map[protocol.NodeID]*fakeLinks{}, last: map[protocol.NodeID]clock.Boot{}, stop: make(chan struct{})}
 	v.mu.Lock()
 	v.stalls[id] = a
 	v.mu.Unlock()
@@ -191,9 +191,8 @@ func (v *village) connect(id protocol.NodeID, cfg link.Config) links {
 	return a
 }
 
-// meet is the handshake; the one with the smaller id begins it. Those who are
-// connected hear of each other by it.
-func (a *alley) meet(id protocol.NodeID) {
+// meet is the handshake, which the node with the smaller id begins. Nodes that are connected learn of each other by it.
+func (a *fakeLinks) meet(id protocol.NodeID) {
 	v := a.v
 	v.mu.Lock()
 	b := v.stalls[id]
@@ -233,11 +232,11 @@ func (a *alley) meet(id protocol.NodeID) {
 }
 
 // hear is called with v.mu held.
-func (a *alley) hear(id protocol.NodeID) {
+func (a *fakeLinks) hear(id protocol.NodeID) {
 	a.last[id] = clock.Boot(time.Since(a.v.start) + time.Hour + a.v.slept[a.id])
 }
 
-func (a *alley) Send(to protocol.NodeID, l *wire.Letter) {
+func (a *fakeLinks) Send(to protocol.NodeID, l *wire.Letter) {
 	letter := *l
 	a.v.mu.Lock()
 	b := a.up[to]
@@ -259,17 +258,17 @@ func (a *alley) Send(to protocol.NodeID, l *wire.Letter) {
 	})
 }
 
-func (a *alley) SetIncarnation(i uint64) {
+func (a *fakeLinks) SetIncarnation(i uint64) {
 	a.v.mu.Lock()
 	defer a.v.mu.Unlock()
 	a.cfg.Enter.Incarnation = i
 }
 
-// SetPeers drops those who are in no more, who learn why.
-func (a *alley) SetPeers(held protocol.ConfigID, peers link.Peers, outside func(protocol.NodeID) *wire.Refusal) {
+// SetPeers drops the nodes that are no longer in it, which learn why.
+func (a *fakeLinks) SetPeers(held protocol.ConfigID, peers link.Peers, outside func(protocol.NodeID) *wire.Refusal) {
 	a.v.mu.Lock()
 	a.cfg.Enter.Held, a.want = held, peers
-	var gone []*alley
+	var gone []*fakeLinks
 	for id, b := range a.up {
 		if _, in := peers[id]; !in {
 			delete(a.up, id)
@@ -283,16 +282,16 @@ func (a *alley) SetPeers(held protocol.ConfigID, peers link.Peers, outside func(
 	}
 }
 
-func (a *alley) Announce(w *wire.Welcome) {
+func (a *fakeLinks) Announce(w *wire.Welcome) {
 	for _, b := range a.neighbours() {
 		b.cfg.Welcomed(a.id, w)
 	}
 }
 
-func (a *alley) neighbours() []*alley {
+func (a *fakeLinks) neighbours() []*fakeLinks {
 	a.v.mu.Lock()
 	defer a.v.mu.Unlock()
-	var all []*alley
+	var all []*fakeLinks
 	for id, b := range a.up {
 		if a.v.stalls[id] == b {
 			all = append(all, b)
@@ -301,7 +300,7 @@ func (a *alley) neighbours() []*alley {
 	return all
 }
 
-func (a *alley) Peers() []link.PeerInfo {
+func (a *fakeLinks) Peers() []link.PeerInfo {
 	a.v.mu.Lock()
 	defer a.v.mu.Unlock()
 	var all []link.PeerInfo
@@ -314,8 +313,8 @@ func (a *alley) Peers() []link.PeerInfo {
 	return all
 }
 
-// Close says nothing and closes the connections, which the others see.
-func (a *alley) Close() error {
+// Close closes the connections without a farewell, which the others see.
+func (a *fakeLinks) Close() error {
 	a.once.Do(func() {
 		close(a.stop)
 		a.wg.Wait()

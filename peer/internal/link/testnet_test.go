@@ -23,15 +23,15 @@ import (
 // when something is wrong.
 const deadline = 20 * time.Second
 
-// town is some nodes that talk over loopback.
-type town struct {
+// testNet is some nodes that talk over loopback.
+type testNet struct {
 	t     *testing.T
 	dir   string // of certificates; "" is plain TCP
 	addrs map[protocol.NodeID]string
 	lives atomic.Uint64
 }
 
-// resident is a node of a town, and what has happened to it.
+// resident is a node of a testNet, and what has happened to it.
 type resident struct {
 	*Link
 	*Election
@@ -65,8 +65,8 @@ func (e event) String() string {
 	return fmt.Sprintf("%s %s %d %s", e.kind, e.who, e.incarnation, e.text)
 }
 
-// secure is a town with certificates for some nodes.
-func secure(t *testing.T, ids ...protocol.NodeID) *town {
+// secure is a testNet with certificates for some nodes.
+func secure(t *testing.T, ids ...protocol.NodeID) *testNet {
 	t.Helper()
 	var nodes []certs.Node
 	for _, id := range ids {
@@ -76,10 +76,10 @@ func secure(t *testing.T, ids ...protocol.NodeID) *town {
 	if err := certs.Make(dir, certs.Options{Cluster: "test", Nodes: nodes}); err != nil {
 		t.Fatal(err)
 	}
-	return &town{t: t, dir: dir}
+	return &testNet{t: t, dir: dir}
 }
 
-func (w *town) identity(id protocol.NodeID) *certs.Identity {
+func (w *testNet) identity(id protocol.NodeID) *certs.Identity {
 	w.t.Helper()
 	if w.dir == "" {
 		return nil
@@ -91,20 +91,20 @@ func (w *town) identity(id protocol.NodeID) *certs.Identity {
 	return i
 }
 
-func (w *town) hello(id protocol.NodeID) wire.Hello {
+func (w *testNet) hello(id protocol.NodeID) wire.Hello {
 	return wire.Hello{
 		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.Node, Cluster: "test",
 		ID: id, Dir: protocol.DirID{1}, Starts: 1, Life: w.lives.Add(1), Program: "v0",
 	}
 }
 
-// part is what a node says of the one election of a town.
+// part is what a node says of its one election.
 func part() wire.Enter {
 	return wire.Enter{Number: 1, Election: "e", Dir: protocol.DirID{1}, Incarnation: 1}
 }
 
-// listen is a listener for a node, where the others will look for it.
-func (w *town) listen(id protocol.NodeID) net.Listener {
+// listen returns a listener for a node, at the address that the others have for it.
+func (w *testNet) listen(id protocol.NodeID) net.Listener {
 	w.t.Helper()
 	if w.addrs == nil {
 		w.addrs = make(map[protocol.NodeID]string)
@@ -119,9 +119,8 @@ func (w *town) listen(id protocol.NodeID) net.Listener {
 	return l
 }
 
-// start starts a node that has all others of the town as peers, unless change
-// says something else.
-func (w *town) start(id protocol.NodeID, listener net.Listener, change func(*Config)) *resident {
+// start starts a node that has all others as peers, unless change says something else.
+func (w *testNet) start(id protocol.NodeID, listener net.Listener, change func(*Config)) *resident {
 	w.t.Helper()
 	r := &resident{t: w.t, id: id, events: make(chan event, 1<<16)}
 	cfg := Config{
@@ -170,10 +169,10 @@ func (w *town) start(id protocol.NodeID, listener net.Listener, change func(*Con
 // Close ends a node.
 func (r *resident) Close() error { return r.Election.Close() }
 
-// pair is two nodes of a town that is secure or not.
-func pair(t *testing.T, secured bool) (w *town, n1, n2 *resident) {
+// pair is two nodes, secure or not.
+func pair(t *testing.T, secured bool) (w *testNet, n1, n2 *resident) {
 	t.Helper()
-	w = &town{t: t}
+	w = &testNet{t: t}
 	if secured {
 		w = secure(t, "n1", "n2")
 	}

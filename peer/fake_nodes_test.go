@@ -19,7 +19,7 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// health is how a node is.
+// health is the condition of a node.
 type health string
 
 const (
@@ -30,8 +30,8 @@ const (
 	hostile health = "hostile" // it refuses for good
 )
 
-// town is nodes without a network between them and a client.
-type town struct {
+// fakeNodes are nodes without a network between them and a client.
+type fakeNodes struct {
 	nodes map[protocol.NodeID]*fakeNode
 
 	mu      sync.Mutex
@@ -41,8 +41,8 @@ type town struct {
 	open    int
 }
 
-func newTown(ids ...string) *town {
-	w := &town{nodes: map[protocol.NodeID]*fakeNode{}, health: map[protocol.NodeID]health{}, changed: make(chan struct{}), dials: map[protocol.NodeID]int{}}
+func newNodes(ids ...string) *fakeNodes {
+	w := &fakeNodes{nodes: map[protocol.NodeID]*fakeNode{}, health: map[protocol.NodeID]health{}, changed: make(chan struct{}), dials: map[protocol.NodeID]int{}}
 	for _, id := range ids {
 		w.nodes[protocol.NodeID(id)] = newFakeNode(id)
 		w.health[protocol.NodeID(id)] = healthy
@@ -53,8 +53,8 @@ func newTown(ids ...string) *town {
 	return w
 }
 
-// is changes how nodes are.
-func (w *town) is(h health, ids ...protocol.NodeID) {
+// is changes the condition of nodes.
+func (w *fakeNodes) is(h health, ids ...protocol.NodeID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range ids {
@@ -64,32 +64,32 @@ func (w *town) is(h health, ids ...protocol.NodeID) {
 	w.changed = make(chan struct{})
 }
 
-func (w *town) look(id protocol.NodeID) (health, chan struct{}) {
+func (w *fakeNodes) look(id protocol.NodeID) (health, chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.health[id], w.changed
 }
 
-func (w *town) dialled(id protocol.NodeID) int {
+func (w *fakeNodes) dialled(id protocol.NodeID) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.dials[id]
 }
 
-func (w *town) connections() int {
+func (w *fakeNodes) connections() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.open
 }
 
-// sees has nodes see a state.
-func (w *town) sees(s driver.State, ids ...protocol.NodeID) {
+// sees makes nodes see a state.
+func (w *fakeNodes) sees(s driver.State, ids ...protocol.NodeID) {
 	for _, id := range ids {
 		w.nodes[id].sees(s)
 	}
 }
 
-func (w *town) dial(ctx context.Context, to Peer) (conn, error) {
+func (w *fakeNodes) dial(ctx context.Context, to Peer) (conn, error) {
 	w.mu.Lock()
 	w.dials[protocol.NodeID(to.ID)]++
 	w.mu.Unlock()
@@ -107,22 +107,22 @@ func (w *town) dial(ctx context.Context, to Peer) (conn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.open++
-	return &townConn{town: w, node: w.nodes[protocol.NodeID(to.ID)]}, nil
+	return &fakeConn{nodes: w, node: w.nodes[protocol.NodeID(to.ID)]}, nil
 }
 
-type townConn struct {
-	town *town
-	node *fakeNode
+type fakeConn struct {
+	nodes *fakeNodes
+	node  *fakeNode
 }
 
-func (c *townConn) Close() error {
-	c.town.mu.Lock()
-	defer c.town.mu.Unlock()
-	c.town.open--
+func (c *fakeConn) Close() error {
+	c.nodes.mu.Lock()
+	defer c.nodes.mu.Unlock()
+	c.nodes.open--
 	return nil
 }
 
-func (c *townConn) Call(ctx context.Context, verb string, token uint64, body any, each func(json.RawMessage) error) error {
+func (c *fakeConn) Call(ctx context.Context, verb string, token uint64, body any, each func(json.RawMessage) error) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (c *townConn) Call(ctx context.Context, verb string, token uint64, body any
 		})
 	})
 	for {
-		h, changed := c.town.look(c.node.id)
+		h, changed := c.nodes.look(c.node.id)
 		in := replies
 		switch h {
 		case down:
@@ -166,8 +166,8 @@ func (c *townConn) Call(ctx context.Context, verb string, token uint64, body any
 	}
 }
 
-// client is one that lives in the town; it must be closed.
-func (w *town) client(t *testing.T, observers ...Peer) *Client {
+// client returns a client of these nodes. The caller closes it.
+func (w *fakeNodes) client(t *testing.T, observers ...Peer) *Client {
 	t.Helper()
 	c, err := newClient(setup{Name: "nightly", Voters: ids3(), Config: Config{Observers: observers}})
 	if err != nil {

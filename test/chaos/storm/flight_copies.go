@@ -13,28 +13,28 @@ import (
 	"sync"
 )
 
-// Aside returns a function that puts copies of the flight record of a node aside, for the judge of
+// CopyFlight returns a function that copies the flight record of a node, for the judge of
 // the run in dir: what is below from. Lost says that the disk is about to lose something. Any
 // number of goroutines may call it.
-func Aside(dir string, node int) func(from string, lost bool) error {
-	return newAside(dir, node).copy
+func CopyFlight(dir string, node int) func(from string, lost bool) error {
+	return newFlightCopies(dir, node).copy
 }
 
-func newAside(dir string, node int) *aside {
-	return &aside{dir: filepath.Join(dir, "flight", "n"+strconv.Itoa(node+1))}
+func newFlightCopies(dir string, node int) *flightCopies {
+	return &flightCopies{dir: filepath.Join(dir, "flight", "n"+strconv.Itoa(node+1))}
 }
 
-// aside is where copies of a node's flight records are put, in the judge's layout: in numbered
+// flightCopies are the copies of a node's flight records, in the judge's layout: in numbered
 // folders, a new one after each loss of the disk. Any number of goroutines may use it.
-type aside struct {
+type flightCopies struct {
 	dir string
 
 	mu     sync.Mutex
 	number int               // of the folder
-	heads  map[string]record // what was put aside last, by name
+	heads  map[string]record // what was copied last, by name
 }
 
-// record is a segment of a flight record that was put aside.
+// record is a segment of a flight record that was copied.
 type record struct {
 	head string // its first two lines
 	size int
@@ -43,7 +43,7 @@ type record struct {
 // copy copies what is below from. Segments that were copied before are replaced when they have
 // grown; those that a loss of power has left with holes are skipped, because a whole copy was made
 // before. Lost says that the disk is about to lose something.
-func (a *aside) copy(from string, lost bool) error {
+func (a *flightCopies) copy(from string, lost bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.number == 0 {
@@ -56,7 +56,7 @@ func (a *aside) copy(from string, lost bool) error {
 	return err
 }
 
-func (a *aside) walk(from string) error {
+func (a *flightCopies) walk(from string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // gone meanwhile: the node may run
@@ -82,7 +82,7 @@ func (a *aside) walk(from string) error {
 	})
 }
 
-func (a *aside) segment(rel string, text []byte) error {
+func (a *flightCopies) segment(rel string, text []byte) error {
 	if bytes.IndexByte(text, 0) >= 0 {
 		return nil
 	}
@@ -103,11 +103,11 @@ func (a *aside) segment(rel string, text []byte) error {
 	return a.write(rel, text)
 }
 
-func (a *aside) path(rel string) string {
+func (a *flightCopies) path(rel string) string {
 	return filepath.Join(a.dir, strconv.Itoa(a.number), rel)
 }
 
-func (a *aside) write(rel string, text []byte) error {
+func (a *flightCopies) write(rel string, text []byte) error {
 	target := a.path(rel)
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err

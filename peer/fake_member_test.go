@@ -15,14 +15,14 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// call is a client's connection with a node of the village.
+// call is a client's connection with a node of the cluster.
 type call struct {
-	v  *village
+	v  *fakeCluster
 	to protocol.NodeID
 }
 
 // dial finds a node that is there at its address.
-func (v *village) dial(_ context.Context, to Peer) (conn, error) {
+func (v *fakeCluster) dial(_ context.Context, to Peer) (conn, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	n := v.nodes[protocol.NodeID(to.ID)]
@@ -72,7 +72,7 @@ func (c call) Call(ctx context.Context, verb string, token uint64, body any, eac
 }
 
 // join opens a node that waits to be added.
-func (v *village) join(id protocol.NodeID) *Node {
+func (v *fakeCluster) join(id protocol.NodeID) *Node {
 	v.t.Helper()
 	v.mu.Lock()
 	if !slices.Contains(v.late, id) {
@@ -83,7 +83,7 @@ func (v *village) join(id protocol.NodeID) *Node {
 }
 
 // asks has the node of that id asked for a change, and returns the steps.
-func (v *village) asks(at protocol.NodeID, q memberRequest) ([]string, *MemberChange, error) {
+func (v *fakeCluster) asks(at protocol.NodeID, q memberRequest) ([]string, *MemberChange, error) {
 	v.t.Helper()
 	conn, err := v.dial(v.t.Context(), v.peer(at))
 	if err != nil {
@@ -97,7 +97,7 @@ func (v *village) asks(at protocol.NodeID, q memberRequest) ([]string, *MemberCh
 }
 
 // changes has a change made.
-func (v *village) changes(at protocol.NodeID, q memberRequest) *MemberChange {
+func (v *fakeCluster) changes(at protocol.NodeID, q memberRequest) *MemberChange {
 	v.t.Helper()
 	steps, done, err := v.asks(at, q)
 	if err != nil {
@@ -109,13 +109,13 @@ func (v *village) changes(at protocol.NodeID, q memberRequest) *MemberChange {
 	return done
 }
 
-func (v *village) add(at, id protocol.NodeID) *MemberChange {
+func (v *fakeCluster) add(at, id protocol.NodeID) *MemberChange {
 	v.t.Helper()
 	return v.changes(at, memberRequest{Op: opAdd, ID: id, Addr: v.peer(id).Addr})
 }
 
 // refusedChange asserts that a change is refused, and why.
-func (v *village) refusedChange(at protocol.NodeID, q memberRequest, says ...string) {
+func (v *fakeCluster) refusedChange(at protocol.NodeID, q memberRequest, says ...string) {
 	v.t.Helper()
 	before := v.nodes[at].membership.Load()
 	_, done, err := v.asks(at, q)
@@ -133,7 +133,7 @@ func (v *village) refusedChange(at protocol.NodeID, q memberRequest, says ...str
 }
 
 // has waits until nodes have exactly these voters and observers.
-func (v *village) has(who string, nodes ...*Node) {
+func (v *fakeCluster) has(who string, nodes ...*Node) {
 	v.t.Helper()
 	for _, n := range nodes {
 		shown := ""
@@ -151,7 +151,7 @@ func (v *village) has(who string, nodes ...*Node) {
 	}
 }
 
-func (v *village) asksDone(at protocol.NodeID, q memberRequest) (*MemberChange, error) {
+func (v *fakeCluster) asksDone(at protocol.NodeID, q memberRequest) (*MemberChange, error) {
 	_, done, err := v.asks(at, q)
 	return done, err
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/electd/elect/test/chaos/register"
 )
 
-// pause is how long a clerk waits when there is no register.
+// pause is how long a workload waits when there is no register.
 const pause = time.Second
 
-// clerk does operations on the register, at a rate. It belongs to one goroutine.
-type clerk struct {
+// workload does operations on the register, at a rate. It belongs to one goroutine.
+type workload struct {
 	client *register.Client
 	name   string
 	rate   int // a second
@@ -27,19 +27,19 @@ type clerk struct {
 	absent bool // there was no register, and that was said
 }
 
-// newClerk returns a clerk; the name of its log begins with name.
-func newClerk(s surroundings, what string, log *slog.Logger) (*clerk, error) {
+// newWorkload returns a workload; the name of its log begins with name.
+func newWorkload(s surroundings, what string, log *slog.Logger) (*workload, error) {
 	name := register.Name(what)
 	client, err := register.Open(s.dir, name)
 	if err != nil {
 		return nil, err
 	}
-	return &clerk{client: client, name: name, rate: s.rate, log: log}, nil
+	return &workload{client: client, name: name, rate: s.rate, log: log}, nil
 }
 
 // work does one operation at each tick, and a few at once on each hurry, until ctx ends or token
 // reports that there is none to show any more. It streams what next returns.
-func (c *clerk) work(ctx context.Context, hurry <-chan struct{}, token func() (fence.Token, bool), next func() fence.Sequence) {
+func (c *workload) work(ctx context.Context, hurry <-chan struct{}, token func() (fence.Token, bool), next func() fence.Sequence) {
 	ticks := time.NewTicker(time.Second / time.Duration(c.rate))
 	defer ticks.Stop()
 	for {
@@ -64,7 +64,7 @@ func (c *clerk) work(ctx context.Context, hurry <-chan struct{}, token func() (f
 }
 
 // reads reads at a twentieth of the rate, until ctx ends.
-func (c *clerk) reads(ctx context.Context) {
+func (c *workload) reads(ctx context.Context) {
 	ticks := time.NewTicker(20 * time.Second / time.Duration(c.rate))
 	defer ticks.Stop()
 	for {
@@ -80,7 +80,7 @@ func (c *clerk) reads(ctx context.Context) {
 }
 
 // one does the next operation, and reports whether there is a register.
-func (c *clerk) one(ctx context.Context, token fence.Token, next func() fence.Sequence) bool {
+func (c *workload) one(ctx context.Context, token fence.Token, next func() fence.Sequence) bool {
 	c.done++
 	var err error
 	switch c.done % 8 {
@@ -97,7 +97,7 @@ func (c *clerk) one(ctx context.Context, token fence.Token, next func() fence.Se
 }
 
 // heard reports, by the error of an operation, whether there is a register, and logs a problem.
-func (c *clerk) heard(ctx context.Context, err error) bool {
+func (c *workload) heard(ctx context.Context, err error) bool {
 	missing := errors.Is(err, register.ErrNotCalled)
 	switch {
 	case ctx.Err() != nil: // it was cut short

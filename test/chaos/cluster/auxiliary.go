@@ -19,51 +19,45 @@ import (
 	"github.com/electd/elect/test/chaos/network"
 )
 
-// Beside is a process of a cluster outside of its nodes, such as a watcher.
-type Beside struct {
+// Auxiliary is a process of a cluster outside of its nodes, such as a watcher.
+type Auxiliary struct {
 	cluster *Cluster
 	name    string
 	log     string
 	*started
 }
 
-// Beside starts a program beside the nodes, in the operator's place of the network. Its name
+// StartAuxiliary starts a program beside the nodes, in the operator's place of the network. Its name
 // identifies it; its output goes to Dir/log/NAME.log. Its environment has the election, as the
 // operator sees it, and env. It is not restarted, and Close ends it.
-func (c *Cluster) Beside(name string, env []string, program string, args ...string) (*Beside, error) {
+func (c *Cluster) StartAuxiliary(name string, env []string, program string, args ...string) (*Auxiliary, error) {
 	cmd := exec.Command(program, args...)
 	if c.cfg.Network != nil {
 		cmd = c.cfg.Network.Command(network.Operator, program, args...)
 	}
-	return c.beside(name, cmd, slices.Concat(c.place(), env))
+	return c.startAuxiliary(name, cmd, slices.Concat(c.place(), env))
 }
 
-func (c *Cluster) beside(name string, cmd *exec.Cmd, env []string) (*Beside, error) {
+func (c *Cluster) startAuxiliary(name string, cmd *exec.Cmd, env []string) (*Auxiliary, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over() {
 		return nil, errClosed
 	}
-	b := &Beside{cluster: c, name: name, log: c.logPath(name)}
+	b := &Auxiliary{cluster: c, name: name, log: c.logPath(name)}
 	var err error
-	if b.started, err = c.launch(cmd, b.log, slices.Concat([]string{besideEnv + "=" + name}, env)...); err != nil {
+	if b.started, err = c.launch(cmd, b.log, slices.Concat([]string{auxiliaryEnv + "=" + name}, env)...); err != nil {
 		return nil, fmt.Errorf("cluster: %s: %w", name, err)
 	}
-	c.besides = append(c.besides, b)
+	c.auxiliaries = append(c.auxiliaries, b)
 	return b, nil
 }
 
-// Pid is the process id.
-func (b *Beside) Pid() int { return b.pid }
-
 // Done is closed when the process has ended.
-func (b *Beside) Done() <-chan struct{} { return b.done }
-
-// Signal sends a signal to the process itself. It succeeds if the process has ended.
-func (b *Beside) Signal(sig syscall.Signal) error { return b.signal(sig) }
+func (b *Auxiliary) Done() <-chan struct{} { return b.done }
 
 // Wait waits until the process has ended, and returns how, with its last line of output.
-func (b *Beside) Wait(ctx context.Context) (string, error) {
+func (b *Auxiliary) Wait(ctx context.Context) (string, error) {
 	select {
 	case <-b.done:
 	case <-ctx.Done():
@@ -74,7 +68,7 @@ func (b *Beside) Wait(ctx context.Context) (string, error) {
 
 // End ends the process, and returns when nothing is left of it and of its descendants. What has not
 // ended 15 s after SIGTERM is killed, which is an error.
-func (b *Beside) End() error {
+func (b *Auxiliary) End() error {
 	wait := b.cluster.patience
 	_ = b.signal(syscall.SIGCONT)
 	err := b.signal(syscall.SIGTERM)
@@ -85,22 +79,22 @@ func (b *Beside) End() error {
 		<-b.done
 		wait = 0
 	}
-	if left := b.cluster.vanish(func(p *process) bool { return p.beside == b.name }, wait); len(left) > 0 {
+	if left := b.cluster.vanish(func(p *process) bool { return p.auxiliary == b.name }, wait); len(left) > 0 {
 		err = errors.Join(err, fmt.Errorf("cluster: left of %s, and killed: %s", b.name, strings.Join(left, "; ")))
 	}
 	b.cluster.forget(b)
 	return err
 }
 
-func (c *Cluster) forget(b *Beside) {
+func (c *Cluster) forget(b *Auxiliary) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.besides = slices.DeleteFunc(slices.Clone(c.besides), func(o *Beside) bool { return o == b })
+	c.auxiliaries = slices.DeleteFunc(slices.Clone(c.auxiliaries), func(o *Auxiliary) bool { return o == b })
 }
 
 // Twin is a second process with the id of a node. The others must refuse it, and it must not
 // disturb the first.
-type Twin struct{ *Beside }
+type Twin struct{ *Auxiliary }
 
 // Twin starts a second process of node i, of its kind: with the same data directory, which the
 // first one holds, or elsewhere, with an empty directory and at a port of its own, as if its
@@ -128,7 +122,7 @@ func (c *Cluster) Twin(i int, elsewhere bool) (*Twin, error) {
 		}
 	}
 	cmd := c.command(i, c.cfg.Programs, at)
-	b, err := c.beside(name, cmd, []string{nodeEnv + "=" + strconv.Itoa(i)})
+	b, err := c.startAuxiliary(name, cmd, []string{nodeEnv + "=" + strconv.Itoa(i)})
 	if err != nil {
 		return nil, err
 	}
