@@ -103,20 +103,23 @@ func (r *run) metadata() map[string]string {
 // level is how the command is contained, and whether its network is guarded if that was wanted.
 func (r *run) level() string {
 	level := r.contain.Level().String()
-	switch {
-	case r.contain.Network():
-		level += ", network guarded"
-		for i, to := range r.cfg.Allow {
-			text := to.String()
-			if to.Port() == 0 {
-				text = to.Addr().String()
-			}
-			level += []string{" except to ", " and "}[min(i, 1)] + text
+	var allowed []string
+	for _, to := range r.cfg.Allow {
+		text := to.String()
+		if to.Port() == 0 {
+			text = to.Addr().String()
 		}
-	case r.cfg.Guard != Unguarded:
-		level += ", network not guarded"
+		allowed = append(allowed, text)
 	}
-	return level
+	switch {
+	case r.cfg.Guard == Unguarded:
+		return level
+	case !r.contain.Network():
+		return level + ", network not guarded"
+	case allowed == nil:
+		return level + ", network guarded"
+	}
+	return level + ", network guarded except to " + strings.Join(allowed, " and ")
 }
 
 // Lead implements elect.Guardian: work puts the command under the mandate.
