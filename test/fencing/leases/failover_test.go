@@ -64,7 +64,7 @@ func (p *pair) synchronous() {
 
 // TestFailover has a standby of PostgreSQL take over.
 func TestFailover(t *testing.T) {
-	long.Test(t, "it waits for leases")
+	long.Full(t, "it starts six servers, and waits for leases")
 	within := func(t *testing.T) context.Context {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		t.Cleanup(cancel)

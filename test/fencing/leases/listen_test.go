@@ -83,7 +83,7 @@ func shows(t testing.TB, ctx context.Context, e driver.Elector, leader string) {
 // TestListen: candidates whose next read is half an hour away hear of releases. All of a process do
 // by one connection, also one that had to be made again.
 func TestListen(t *testing.T) {
-	long.Test(t, "it starts a real server")
+	long.Full(t, "it starts a real server; CI has the same in fake time")
 	pg := server.StartPostgres(t)
 	p := (&database{dialect: sqlstore.PostgreSQL, make: func(t testing.TB) *url.URL { return parse(t, pg.Database(t)) }}).place(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
