@@ -101,7 +101,7 @@ func TestNewestWaits(t *testing.T) {
 			send(fx, "n2", "release", 2)
 		})
 		r.happens()
-		const beats = 18_000 // of 100 ms, in half an hour
+		const beats = 6_000 // of 100 ms, in ten minutes
 		for seq := range uint64(beats) {
 			r.message(func(_ *protocol.Input, fx *protocol.Effects) { ack(fx, "n2", seq+2, 2) })
 		}
@@ -112,7 +112,7 @@ func TestNewestWaits(t *testing.T) {
 		})
 		r.happens("ack 2 to n4")
 		r.end(nil)
-		r.happens("disk: 2 is durable", "ack 1 to n4", "vote to n2", "release to n2", "ack 18001 to n2")
+		r.happens("disk: 2 is durable", "ack 1 to n4", "vote to n2", "release to n2", "ack 6001 to n2")
 		r.end(nil)
 		r.happens("disk: 3 is durable", "ack 2 to n3")
 	})

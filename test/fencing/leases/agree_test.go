@@ -21,6 +21,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/storetest"
 	"github.com/electd/elect/store/etcd"
 	"github.com/electd/elect/store/sqlstore"
@@ -185,6 +186,7 @@ func TestAgreement(t *testing.T) {
 
 // TestEtcdAgreement: etcd answers as the simulator's does.
 func TestEtcdAgreement(t *testing.T) {
+	long.Full(t, "it needs a machine that is not busy; databases are asked by a table of the same kind")
 	e := startEtcd(t)
 	agrees(t, storetest.Queue, func(t *testing.T) (func(string, *loss) driver.Elector, func(protocol.Entry)) {
 		k := newKeys(t, e)
