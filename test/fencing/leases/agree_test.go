@@ -20,8 +20,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/long"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/storetest"
 	"github.com/electd/elect/store/etcd"
 	"github.com/electd/elect/store/sqlstore"
