@@ -25,7 +25,7 @@ var ErrProc = errors.New("supervise: /proc does not show the processes of this p
 func errProc(why error) error { return fmt.Errorf("%w: %w", ErrProc, why) }
 
 // Command is a command to run. Only Path is required. Start copies what it needs. The caller owns the files, and may
-// close them when Start has returned, except Hold and Terminal.
+// close them when Start has returned, except Terminal.
 type Command struct {
 	// Path of the program. Without a slash it is looked up as LookPath does.
 	Path string
@@ -45,31 +45,6 @@ type Command struct {
 	// Grace is the time between SIGTERM and SIGKILL, for Stop and for a SIGTERM
 	// sent to the keeper. 0 means DefaultGrace.
 	Grace time.Duration
-	// Hold are files with kernel locks (flock or open file description locks) that must be held as long as a member of
-	// the family lives. The caller keeps them open until Done, and then closes them: the keeper has unlocked them,
-	// unless it was killed before it could. While the command runs the keeper checks every 50 ms that each file whose
-	// Name is an absolute path is still at that path. If one is not, the keeper kills the family with reason Replaced: a
-	// lock that other processes cannot find does not exclude them.
-	Hold []*os.File
-	// Keep are files that keeper and command hold open, beside Hold: on descriptors as high, and neither unlocked nor
-	// checked. They are for locks of this process that no other process may get before the family is dead, such as that
-	// of a data directory: when this process is dead, an flock on such a file is free exactly when its families and
-	// their keepers are dead too. The caller goes on to use its own copies.
-	Keep []*os.File
-	// Testament, if not empty, is for the keeper's [Witness], which speaks when this process and all its work are dead.
-	// It needs Keep: files with an exclusive flock of this process. The process takes the flock before it does any work
-	// that the witness may speak of, and passes the files as Keep to each family that does such work. At most 1 MiB.
-	Testament []byte
-	// Entrust, if not nil, is called once, as soon as there is a keeper and before the keeper can do anything with the
-	// locks. gone reports whether the keeper releases them, or is dead; see Family.Gone. ended is closed when all of the
-	// family and the keeper are dead. If Start then fails, gone reports true and ended is closed too, whether the locks
-	// were touched or not. It is made for driver.Inheritable.
-	Entrust func(gone func() bool, ended <-chan struct{})
-	// Lease, if not nil, reports how much longer the family may live, and false if that is not bounded. It is called
-	// before the start, when some time must be left, and then repeatedly until Done. The keeper begins to kill the
-	// family 20 ms before the latest end that it was told, or earlier if the family is large, even if this process is
-	// frozen. 0 leaves that end unchanged. Lease must not block.
-	Lease func() (left time.Duration, bounded bool)
 	// Spare, if not nil, is a keeper that Prepare has started in advance. Start uses it up, even if the command fails.
 	// If it has died meanwhile, Start does without it.
 	Spare *Spare
@@ -78,24 +53,51 @@ type Command struct {
 	// Logger receives what an operator should know; nil is silence.
 	Logger *slog.Logger
 
+	under mandate
 	guard bool // the command is this program, by Guard
 }
 
-// Under sets Hold, Entrust, Keep, Testament and Lease to those of a mandate, so that the family is dead before
-// another candidate has a mandate. Work that is not exclusive has no Lease. A program has the mandate of a term as an
-// elect.Guardian.
-func (c *Command) Under(m driver.Guarded) {
-	c.Lease, c.Hold, c.Entrust, c.Testament, c.Keep = nil, nil, nil, nil, nil
+// Under has the family live under a mandate: it is dead before another candidate has one. Under is called before Start;
+// the mandate's files stay open until Done. A program has the mandate of a term as an elect.Guardian.
+//
+// The keeper begins to kill the family 20 ms before the end of the lease, or earlier if the family is large, even if
+// this process is frozen. Work that is not exclusive has no such end. The keeper holds the mandate's locks, and kills
+// the family with the reason Replaced within 50 ms of one whose file is no longer at its path, as other processes
+// cannot find it. The mandate's testament is for the keeper's [Witness], which speaks when this process and all its
+// work are dead.
+func (c *Command) Under(m driver.Guarded) { c.under = newMandate(m) }
+
+// mandate is what the keeper needs of one.
+type mandate struct {
+	// hold are files with kernel locks that are held as long as a member of the family lives. The keeper unlocks them,
+	// unless it is killed before it can. It checks those with an absolute path.
+	hold []*os.File
+	// keep are files that keeper and command hold open, beside hold, and neither unlock nor check: locks of this process
+	// that are free exactly when this process, its families and their keepers are dead.
+	keep []*os.File
+	// testament needs keep: a file that this process has locked before it does any work that the witness may speak of.
+	testament []byte
+	// entrust, if not nil, is called once, as soon as there is a keeper and before the keeper can do anything with the
+	// locks. gone reports whether the keeper releases them, or is dead; see Family.Gone. ended is closed when all of the
+	// family and the keeper are dead. If Start then fails, gone reports true and ended is closed too.
+	entrust func(gone func() bool, ended <-chan struct{})
+	// lease, if not nil, reports how much longer the family may live, and false if that is not bounded. It is called
+	// before the start, when some time must be left, and then repeatedly until Done. 0 leaves the end unchanged.
+	lease func() (left time.Duration, bounded bool)
+}
+
+func newMandate(m driver.Guarded) (out mandate) {
 	if m.Exclusive {
-		c.Lease = m.Remaining
+		out.lease = m.Remaining
 	}
 	if m, ok := m.Mandate.(driver.Inheritable); ok {
-		c.Hold, c.Entrust = m.Files(), m.Entrust
+		out.hold, out.entrust = m.Files(), m.Entrust
 	}
 	if m, ok := m.Mandate.(driver.Attestable); ok {
 		t := m.Testament()
-		c.Testament, c.Keep = t.Data, t.Keep
+		out.testament, out.keep = t.Data, t.Keep
 	}
+	return out
 }
 
 func (c *Command) grace() time.Duration {
@@ -119,15 +121,15 @@ func (c *Command) check() error {
 	case c.Grace < 0:
 		return errors.New("supervise: Command.Grace is negative: use 0 for the default or a positive duration")
 	}
-	if len(c.Hold) > maxHold {
-		return fmt.Errorf("supervise: Command.Hold has %d files: pass at most %d", len(c.Hold), maxHold)
+	if len(c.under.hold) > maxHold {
+		return fmt.Errorf("supervise: the mandate has %d files with locks; want at most %d", len(c.under.hold), maxHold)
 	}
-	for _, f := range c.Hold {
+	for _, f := range c.under.hold {
 		if f == nil {
-			return errors.New("supervise: Command.Hold has a nil file: pass open files only")
+			return errors.New("supervise: the mandate has a nil file with a lock; want open files")
 		}
 	}
-	return checkTestament(c.Testament, c.Keep)
+	return checkTestament(c.under.testament, c.under.keep)
 }
 
 // checkTestament refuses a testament that no witness could ever use.

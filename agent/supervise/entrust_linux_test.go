@@ -41,7 +41,7 @@ func (e *entrusted) over() bool {
 func TestEntrustComesFirst(t *testing.T) {
 	var e entrusted
 	c := shell("exit 0")
-	c.Entrust = e.take
+	c = c.With(supervise.Held{Entrust: e.take})
 	f := start(t, c)
 	if e.gone == nil || e.atOnce {
 		t.Fatalf("entrusted %v, gone at once %v; want it before the keeper can let go", e.gone != nil, e.atOnce)
@@ -58,7 +58,7 @@ func TestEntrustAndFailedStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	var e entrusted
-	_, err := supervise.Start(context.Background(), supervise.Command{Path: garbage, Entrust: e.take})
+	_, err := supervise.Start(context.Background(), supervise.Command{Path: garbage}.With(supervise.Held{Entrust: e.take}))
 	if refused, ok := errors.AsType[*supervise.StartError](err); !ok || refused.ExitCode() != 126 {
 		t.Fatalf("Start returned %v; want a StartError with 126", err)
 	}
@@ -97,7 +97,7 @@ func TestReplacedLock(t *testing.T) {
 				}
 			}
 			c := shell("trap '' TERM; sleep 100")
-			c.Hold = []*os.File{hold(t, filepath.Join(dir, "lock")), hold(t, dir)}
+			c = c.With(supervise.Held{Hold: []*os.File{hold(t, filepath.Join(dir, "lock")), hold(t, dir)}})
 			f := start(t, c)
 			select { // beyond its first look, at the start
 			case <-f.Done():
@@ -128,8 +128,9 @@ func TestNamelessLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := shell("sleep 0.3")
-	c.Hold = []*os.File{os.NewFile(uintptr(fd), "lock")}
-	defer c.Hold[0].Close()
+	lock := os.NewFile(uintptr(fd), "lock")
+	defer lock.Close()
+	c = c.With(supervise.Held{Hold: []*os.File{lock}})
 	if exit := wait(t, start(t, c)); exit != (supervise.Exit{Reason: supervise.Exited}) {
 		t.Errorf("%v; want it left alone", exit)
 	}
@@ -140,32 +141,32 @@ func TestLease(t *testing.T) {
 	t.Run("runs out", func(t *testing.T) {
 		end := clock.Now().Add(lease)
 		c := shell("sleep 100")
-		c.Lease = func() (time.Duration, bool) { return max(end.Sub(clock.Now()), 0), true }
+		c = c.With(supervise.Held{Lease: func() (time.Duration, bool) { return max(end.Sub(clock.Now()), 0), true }})
 		expires(t, start(t, c), end)
 	})
 	t.Run("told at the start only", func(t *testing.T) {
 		end := clock.Now().Add(lease)
 		asked := false
 		c := shell("sleep 100")
-		c.Lease = func() (time.Duration, bool) {
+		c = c.With(supervise.Held{Lease: func() (time.Duration, bool) {
 			if asked {
 				return 0, true // as a term that has ended says
 			}
 			asked = true
 			return end.Sub(clock.Now()), true
-		}
+		}})
 		expires(t, start(t, c), end)
 	})
 	t.Run("renewed", func(t *testing.T) {
 		c := shell("sleep 1")
-		c.Lease = func() (time.Duration, bool) { return patience, true }
+		c = c.With(supervise.Held{Lease: func() (time.Duration, bool) { return patience, true }})
 		if exit := wait(t, start(t, c)); exit != (supervise.Exit{Reason: supervise.Exited}) {
 			t.Errorf("%v; want a good end", exit)
 		}
 	})
 	t.Run("unbounded", func(t *testing.T) {
 		c := shell("exit 3")
-		c.Lease = func() (time.Duration, bool) { return 0, false }
+		c = c.With(supervise.Held{Lease: func() (time.Duration, bool) { return 0, false }})
 		if exit := wait(t, start(t, c)); exit != (supervise.Exit{Reason: supervise.Exited, Code: 3}) {
 			t.Errorf("%v; want exit status 3", exit)
 		}

@@ -17,7 +17,7 @@ const (
 	Expired    = Reason(keeper.BecauseExpired)    // the deadline passed
 	Terminated = Reason(keeper.BecauseTerminated) // the keeper received a signal, and stopped the family
 	KeeperLost = Reason(keeper.BecauseKeeperLost) // the keeper died, and the family was killed
-	Replaced   = Reason(keeper.BecauseReplaced)   // a lock of Command.Hold was deleted, moved or replaced
+	Replaced   = Reason(keeper.BecauseReplaced)   // a lock of the mandate was deleted, moved or replaced
 )
 
 var reasonTexts = [...]string{Exited: "exited", Stopped: "told to stop", Killed: "killed", Expired: "deadline passed",

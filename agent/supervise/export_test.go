@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,20 @@ import (
 	"github.com/electd/elect/agent/supervise/internal/keeper"
 	"github.com/electd/elect/internal/clock"
 )
+
+// Held is what a test has a family live under, instead of a mandate.
+type Held struct {
+	Hold, Keep []*os.File
+	Testament  []byte
+	Entrust    func(gone func() bool, ended <-chan struct{})
+	Lease      func() (left time.Duration, bounded bool)
+}
+
+// With is the command under that.
+func (c Command) With(h Held) Command {
+	c.under = mandate{hold: h.Hold, keep: h.Keep, testament: h.Testament, entrust: h.Entrust, lease: h.Lease}
+	return c
+}
 
 // Strike kills all descendants of this process, with or without the kernel's
 // lists of children.

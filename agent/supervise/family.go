@@ -34,7 +34,7 @@ type Family struct {
 	tracker   tracker  // finds the family if the keeper dies
 	bounds    keeper.Bounds
 	proving   sync.Mutex                                // held while the lease is asked, and told to bounds
-	proof     func() (left time.Duration, bounded bool) // Command.Lease, or nil
+	proof     func() (left time.Duration, bounded bool) // the mandate's lease, or nil
 	paused    chan syscall.Signal                       // to jobControl
 
 	commands *os.File // closing it signals the parent's death to the keeper
@@ -91,7 +91,7 @@ func (f *Family) deadline(at clock.Boot) {
 	}
 }
 
-// Renew asks Command.Lease now, and not only at its next turn: when it returns, nothing leaves a guarded network
+// Renew asks the mandate of Command.Under now, and not only at its next turn: when it returns, nothing leaves a guarded network
 // beyond what is proven. A caller that learns of a loss calls it before it tells anybody.
 func (f *Family) Renew() { f.proven() }
 

@@ -56,16 +56,15 @@ func newGuardian(cfg GuardConfig, how *launch) (*Guardian, error) {
 // counts. An error says that the keeper does not guard this leadership. It is
 // permanent if the keeper does not answer.
 func (g *Guardian) Lead(m driver.Guarded) (done func(), err error) {
-	var c Command
-	c.Under(m)
-	testament, keep := c.Testament, append(slices.Clip(c.Keep), c.Hold...)
+	under := newMandate(m)
+	testament, keep := under.testament, append(slices.Clip(under.keep), under.hold...)
 	if err := checkTestament(testament, keep); err != nil {
 		return nil, driver.Permanent(err)
 	}
 	at := int64(0)
-	if c.Lease != nil {
+	if under.lease != nil {
 		now := clock.Now() // before the question
-		left, bounded := c.Lease()
+		left, bounded := under.lease()
 		if bounded && left <= keeper.KillTime {
 			return nil, fmt.Errorf("supervise: leadership is proven for %v more: it takes more than %v to guard it; "+
 				"for work that is fenced by its token and may begin earlier, set elect.Config.NonExclusive", left, keeper.KillTime)
@@ -82,7 +81,7 @@ func (g *Guardian) Lead(m driver.Guarded) (done func(), err error) {
 	var pushing sync.WaitGroup
 	if at != 0 {
 		pushing.Go(func() {
-			prolong(c.Lease, over, func(at clock.Boot) {
+			prolong(under.lease, over, func(at clock.Boot) {
 				g.tell(keeper.AppendLead(nil, keeper.KindExtend, keeper.Lead{Id: id, At: keeper.Shared(at)}))
 			})
 		})

@@ -181,13 +181,13 @@ func TestGuardianKeepsWhatTheMandateHas(t *testing.T) {
 	}}
 	var c Command
 	c.Under(m)
-	if left, bounded := c.Lease(); left != time.Minute || !bounded || len(c.Hold) != 2 || c.Entrust == nil || len(c.Keep) != 1 || string(c.Testament) != "of n1" {
+	if left, bounded := c.under.lease(); left != time.Minute || !bounded || len(c.under.hold) != 2 || c.under.entrust == nil || len(c.under.keep) != 1 || string(c.under.testament) != "of n1" {
 		t.Errorf("the command is %+v; want all that the mandate has", c)
 	}
-	if c.Under(driver.Guarded{Mandate: m.Mandate}); c.Lease != nil || len(c.Hold) != 2 {
+	if c.Under(driver.Guarded{Mandate: m.Mandate}); c.under.lease != nil || len(c.under.hold) != 2 {
 		t.Errorf("the command of work that is not exclusive is %+v; want no lease", c)
 	}
-	if c.Under(driver.Guarded{Mandate: fixed{}}); c.Hold != nil || c.Entrust != nil || c.Keep != nil || c.Testament != nil {
+	if c.Under(driver.Guarded{Mandate: fixed{}}); c.under.hold != nil || c.under.entrust != nil || c.under.keep != nil || c.under.testament != nil {
 		t.Errorf("the command is %+v; want nothing of an earlier mandate", c)
 	}
 	led := make(chan error, 1)

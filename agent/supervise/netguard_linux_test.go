@@ -87,11 +87,10 @@ func startSpeakerBy(t *testing.T, way string, c *supervise.Containment, addr str
 	s.left.Store(int64(left))
 	s.family = start(t, supervise.Command{
 		Path: exe, Args: []string{exe, way, addr}, Env: partEnv("talk"), Stdin: in, Stdout: out, Stderr: os.Stderr, Containment: c,
-		Lease: func() (time.Duration, bool) {
-			left := s.left.Load()
-			return time.Duration(max(left, 0)), left >= 0
-		},
-	})
+	}.With(supervise.Held{Lease: func() (time.Duration, bool) {
+		left := s.left.Load()
+		return time.Duration(max(left, 0)), left >= 0
+	}}))
 	if answer := s.line(); answer != "open" {
 		t.Fatal(answer)
 	}

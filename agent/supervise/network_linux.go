@@ -17,7 +17,7 @@ import (
 )
 
 // GuardNetwork has the kernel drop what the families send over IP after their leases have ended, whatever they and
-// their supervisors do then. The end is that of Command.Lease, or without one the death of the family, or of keeper
+// their supervisors do then. The end is that of the mandate's lease, or without one the death of the family, or of keeper
 // and parent. It is called before the first Start. An error is an [ErrContain] that says what is missing: then nothing
 // is guarded.
 //

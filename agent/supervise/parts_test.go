@@ -99,8 +99,8 @@ func parent(args []string) {
 	if a["second"] != "" {
 		_, err := supervise.Start(context.Background(), supervise.Command{
 			Path: exe, Args: []string{exe, "board=" + a["board"], "place=" + a["second"]}, Env: partEnv("member"),
-			Stderr: os.Stderr, Keep: keep, Testament: []byte(a["testament"]),
-		})
+			Stderr: os.Stderr,
+		}.With(supervise.Held{Keep: keep, Testament: []byte(a["testament"])}))
 		check(err)
 	}
 	var contained *supervise.Containment
@@ -120,10 +120,9 @@ func parent(args []string) {
 	}
 	f, err := supervise.Start(context.Background(), supervise.Command{
 		Path: exe, Args: []string{exe, "board=" + a["board"]}, Env: partEnv(a["command"]), Containment: contained,
-		Stdout: os.Stdout, Stderr: os.Stderr, Hold: []*os.File{lock}, Grace: grace,
-		Keep: keep, Testament: []byte(a["testament"]), Lease: lease,
+		Stdout: os.Stdout, Stderr: os.Stderr, Grace: grace,
 		Logger: slog.New(listener{slog.DiscardHandler, &b.Woken}),
-	})
+	}.With(supervise.Held{Hold: []*os.File{lock}, Keep: keep, Testament: []byte(a["testament"]), Lease: lease}))
 	check(err)
 	if d, err := time.ParseDuration(a["deadline"]); err == nil {
 		go func() {

@@ -3,6 +3,7 @@ package supervise_test
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,7 +27,8 @@ func TestSpare(t *testing.T) {
 	out, lines := listen(t)
 	cmd := shell("echo $PPID; exec sleep 100")
 	cmd.Spare = prepare(t)
-	cmd.Stdout, cmd.Hold = out, []*os.File{lock}
+	cmd.Stdout = out
+	cmd = cmd.With(supervise.Held{Hold: []*os.File{lock}})
 	want := cmd.Spare.PID()
 	f := start(t, cmd)
 	if f.Keeper() != want {
@@ -58,10 +60,7 @@ func TestSpareIsOfNoUse(t *testing.T) {
 			eventually(t, "the spare is dead", func() bool { return !alive(pid) })
 		},
 		"too many files": func(t *testing.T, c *supervise.Command) {
-			lock := flocked(t)
-			for range 40 {
-				c.Hold = append(c.Hold, lock)
-			}
+			*c = c.With(supervise.Held{Hold: slices.Repeat([]*os.File{flocked(t)}, 40)})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

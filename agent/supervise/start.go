@@ -39,19 +39,19 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	}
 	s := keeper.Spec{
 		Path: path, Dir: c.Dir, Args: c.Args, Env: c.Env, Grace: c.grace(),
-		Group: unix.Getpgrp(), Hold: len(c.Hold),
-		Run: len(c.Keep), Testament: string(c.Testament), Parent: os.Getpid(), Guard: c.guard,
+		Group: unix.Getpgrp(), Hold: len(c.under.hold),
+		Run: len(c.under.keep), Testament: string(c.under.testament), Parent: os.Getpid(), Guard: c.guard,
 	}
-	for _, file := range c.Hold {
+	for _, file := range c.under.hold {
 		place := file.Name()
 		if !filepath.IsAbs(place) {
 			place = ""
 		}
 		s.Places = append(s.Places, place)
 	}
-	if c.Lease != nil {
+	if c.under.lease != nil {
 		now := clock.Now() // before the question
-		if left, bounded := c.Lease(); bounded {
+		if left, bounded := c.under.lease(); bounded {
 			s.Deadline = keeper.Shared(killAt(now, left))
 		}
 	}
@@ -93,7 +93,7 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 			return nil, err
 		}
 	}
-	f.bounds, f.proof = held, c.Lease
+	f.bounds, f.proof = held, c.under.lease
 	f.proven()
 	if s.Deadline != 0 {
 		f.lease.Store(s.Deadline + int64(keeper.KillTime))
@@ -102,13 +102,13 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	if s.Terminal {
 		f.terminal = c.Terminal
 	}
-	if c.Entrust != nil {
-		c.Entrust(f.Gone, f.done)
+	if c.under.entrust != nil {
+		c.under.entrust(f.Gone, f.done)
 	}
 	err = f.handshake(ctx, frame, files)
 	if err == nil {
 		f.track()
-		if c.Lease != nil {
+		if c.under.lease != nil {
 			f.others.Go(func() { prolong(f.proven, f.closed, f.deadline) })
 		}
 		if f.terminal != nil {
@@ -229,7 +229,7 @@ func (c *Command) files(terminal bool, gate int) (*files, error) {
 	if gate >= 0 {
 		list.fds = append(list.fds, gate)
 	}
-	for _, file := range slices.Concat(all, c.Hold, c.Keep) {
+	for _, file := range slices.Concat(all, c.under.hold, c.under.keep) {
 		fd := file.Fd()
 		if fd == ^uintptr(0) {
 			list.close()

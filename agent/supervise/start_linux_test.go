@@ -144,7 +144,7 @@ func TestStartErrors(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lock := flocked(t)
-			c.cmd.Hold = []*os.File{lock}
+			c.cmd = c.cmd.With(supervise.Held{Hold: []*os.File{lock}})
 			_, err := supervise.Start(t.Context(), c.cmd)
 			failed, ok := errors.AsType[*supervise.StartError](err)
 			if !ok || failed.ExitCode() != c.code || !strings.Contains(err.Error(), c.text) || strings.Contains(err.Error(), "\n") {
@@ -156,7 +156,7 @@ func TestStartErrors(t *testing.T) {
 		})
 	}
 	for _, c := range []supervise.Command{
-		{}, {Path: "/bin/true", Grace: -1}, {Path: "/bin/true", Hold: []*os.File{nil}},
+		{}, {Path: "/bin/true", Grace: -1}, supervise.Command{Path: "/bin/true"}.With(supervise.Held{Hold: []*os.File{nil}}),
 	} {
 		if _, err := supervise.Start(t.Context(), c); err == nil {
 			t.Errorf("%+v was started", c)
@@ -195,7 +195,7 @@ func TestStartCancelled(t *testing.T) {
 	cancel(why)
 	lock := flocked(t)
 	c := shell("sleep 100")
-	c.Hold = []*os.File{lock}
+	c = c.With(supervise.Held{Hold: []*os.File{lock}})
 	_, err := supervise.Start(ctx, c)
 	if !errors.Is(err, why) {
 		t.Errorf("error %v, want %v", err, why)
@@ -244,7 +244,7 @@ func TestWhatTheCommandFinds(t *testing.T) {
 		args = append(args, long)
 		env = append(env, fmt.Sprintf("LONG%d=%s", n, long))
 	}
-	f := start(t, supervise.Command{Path: exe, Args: args, Env: env, Dir: dir, Stdout: out, Stderr: os.Stderr, Hold: []*os.File{lock}})
+	f := start(t, supervise.Command{Path: exe, Args: args, Env: env, Dir: dir, Stdout: out, Stderr: os.Stderr}.With(supervise.Held{Hold: []*os.File{lock}}))
 	if exit := wait(t, f); exit.ExitCode() != 0 {
 		t.Fatal(exit)
 	}

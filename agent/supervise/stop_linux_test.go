@@ -145,7 +145,8 @@ func TestGoneBeforeTheLockIsFree(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cmd.Stdin, cmd.Hold = r, []*os.File{lock}
+			cmd.Stdin = r
+			cmd = cmd.With(supervise.Held{Hold: []*os.File{lock}})
 			f := start(t, cmd)
 			r.Close()
 			other, err := os.OpenFile(lock.Name(), os.O_RDWR, 0)
@@ -184,7 +185,7 @@ func TestKeeperKilledInALibrary(t *testing.T) {
 	out, lines := listen(t)
 	cmd.Stdout = out
 	lock := flocked(t)
-	cmd.Hold = []*os.File{lock}
+	cmd = cmd.With(supervise.Held{Hold: []*os.File{lock}})
 	f := start(t, cmd)
 	var pids []int
 	for len(pids) < 3 && lines.Scan() {

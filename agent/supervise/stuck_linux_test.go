@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/proc"
 )
@@ -140,7 +141,7 @@ func TestOutlived(t *testing.T) {
 	lock := flocked(t)
 	cmd := shell(`exec "$@"`)
 	cmd.Args, cmd.Env = append(cmd.Args, "sh", exe, "board="+path), partEnv("stuck")
-	cmd.Hold = []*os.File{lock}
+	cmd = cmd.With(supervise.Held{Hold: []*os.File{lock}})
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -254,7 +255,7 @@ func TestGuardOutlived(t *testing.T) {
 	cmd.Args, cmd.Env, cmd.Containment = append(cmd.Args, "sh", program(t), "board="+path), partEnv("stuck"), c
 	left := atomic.Int64{}
 	left.Store(int64(time.Hour))
-	cmd.Lease = func() (time.Duration, bool) { return time.Duration(left.Load()), true }
+	cmd = cmd.With(supervise.Held{Lease: func() (time.Duration, bool) { return time.Duration(left.Load()), true }})
 	f := start(t, cmd)
 	t.Cleanup(fail) // before the end of start's, which waits
 	conn, err := l.Accept()

@@ -281,16 +281,15 @@ func TestWitnessInTrouble(t *testing.T) {
 func TestTestamentErrors(t *testing.T) {
 	lock := flocked(t)
 	for _, c := range []struct {
-		cmd  supervise.Command
+		held supervise.Held
 		says string
 	}{
-		{supervise.Command{Testament: []byte("x")}, "without a file to keep"},
-		{supervise.Command{Keep: []*os.File{nil}}, "nil file"},
-		{supervise.Command{Keep: []*os.File{lock}, Testament: make([]byte, 2<<20)}, "1048576"},
-		{supervise.Command{Keep: make([]*os.File, 100)}, ""},
+		{supervise.Held{Testament: []byte("x")}, "without a file to keep"},
+		{supervise.Held{Keep: []*os.File{nil}}, "nil file"},
+		{supervise.Held{Keep: []*os.File{lock}, Testament: make([]byte, 2<<20)}, "1048576"},
+		{supervise.Held{Keep: make([]*os.File, 100)}, ""},
 	} {
-		c.cmd.Path = "/bin/true"
-		if _, err := supervise.Start(t.Context(), c.cmd); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := supervise.Start(t.Context(), supervise.Command{Path: "/bin/true"}.With(c.held)); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, want %q", err, c.says)
 		}
 	}
@@ -301,7 +300,8 @@ func TestKeep(t *testing.T) {
 	lock := flocked(t)
 	cmd := shell("ls -l /proc/self/fd; rm " + lock.Name() + "; sleep 0.2") // nobody looks for it
 	out, lines := listen(t)
-	cmd.Stdout, cmd.Keep = out, []*os.File{lock}
+	cmd.Stdout = out
+	cmd = cmd.With(supervise.Held{Keep: []*os.File{lock}})
 	f := start(t, cmd)
 	if exit := wait(t, f); exit != (supervise.Exit{Reason: supervise.Exited}) {
 		t.Errorf("%v, want a good end", exit)
