@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
+
+	"github.com/electd/elect/agent/supervise/internal/keeper"
 )
 
 // Level is how the family of a command is held together, so that all of it can be killed
@@ -38,12 +39,12 @@ var ErrContain = errors.New("supervise: the family cannot be contained")
 // any number of commands at a time.
 type Containment struct {
 	level   Level
-	auto    bool             // a command that cannot have a cgroup is started without one
-	network bool             // guarded
-	allow   []netip.AddrPort // where packets may go in spite of that; port 0 is any
-	missing error            // why the level is not Cgroup, if that was to be tried
-	parent  string           // the directory in which cgroups are made
-	prefix  string           // of their names
+	auto    bool                 // a command that cannot have a cgroup is started without one
+	network bool                 // guarded
+	allow   []keeper.Destination // where packets may go in spite of that; port 0 is any
+	missing error                // why the level is not Cgroup, if that was to be tried
+	parent  string               // the directory in which cgroups are made
+	prefix  string               // of their names
 	log     *slog.Logger
 }
 

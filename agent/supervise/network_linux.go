@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -41,7 +40,9 @@ func (c *Containment) GuardNetwork(allow ...netip.AddrPort) error {
 	c.network, c.allow = true, nil // what is tried must not be allowed
 	err := c.try()
 	if err == nil && len(allow) > 0 {
-		c.allow = slices.Clone(allow)
+		for _, to := range allow {
+			c.allow = append(c.allow, keeper.Destination{Addr: to.Addr().AsSlice(), Port: to.Port()})
+		}
 		var g *keeper.Cgroup
 		if g, err = c.make(context.Background()); err == nil {
 			g.Remove()

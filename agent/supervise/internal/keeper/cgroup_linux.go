@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"fmt"
-	"net/netip"
 	"os"
 	"strings"
 	"syscall"
@@ -69,7 +68,7 @@ func (g *Cgroup) Close() {
 }
 
 // Guard puts a network guard at the cgroup, which lets nothing out but to those that are allowed.
-func (g *Cgroup) Guard(allow []netip.AddrPort) (err error) {
+func (g *Cgroup) Guard(allow []Destination) (err error) {
 	g.net, err = newNetGuard(g.dir, allow)
 	return err
 }

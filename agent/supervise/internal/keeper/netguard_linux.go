@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"runtime"
 	"slices"
@@ -106,7 +105,7 @@ func gateProgram(array int) []uint64 {
 // deadlineProgram lets a packet pass until the deadline, and afterwards a reset of TCP: that has no data, and tells a
 // server that the connection is over, and what goes to an address that is allowed. What is dropped is EPERM to its
 // sender, or for TCP another try later.
-func deadlineProgram(deadlines int, allow []netip.AddrPort) []uint64 {
+func deadlineProgram(deadlines int, allow []Destination) []uint64 {
 	const stack, sk, protocol, version, next, flags = -8, 168, 12, 0, 6, 13 // of __sk_buff, bpf_sock, and headers
 	return assemble(slices.Concat([]instruction{
 		{op: setX, dst: 6, src: 1}, // the packet
@@ -159,7 +158,7 @@ func deadlineProgram(deadlines int, allow []netip.AddrPort) []uint64 {
 
 // allowed goes to "pass" if the packet's destination is in the list, and else to "no". A port is that of TCP or UDP,
 // and of a packet that is no fragment.
-func allowed(list []netip.AddrPort) (code []instruction) {
+func allowed(list []Destination) (code []instruction) {
 	const (
 		stack, head                   = -8, -48         // of 40 bytes, which is the header of IPv6
 		noPort                        = 1 << 16         // in r9
@@ -216,16 +215,16 @@ func allowed(list []netip.AddrPort) (code []instruction) {
 	for k, to := range list {
 		other := fmt.Sprint("other than ", k)
 		at, which := int16(head+to4), 0
-		if to.Addr().Is6() {
+		if len(to.Addr) == 16 {
 			at, which = head+to6, 1
 		}
-		for b := range slices.Chunk(to.Addr().AsSlice(), 4) {
+		for b := range slices.Chunk(to.Addr, 4) {
 			lists[which] = append(lists[which],
 				instruction{op: load32, dst: 1, src: 10, off: at},
 				instruction{op: other32K, dst: 1, imm: int32(binary.LittleEndian.Uint32(b)), to: other})
 			at += 4
 		}
-		if port := to.Port(); port != 0 {
+		if port := to.Port; port != 0 {
 			lists[which] = append(lists[which], instruction{op: otherK, dst: 9, imm: int32(port>>8 | port<<8&0xff00), to: other})
 		}
 		lists[which] = append(lists[which], instruction{op: goTo, to: "pass"}, instruction{op: setK, dst: 1, imm: 0, label: other})
@@ -268,7 +267,7 @@ func loadProgram(name string, code []uint64) (int, error) {
 }
 
 // newNetGuard attaches one that lets nothing out, but to those that are allowed.
-func newNetGuard(cgroup int, allow []netip.AddrPort) (_ *netGuard, err error) {
+func newNetGuard(cgroup int, allow []Destination) (_ *netGuard, err error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, errors.New("the network guard is made for little-endian machines; want one")
 	}
