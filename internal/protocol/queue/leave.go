@@ -96,7 +96,10 @@ func (m *Machine) lapse(in *protocol.Input) {
 	if !m.over && m.cfg.Dialect == ZooKeeper {
 		m.retryAt = in.Now.Boot.Add(m.grace())
 	}
-	m.over, m.main, m.renew = true, pending{}, pending{}
+	m.over, m.main, m.renew, m.probe = true, pending{}, pending{}, pending{}
+	if m.leader.ID == m.cfg.Self {
+		m.leader = protocol.Leadership{}
+	}
 }
 
 // left handles the answer to Leave.

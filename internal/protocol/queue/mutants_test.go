@@ -25,6 +25,15 @@ func TestMutants(t *testing.T) {
 				}
 				return
 			}
+			if mut.Name == "servers-taken-for-mended" {
+				// The servers of this world do not hang. Those of the simulator do, and it hunts the mutant, too.
+				cfg := Config{Self: "n1", Dialect: Etcd}
+				cfg.Mutate(mut.Name)
+				if got := cfg.withDefaults().Hold; got != 0 {
+					t.Errorf("%s survived: it has a hold of %v", mut.Rule, got)
+				}
+				return
+			}
 			for seed := uint64(1); seed <= most; seed++ {
 				for _, name := range names {
 					cfg := all[name]

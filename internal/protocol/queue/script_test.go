@@ -462,6 +462,49 @@ func TestLeavesInVain(t *testing.T) {
 	}
 }
 
+// A tenure that ends by command keeps its claim, and its entry, for as long as the work takes; unless an answer says that
+// the entry is gone.
+func TestWorkThatTakesLong(t *testing.T) {
+	for name, cfg := range settings() {
+		s := newScript(t, cfg)
+		s.lead(9)
+		s.do(protocol.Resign)
+		begun := s.now.Boot
+		for s.now.Boot.Sub(begun) < 10*s.m.cfg.TTL {
+			s.fire()
+			for _, a := range append([]protocol.Ask(nil), s.fx.Asks...) {
+				s.answer(a, protocol.Answer{Entry: s.m.own, TTL: s.m.cfg.TTL})
+			}
+			if v := s.m.View(); v.Role != protocol.Fencing || v.Leader.ID != cfg.Self || v.LeaseEnd <= s.now.Boot {
+				t.Fatalf("%s: after %v: %+v; want a claim", name, s.now.Boot.Sub(begun), v)
+			}
+		}
+		if cfg.Hold == 0 && cfg.Dialect == Etcd {
+			s.do(protocol.Joined)
+			s.asked(protocol.CloseSession)
+			continue
+		}
+		late := *s
+		late.m = new(*s.m)
+		late.do(protocol.Joined)
+		late.asked(protocol.Leave)
+		for s.m.View().LeaseEnd != 0 {
+			s.fire()
+			for _, a := range append([]protocol.Ask(nil), s.fx.Asks...) {
+				switch a.Op {
+				case protocol.Verify, protocol.Touch:
+					s.answer(a, protocol.Answer{Status: protocol.StatusGone})
+				default:
+					s.answer(a, protocol.Answer{TTL: s.m.cfg.TTL})
+				}
+			}
+		}
+		if v := s.m.View(); v.Role != protocol.Fencing || v.Leader.ID != "" {
+			t.Errorf("%s: %+v; want no leader once the entry is gone", name, v)
+		}
+	}
+}
+
 // Work that does not return does not block the election for ever: after its claim has lapsed the
 // session is closed, a TTL after the claim was last renewed. The candidacy goes on until the work
 // has returned.
@@ -491,17 +534,6 @@ func TestWorkThatNeverReturns(t *testing.T) {
 	}
 	s.do(protocol.Joined)
 	s.want(opening)
-
-	// After a command it keeps its claim, and its entry, for as long as it takes.
-	s = newScript(t, Config{Self: "n1", Dialect: ZooKeeper})
-	s.lead(9)
-	s.do(protocol.Resign)
-	for range 100 {
-		s.fire()
-		s.answer(s.asked(protocol.Touch), protocol.Answer{})
-	}
-	s.do(protocol.Joined)
-	s.asked(protocol.Leave)
 
 	// Work that returns in time writes "free".
 	s = newScript(t, Config{Self: "n1", Dialect: ZooKeeper})

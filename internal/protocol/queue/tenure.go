@@ -65,9 +65,6 @@ func (m *Machine) end(why protocol.Reason, in *protocol.Input, fx *protocol.Effe
 	default:
 		m.lapse(in)
 	}
-	if m.leader.ID == m.cfg.Self {
-		m.leader = protocol.Leadership{}
-	}
 	if m.cfg.mutants.Has("free-outside-the-delete") && m.marking {
 		m.ask(fx, protocol.Ask{Op: protocol.Mark, Entry: m.own, SetMark: true, Mark: m.free()})
 	}

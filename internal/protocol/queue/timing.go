@@ -49,7 +49,7 @@ func (m *Machine) run(in *protocol.Input, fx *protocol.Effects) {
 		m.renew.number = m.ask(fx, m.form(op))
 	}
 	if m.probes() && m.probe.number == 0 && now >= m.pollAt {
-		if m.phase == leading {
+		if m.phase != waiting {
 			m.covers = m.asksConfirm
 			m.pollAt = now.Add(m.cfg.KeepAliveEvery) // if Hold is set; otherwise the answer says when
 		}
@@ -109,9 +109,16 @@ func (m *Machine) renews() bool {
 	return m.phase >= entering && m.phase < leading
 }
 
-// probes reports whether the entry is checked from time to time.
+// probes reports whether the entry is checked from time to time. With a hold that is what etcd's claim counts from, so it
+// goes on until the work has returned.
 func (m *Machine) probes() bool {
-	return m.phase == waiting || m.phase == leading && m.cfg.Dialect == Etcd
+	switch {
+	case m.phase == waiting:
+		return true
+	case m.cfg.Dialect != Etcd:
+		return false
+	}
+	return m.phase == leading || m.phase == fencing && !m.over && m.cfg.Hold > 0
 }
 
 // form fills in an ask of the phase.

@@ -146,7 +146,7 @@ func (m *Machine) probed(p pending, in *protocol.Input, fx *protocol.Effects) {
 	a, now := &in.Answer, in.Now.Boot
 	gone := a.Status == protocol.StatusGone || a.Status == protocol.StatusConflict
 	switch {
-	case m.phase != waiting && m.phase != leading:
+	case m.phase != waiting && m.phase != leading && m.phase != fencing:
 	case !gone && a.Status != protocol.StatusDone:
 		m.pollAt = now.Add(m.delay(0, in.Rand))
 	case m.phase == waiting:
@@ -168,7 +168,9 @@ func (m *Machine) probed(p pending, in *protocol.Input, fx *protocol.Effects) {
 		if m.cfg.Hold == 0 {
 			m.pollAt = now.Add(around(m.cfg.Poll, in.Rand))
 		}
-		m.confirmedBy(&m.pollAt, now)
-		m.watchOwn(fx)
+		if m.phase == leading {
+			m.confirmedBy(&m.pollAt, now)
+			m.watchOwn(fx)
+		}
 	}
 }

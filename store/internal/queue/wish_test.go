@@ -168,3 +168,38 @@ func (s *store) first() (e queue.Entry, revision uint64) {
 	_ = s.do(func() error { e, revision = s.entries[0].Entry, s.revision; return nil })
 	return e, revision
 }
+
+// TestDrain: after a resignation the lease is renewed until the work has returned, however long that takes. No other
+// participant leads before.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		a, b := open(t, s, 0, "e", "a"), open(t, s, 0, "e", "b")
+		defer closed(t, a)
+		defer closed(t, b)
+		m, _ := win(t, a)
+		next := make(chan driver.Mandate, 1)
+		go func() {
+			n, err := b.Elector.Campaign(t.Context(), driver.Candidacy{Exclusive: true})
+			if err != nil {
+				t.Error(err)
+			}
+			next <- n
+		}()
+		if err := resign(t, a, time.Minute, m); err != nil {
+			t.Fatal(err)
+		}
+		for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(100 * time.Millisecond) {
+			if left, bounded := m.Remaining(); !bounded || left <= 0 {
+				t.Fatalf("%v after the resignation %v remains; want the lease renewed", time.Since(begun), left)
+			}
+		}
+		select {
+		case <-next:
+			t.Fatal("another leads before the work has returned")
+		default:
+		}
+		release(t, m)
+		release(t, <-next)
+	})
+}
