@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/register"
 )
 
@@ -56,6 +57,8 @@ type Listener struct {
 	log    *slog.Logger
 	cancel context.CancelFunc
 	work   sync.WaitGroup
+
+	sent <-chan struct{} // a trial that has not returned; nil if there is none. run's goroutines have it, one after the other
 
 	mu   sync.Mutex
 	subs map[string]map[chan struct{}]struct{} // by the election's name
@@ -147,14 +150,21 @@ func (l *Listener) once(ctx context.Context, up func()) error {
 
 // try sends trials until one is not heard.
 func (l *Listener) try(ctx context.Context, up func()) error {
+	if l.sent != nil { // another one would hold one more connection
+		select {
+		case <-l.sent:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 	for {
 		trial, heard := "."+rand.Text(), make(chan struct{})
 		l.mu.Lock()
 		l.want, l.up = trial, sync.OnceFunc(func() { close(heard) })
 		l.mu.Unlock()
 		within, cancel := context.WithTimeout(ctx, trialTime)
-		err := l.send(within, trial)
-		if err == nil {
+		var err error
+		if l.sent, err = drive.Within(within, func() error { return l.send(within, trial) }); err == nil {
 			select {
 			case <-heard:
 			case <-within.Done():

@@ -101,11 +101,9 @@ func (e *Elector) Resign(ctx context.Context, token fence.Token) error {
 			return nil
 		default:
 			token = e.Run.Token(s.Count) // no other leader is asked
-			var again bool
-			if again, trouble = e.record(ctx, &s); again {
-				continue
+			if trouble = e.record(ctx, &s); trouble == nil || !errors.Is(trouble, ErrNotSent) && !errors.Is(trouble, ErrConflict) && !errors.Is(trouble, ErrGone) {
+				asked = s.Count // it is recorded, or may be
 			}
-			asked = s.Count
 		}
 		select {
 		case <-time.After(look):
@@ -115,6 +113,9 @@ func (e *Elector) Resign(ctx context.Context, token fence.Token) error {
 				return fmt.Errorf("%w: %w", driver.ErrUnreachable, trouble)
 			case asked == 0:
 				return context.Cause(ctx)
+			}
+			if trouble != nil {
+				return fmt.Errorf("%w: it is not known whether the leader with token %v was asked to resign: %w", driver.ErrUnknownOutcome, token, trouble)
 			}
 			return fmt.Errorf("%w: the leader with token %v is asked to resign, and has not answered; it obeys at its next renewal", driver.ErrUnknownOutcome, token)
 		}
@@ -136,17 +137,16 @@ func (e *Elector) standing(ctx context.Context) (s Standing, err error) {
 	return s, err
 }
 
-// record writes a wish, unless it is there. It reports again if nothing was written, because there
-// is another leader, or another version.
-func (e *Elector) record(ctx context.Context, s *Standing) (again bool, err error) {
+// record writes a wish, unless it is there.
+func (e *Elector) record(ctx context.Context, s *Standing) error {
 	want := Wish{Verb: resign, Count: s.Count}
 	if s.Wish == want {
-		return false, nil // a second one would only delay those that wait for the leader's lease
+		return nil // a second one would only delay those that wait for the leader's lease
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.hooks.Timeout)
 	defer cancel()
-	_, err = Within(ctx, func() error { return s.Record(ctx, want) })
-	return ctx.Err() == nil && (errors.Is(err, ErrConflict) || errors.Is(err, ErrGone)), err
+	_, err := Within(ctx, func() error { return s.Record(ctx, want) })
+	return err
 }
 
 // Obey has the leader obey a wish for its tenure, in a turn, and reports whether the wish is to be
@@ -158,11 +158,13 @@ func (e *Elector) Obey(text []byte, own uint64) bool {
 	case err != nil && !e.warned:
 		e.warned = true
 		e.Log.Warn("what is asked of the leader through the store is not one of elect's, and counts as nothing", "election", e.cfg.Name, "error", err)
-	case err == nil && w.Count == own && own != 0 && !w.Heard && e.wished != own:
-		e.wished = own
-		e.Log.Warn("an operator has asked this leader to resign, through the store", "election", e.cfg.Name, "token", e.Run.Token(own))
-		e.resignWished()
-		return true
+	case err == nil && w.Count == own && own != 0 && !w.Heard:
+		if e.wished != own {
+			e.wished = own
+			e.Log.Warn("an operator has asked this leader to resign, through the store", "token", e.Run.Token(own))
+			e.resignWished()
+		}
+		return true // also if an earlier answer was lost
 	}
 	return false
 }

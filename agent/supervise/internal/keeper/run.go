@@ -36,8 +36,11 @@ func ProbeArguments() []string { return []string{keeperName, probeName} }
 // Witness is supervise.Witness.
 type Witness func(ctx context.Context, testament []byte) (speak func(ctx context.Context) error, err error)
 
-// Is reports whether this process was started as a keeper.
-func Is() bool { return len(os.Args) >= 2 && os.Args[0] == keeperName }
+// Is reports whether this process was started as a keeper. One with rights that its caller may not have (set-uid, set-gid)
+// is none: it would lend them to what it is told to start.
+func Is() bool {
+	return len(os.Args) >= 2 && os.Args[0] == keeperName && os.Getuid() == os.Geteuid() && os.Getgid() == os.Getegid()
+}
 
 // Early runs a keeper that needs no witness, and exits. In any other process it returns at once.
 func Early() bool {
