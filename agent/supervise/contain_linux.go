@@ -171,9 +171,9 @@ func (c *Containment) bury(ctx context.Context, dir string, deep bool) (err erro
 	return err
 }
 
-// lockKillers returns a descriptor that holds a lock on cgroup.kill, or -1 if there is no such file, which open reports.
-// One process at a time holds it, so that the lock on the directory is held by supervisors alone, and the next process
-// waits until the family is dead.
+// lockKillers returns a descriptor that holds a lock on cgroup.kill, or -1 if there is no such file, which open
+// reports. One process at a time holds it, so that the lock on the directory is held by supervisors alone, and the next
+// process waits until the family is dead.
 func lockKillers(ctx context.Context, path string) (int, error) {
 	fd, err := unix.Open(path+"/cgroup.kill", unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -67,7 +67,7 @@ func (g *Cgroup) Close() {
 	}
 }
 
-// Guard puts a network guard at the cgroup, which lets nothing out but to those that are allowed.
+// Guard puts a network guard at the cgroup. It is closed, except for the allowed destinations.
 func (g *Cgroup) Guard(allow []Destination) (err error) {
 	g.net, err = newNetGuard(g.dir, allow)
 	return err
