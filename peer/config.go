@@ -74,8 +74,8 @@ type Config struct {
 	// Profile names a set of times that fit together: lan, the default, fast, wan or calm.
 	Profile string
 	// Heartbeat and Promise replace those of the profile; 0 keeps them. A leader sends a message every Heartbeat, and a
-	// voter waits Promise for a silent leader. With another protocol than quorum, lan stands for the protocol's own
-	// times, another profile sets Promise, and Heartbeat follows from Promise.
+	// voter waits Promise for a silent leader. With a protocol other than quorum, lan stands for the protocol's own
+	// times, any other profile sets Promise, and Heartbeat follows from Promise.
 	Heartbeat, Promise time.Duration
 	// Era is the upper part of every token, from 0 to [fence.MaxEra]. It is raised at every participant when all data
 	// directories are made anew, or after one was restored from a copy.
