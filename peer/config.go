@@ -30,7 +30,7 @@ const DefaultCluster = "elect"
 // Peer is a participant and where it listens.
 type Peer struct {
 	ID   string
-	Addr string // host:port; may be empty for an observer, with which nobody connects
+	Addr string // host:port; may be empty for an observer, which then does not listen
 }
 
 // String is the peer as it stands in a URL, such as n1@10.0.0.1:7400.

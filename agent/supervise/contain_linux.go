@@ -192,8 +192,9 @@ func lockKillers(ctx context.Context, path string) (int, error) {
 	return fd, nil
 }
 
-// end kills the family in a cgroup if nobody supervises it. One of another user is none
-// of ours: who may make a directory could have root kill, or wait for, what it likes.
+// end kills the family in a cgroup if it has no supervisor. It leaves cgroups of other
+// users alone: with a directory of its own making, a user could otherwise have root kill,
+// or wait for, any process.
 func (c *Containment) end(ctx context.Context, path string) error {
 	var st unix.Stat_t
 	if unix.Lstat(path, &st) != nil || int(st.Uid) != os.Geteuid() {

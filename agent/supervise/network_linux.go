@@ -93,7 +93,7 @@ func (c *Containment) guardable() error {
 }
 
 // leaves returns an error if fd is a socket that may leave the machine. To the kernel such a socket belongs to the
-// cgroup in which it was opened, whoever uses it.
+// cgroup in which it was opened, whichever process uses it.
 func leaves(fd int, name string) error {
 	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil || domain == unix.AF_UNIX || domain == unix.AF_NETLINK {

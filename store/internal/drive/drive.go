@@ -1,7 +1,7 @@
 // Package drive is the part of a participant over a store that does not depend on its machine: it
-// starts the machine on the runtime that all machines share, and carries campaigns, releases and
-// [Elector.Close]. It makes the machine's requests with a timeout that follows from the lease, and
-// translates their errors. Packages register and queue build on it.
+// starts the machine on the runtime that all machines share, and carries campaigns, releases, the
+// [Wish] of an operator and [Elector.Close]. It makes the machine's requests with a timeout that
+// follows from the lease, and translates their errors. Packages register and queue build on it.
 //
 // An [Elector] is safe for concurrent use. A request that fails is reported to the machine, which
 // repeats it or resolves it; the first failure of a series is logged.

@@ -344,7 +344,7 @@ func (g *netGuard) close() {
 	g.memory, g.gate = nil, -1
 }
 
-// probeNetwork sends a packet to nobody, and returns how that failed.
+// probeNetwork sends a packet that no process receives, and returns the error.
 func probeNetwork() syscall.Errno {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	to := unix.Sockaddr(&unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: 9})
