@@ -12,9 +12,9 @@ import (
 )
 
 // History asks every node at the same time for its events, also nodes that the configuration does not list, and merges
-// them, ordered by token and then by time. Of equal events the earliest stays, and of those about a leader its own. If
-// nodes do not answer, it returns the events of the others and an error that names the silent ones and matches
-// [driver.ErrUnreachable].
+// them, ordered by token and then by time. Of equal events the earliest stays. Followers' events about a leader are
+// left out if the leader's own are there. If nodes do not answer, it returns the events of the others and an error that
+// names the silent ones and matches [driver.ErrUnreachable].
 func (c *Client) History(ctx context.Context) ([]Event, error) {
 	var nodes []Peer
 	for _, r := range c.Members(ctx) {

@@ -32,7 +32,7 @@ const (
 // its Cause says what is wrong with each. The error is that every node refuses this client for good.
 //
 // The first state comes when a majority of the voters knows the leader or all nodes have answered, 300 ms after the
-// first that knows whether there is one, or after 2.5 s.
+// first node has said whether there is a leader, or after 2.5 s.
 func (c *Client) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
 		if ctx.Err() != nil || c.life.Err() != nil {

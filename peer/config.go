@@ -30,7 +30,7 @@ const DefaultCluster = "elect"
 // Peer is a participant and where it listens.
 type Peer struct {
 	ID   string
-	Addr string // host:port; may be empty for an observer, with which nobody connects
+	Addr string // host:port; may be empty for an observer, which then does not listen
 }
 
 // String is the peer as it stands in a URL, such as n1@10.0.0.1:7400.
@@ -74,8 +74,8 @@ type Config struct {
 	// Profile names a set of times that fit together: lan, the default, fast, wan or calm.
 	Profile string
 	// Heartbeat and Promise replace those of the profile; 0 keeps them. A leader sends a message every Heartbeat, and a
-	// voter waits Promise for a silent leader. With another protocol than quorum, lan stands for the protocol's own
-	// times, another profile sets Promise, and Heartbeat follows from Promise.
+	// voter waits Promise for a silent leader. With a protocol other than quorum, lan stands for the protocol's own
+	// times, any other profile sets Promise, and Heartbeat follows from Promise.
 	Heartbeat, Promise time.Duration
 	// Era is the upper part of every token, from 0 to [fence.MaxEra]. It is raised at every participant when all data
 	// directories are made anew, or after one was restored from a copy.

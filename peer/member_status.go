@@ -48,8 +48,8 @@ type VoterStatus struct {
 	Apart bool `json:"apart,omitempty"`
 }
 
-// Rate is how much faster a clock runs than another one: by Low to High, in parts per million, measured over Over; 0 is
-// not known.
+// Rate is how much faster a clock runs than another one: by Low to High, in parts per million, measured over the time
+// Over. If Over is 0, the rate is not known.
 type Rate struct {
 	Low  int64         `json:"low_ppm"`
 	High int64         `json:"high_ppm"`

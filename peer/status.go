@@ -19,7 +19,7 @@ import (
 type Event struct {
 	At     time.Time   `json:"at"`               // by the wall clock of the node
 	Event  string      `json:"event"`            // elected, active, lost, follows, paused or resumed
-	Leader string      `json:"leader"`           // of whom it tells
+	Leader string      `json:"leader"`           // the leader that it is about
 	Token  fence.Token `json:"token"`            // of the leader; 0 if it is not known
 	Reason string      `json:"reason,omitempty"` // for people
 }

@@ -57,14 +57,14 @@ type Command struct {
 	guard bool // the command is this program, by Guard
 }
 
-// Under has the family live under a mandate: it is dead before another candidate has one. Under is called before Start;
-// the mandate's files stay open until Done. A program has the mandate of a term as an elect.Guardian.
+// Under puts the family under a mandate: it is dead before another candidate has one. Under is called before Start; the
+// mandate's files stay open until Done. A program gets the mandate of a term by its elect.Guardian.
 //
 // The keeper begins to kill the family 20 ms before the end of the lease, or earlier if the family is large, even if
-// this process is frozen. Work that is not exclusive has no such end. The keeper holds the mandate's locks, and kills
-// the family with the reason Replaced within 50 ms of one whose file is no longer at its path, as other processes
-// cannot find it. The mandate's testament is for the keeper's [Witness], which speaks when this process and all its
-// work are dead.
+// this process is frozen. Work that is not exclusive has no such end. The keeper holds the mandate's locks. When the
+// file of a lock is no longer at its path, where other processes look for it, the keeper kills the family within 50 ms,
+// with the reason Replaced. The mandate's testament is for the keeper's [Witness], which speaks when this process and
+// all its work are dead.
 func (c *Command) Under(m driver.Guarded) { c.under = newMandate(m) }
 
 // mandate is what the keeper needs of one.

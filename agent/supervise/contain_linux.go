@@ -171,9 +171,9 @@ func (c *Containment) bury(ctx context.Context, dir string, deep bool) (err erro
 	return err
 }
 
-// lockKillers returns a descriptor that holds a lock on cgroup.kill, or -1 if there is no such file, which open reports.
-// One process at a time holds it, so that the lock on the directory is held by supervisors alone, and the next process
-// waits until the family is dead.
+// lockKillers returns a descriptor that holds a lock on cgroup.kill, or -1 if there is no such file, which open
+// reports. One process at a time holds it, so that the lock on the directory is held by supervisors alone, and the next
+// process waits until the family is dead.
 func lockKillers(ctx context.Context, path string) (int, error) {
 	fd, err := unix.Open(path+"/cgroup.kill", unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -192,8 +192,9 @@ func lockKillers(ctx context.Context, path string) (int, error) {
 	return fd, nil
 }
 
-// end kills the family in a cgroup if nobody supervises it. One of another user is none
-// of ours: who may make a directory could have root kill, or wait for, what it likes.
+// end kills the family in a cgroup if it has no supervisor. It leaves cgroups of other
+// users alone: with a directory of its own making, a user could otherwise have root kill,
+// or wait for, any process.
 func (c *Containment) end(ctx context.Context, path string) error {
 	var st unix.Stat_t
 	if unix.Lstat(path, &st) != nil || int(st.Uid) != os.Geteuid() {

@@ -30,13 +30,13 @@
 //
 // With a [Containment] of the level [Cgroup] the kernel kills the family at once, and what two killed supervisors
 // have left is killed by the next [Contain] of that name, or by the next Start in the same place, before it returns.
-// After [Containment.GuardNetwork] the kernel drops what the family sends over IP after the end of the lease.
-// docs/containment.md has what is covered, way by way.
+// With [Containment.GuardNetwork] the kernel drops what the family sends over IP after the end of the lease.
+// docs/containment.md lists what each covers.
 //
-// Not covered, but for what a cgroup lets a later life find: the keeper and the parent killed at the same instant, or
-// one of them while the other is stopped; processes in state D; set-uid descendants of an ordinary user; work handed
-// to another service, such as systemd, cron or a container engine; a daemon in another pid namespace than the
-// family's own. docs/keeper.md says for each when the lock is free.
+// Not covered, unless a later Contain or Start finds it by its cgroup: the keeper and the parent killed at the same
+// instant, or one of them while the other is stopped; processes in state D; set-uid descendants of an ordinary user;
+// work handed to another service, such as systemd, cron or a container engine; a daemon in another pid namespace than
+// the family's own. docs/keeper.md says for each when the lock is free.
 //
 // On the other Unix systems the keeper kills the process group only, and its deadline counts on a clock that may
 // stand still while the machine sleeps. Elsewhere Start returns [ErrUnsupported].

@@ -91,8 +91,8 @@ func (f *Family) deadline(at clock.Boot) {
 	}
 }
 
-// Renew asks the mandate of Command.Under now, and not only at its next turn: when it returns, nothing leaves a guarded network
-// beyond what is proven. A caller that learns of a loss calls it before it tells anybody.
+// Renew asks the mandate of Command.Under for its lease at once. When it returns, a network guard passes packets only
+// until the end of the lease that is proven now. A caller that learns of a loss calls it before anything else.
 func (f *Family) Renew() { f.proven() }
 
 // proven asks for the lease, and lets packets leave until its end. The lease is asked and told in one step: a later

@@ -15,16 +15,16 @@ import (
 	"github.com/electd/elect/internal/clock"
 )
 
-// GuardNetwork has the kernel drop what the families send over IP after their leases have ended, whatever they and
-// their supervisors do then. The end is that of the mandate's lease, or without one the death of the family, or of keeper
-// and parent. It is called before the first Start. An error is an [ErrContain] that says what is missing: then nothing
-// is guarded.
+// GuardNetwork makes the kernel drop what the families send over IP after their leases have ended, whatever they and
+// their supervisors do then. The end is that of the mandate's lease, or without one the death of the family, or of
+// keeper and parent. It is called before the first Start. An error about what is missing matches [ErrContain]; after
+// any error nothing is guarded.
 //
-// What belongs to the family is what it opened itself: a command is refused that would inherit a socket which may
-// leave the machine.
+// Only sockets that the family opens are guarded. So a socket that the command would inherit is refused, unless it is a
+// unix or netlink socket.
 //
-// What goes to an address in allow passes until the guard is closed for good, which is when the family, or keeper and
-// parent, are dead. Port 0 is any port, and any protocol.
+// Packets to the addresses in allow, 64 at most, pass until the family is dead, or keeper and parent are. A port is one
+// of TCP or UDP; port 0 is any port and any protocol.
 func (c *Containment) GuardNetwork(allow ...netip.AddrPort) error {
 	for _, to := range allow {
 		if !to.Addr().IsValid() || to.Addr().Is4In6() || to.Addr().Zone() != "" {
@@ -93,7 +93,7 @@ func (c *Containment) guardable() error {
 }
 
 // leaves returns an error if fd is a socket that may leave the machine. To the kernel such a socket belongs to the
-// cgroup in which it was opened, whoever uses it.
+// cgroup in which it was opened, whichever process uses it.
 func leaves(fd int, name string) error {
 	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil || domain == unix.AF_UNIX || domain == unix.AF_NETLINK {

@@ -3,8 +3,9 @@ package supervise
 import "context"
 
 // Witness prepares to tell the voters that a process is dead with all its work, so that they need not wait for the
-// end of its lease. KeeperMain takes one; peer.Witness is one. The testament is the mandate's, of Command.Under or Guardian.Lead. It
-// tells the witness for which process it speaks, to which voters, and with which credentials.
+// end of its lease. KeeperMain takes one; peer.Witness is one. The testament is that of the mandate given to
+// Command.Under or Guardian.Lead. It tells the witness for which process it speaks, to which voters, and with which
+// credentials.
 //
 // It is called in the keeper, soon after the start of the command, and may take its time, for example to open
 // connections. speak is called at most once, after the death of every process that the testament is about. It has

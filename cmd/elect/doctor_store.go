@@ -25,7 +25,7 @@ func (p *place) isStore(openers elect.Openers) bool {
 	return err == nil && u.Scheme != "file" && !p.isPeer() && openers[u.Scheme] != nil
 }
 
-// examined is what doctor has found out about a store. Fields are added, and never renamed or removed.
+// examined is doctor's report of a store. Fields are added, and never renamed or removed.
 type examined struct {
 	Election string           `json:"election"`
 	Lease    doctor.Millis    `json:"lease_ms"`

@@ -367,7 +367,7 @@ func (p *place) ask(openers elect.Openers, verb string) (c *peer.Client, voters 
 	return c, len(peers), nil
 }
 
-// unkept is what a store does not keep, and a verb needs.
+// unkept says what the verb needs and a store does not keep.
 func unkept(verb string) string {
 	switch verb {
 	case "history":

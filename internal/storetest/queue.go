@@ -90,7 +90,7 @@ func (s *script) list(by int, want ...protocol.Entry) protocol.Answer {
 	return a
 }
 
-// ended expects all that a session or its entry is needed for to fail.
+// ended expects every operation that needs the session or its entry to fail.
 func (s *script) ended(by int, e protocol.Entry) {
 	s.Helper()
 	s.do(by, gone, protocol.Ask{Op: protocol.KeepAlive, Session: e.Session})
@@ -128,8 +128,8 @@ func (s *script) watching(by int, e protocol.Entry, revision uint64) func() {
 	return func() { s.Helper(); s.got(by, event, &ask, answer()) }
 }
 
-// Queue are the cases of a queue in etcd's dialect. A participant only names entries that it has
-// seen: no machine does otherwise.
+// Queue are the cases of a queue in etcd's dialect. As the machines do, a participant names only
+// entries that it has seen.
 var Queue = []Case{
 	{"an empty queue", func(s *script) { s.marked(0, protocol.QueueMark{}) }},
 	{"enter", func(s *script) {

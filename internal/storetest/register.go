@@ -6,7 +6,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// record is the content number n: each is another one, and 0 is none. Even ones are free.
+// record returns content number n. All contents differ; 0 is none, and even ones are free.
 func record(n int) protocol.Record {
 	switch {
 	case n == 0:
@@ -72,8 +72,8 @@ func (s *script) lost(by int, over uint64, n int) {
 	s.do(by, unknown, writing(over, n))
 }
 
-// Register are the cases of a register. A version is only replaced by a participant that has seen
-// it, and no content is written twice: no machine does either.
+// Register are the cases of a register. As the machines do, a participant replaces only versions that
+// it has seen, and writes no content twice.
 var Register = []Case{
 	{"no record", func(s *script) {
 		s.read(0, 0)

@@ -1,7 +1,7 @@
 // Package storetest has what internal/protocol says of the operations on a store, as two tables of
 // cases: [Register] and [Queue]. The simulator's store, the fakes of store/internal and the real
-// stores run them, so that what the machines are simulated with is what they meet. What only the
-// simulator can do, as a request that arrives late, is not in them. It is for tests only.
+// stores run them, so that the simulated stores behave as the real ones. Faults that only the
+// simulator can make, such as a request that arrives late, are not in them. It is for tests only.
 package storetest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Participants is how many there are, from 0 on. Their ids are n1, n2 and so on.
+// Participants is the number of participants. They are numbered from 0, and their ids are n1, n2 and n3.
 const Participants = 3
 
 // Store is a new store, as the participants of one election see it.
@@ -33,7 +33,7 @@ type Case struct {
 	run  func(s *script)
 }
 
-// Run runs the case at a store that nobody has used.
+// Run runs the case at an unused store.
 func (c *Case) Run(t *testing.T, s Store) {
 	t.Helper()
 	c.run(&script{T: t, s: s, contents: map[uint64]int{}})
@@ -44,7 +44,7 @@ type script struct {
 	*testing.T
 	s        Store
 	asked    bool
-	store    string         // the incarnation that all answers of a register tell
+	store    string         // the incarnation that all answers of a register show
 	contents map[uint64]int // of a register, by version
 }
 

@@ -45,7 +45,8 @@ import (
 // participants of an election have the same, except for Hold and Poll.
 type Config struct {
 	// Key is the election's: its entries are beneath Key + "/", as etcdctl elect Key has them. What a
-	// participant has to tell the next leader is at Key + ".elect". "" means the election's name.
+	// participant has to tell the next leader is at Key + ".elect", and an operator's request at
+	// Key + ".elect.wish". "" means the election's name.
 	Key string
 
 	// Lease is how long a key lives without a renewal: whole seconds, 2 s to 5 min. 0 means 10 s.
@@ -62,7 +63,7 @@ type Config struct {
 
 	// ServersFixed says that each server of etcd has the fix of its issue 15247: 3.4.31 or a later
 	// 3.4, 3.5.13 or a later 3.5, or 3.6.0 or later. Then claims may depend on the leases of etcd, and
-	// nobody holds off. It is checked at the start, and it is yours to keep true afterwards.
+	// no participant holds off. It is checked at the start; keep it true afterwards.
 	ServersFixed bool
 
 	// ServerElection is the election timeout of etcd's servers. 0 means 1 s, as theirs.
@@ -75,7 +76,7 @@ type Config struct {
 	// Era is the era of the tokens, 0 to 65535: see package fence.
 	Era uint16
 
-	// Logger gets what is worth knowing. Nil is silence.
+	// Logger receives log lines. Nil is silence.
 	Logger *slog.Logger
 }
 
@@ -127,7 +128,7 @@ type elector struct {
 	close func() error // of both, once
 }
 
-// participant is what a participant is.
+// participant is the interface of a participant.
 type participant interface {
 	driver.Elector
 	driver.Resigner

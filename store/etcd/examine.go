@@ -10,7 +10,7 @@ import (
 	"github.com/electd/elect/driver"
 )
 
-// examine asks the members of etcd what they are. Its API tells no timeouts.
+// examine asks each member of etcd for its state. The API does not have the timeouts.
 func (s *store) examine(ctx context.Context) ([]driver.Finding, error) {
 	members, err := s.client.MemberList(ctx)
 	if err != nil {

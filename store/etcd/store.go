@@ -214,7 +214,7 @@ func (s *store) Change(ctx context.Context, own queue.Entry, c queue.Change) err
 	if c.Text != "" {
 		ops = append(ops, clientv3.OpPut(own.Key, c.Text, clientv3.WithLease(clientv3.LeaseID(own.Session))))
 	}
-	if c.Wish != "" { // and the key is put as it is, which its participant sees
+	if c.Wish != "" { // and the key is put again, unchanged: its participant watches it
 		ops = append(ops, clientv3.OpPut(s.wish(), c.Wish, clientv3.WithLease(clientv3.LeaseID(own.Session))),
 			clientv3.OpPut(own.Key, "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease()))
 	}

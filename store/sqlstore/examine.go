@@ -62,8 +62,8 @@ func replicated(commit, standbys string, senders int) driver.Finding {
 	return f
 }
 
-// pooled tells whether a pooler in transaction mode is between: two connections that are open at a
-// time have the same process of the server. A pooler in session mode is not seen.
+// pooled reports a pooler in transaction mode: behind it, two connections that are open at the same
+// time share a process of the server. It does not see a pooler in session mode.
 func (t *table) pooled(ctx context.Context) (driver.Finding, error) {
 	f := driver.Finding{What: "pooler", Value: "not seen", Means: "two connections have two processes of the server"}
 	if t.db.Stats().MaxOpenConnections == 1 {

@@ -15,13 +15,13 @@ import (
 	"github.com/electd/elect/store/internal/register"
 )
 
-// channel is that of PostgreSQL's notifications. Each is the name of an election, in whatever table,
-// or a dot and a text with which a [Listener] tries whether it hears anything.
+// channel is the channel of PostgreSQL's notifications. A payload is the name of an election, of any
+// table, or a trial of a [Listener]: a dot and random text.
 const channel = "elect"
 
 // Listen listens to a channel of PostgreSQL (LISTEN) with a connection of its own. It calls heard
 // with "" as soon as it listens, and then with the payload of each notification. It returns when ctx
-// or the connection has ended, and has closed the connection then. With package pgx, and a pool db:
+// or the connection has ended, after it has closed the connection. With package pgx, and a pool db:
 //
 //	func(ctx context.Context, channel string, heard func(payload string)) error {
 //		conn, err := db.Conn(ctx)
@@ -46,9 +46,9 @@ const channel = "elect"
 //	}
 type Listen func(ctx context.Context, channel string, heard func(payload string)) error
 
-// Listener hears when a leader of PostgreSQL leaves, or changes what it shows, and has the others
-// read at once. One serves all participants of a process in one database, with one connection. What
-// it hears proves nothing, and what it misses is found by polling. Its methods are safe for
+// Listener makes candidates in PostgreSQL read at once when the leader leaves or changes its
+// metadata. One Listener serves all participants of a process in one database, with one connection.
+// A notification proves nothing, and polling makes up for a missed one. Its methods are safe for
 // concurrent use.
 type Listener struct {
 	db     *sql.DB
@@ -74,10 +74,10 @@ const (
 	maxPause   = time.Minute
 )
 
-// NewListener begins to listen. From time to time it sends a notification by db, to find out whether
-// it hears anything: through a pooler in transaction mode, such as PgBouncer's, it does not, and says
-// so once. The caller closes it after the participants that have it in their [Config]. A nil logger
-// is silence.
+// NewListener begins to listen. Once a minute it sends a notification by db, to find out whether
+// notifications arrive. Through a pooler in transaction mode, such as PgBouncer's, they do not, which
+// it logs once. The caller closes it after the participants that have it in their [Config]. A nil
+// logger is silence.
 func NewListener(db *sql.DB, listen Listen, logger *slog.Logger) *Listener {
 	return newListener(db, func(ctx context.Context, payload string) error {
 		_, err := db.ExecContext(ctx, `SELECT pg_notify('`+channel+`', $1)`, payload)
@@ -184,7 +184,7 @@ func (l *Listener) try(ctx context.Context, up func()) error {
 	}
 }
 
-// heard wakes those whom a notification is for: all, for "".
+// heard wakes the participants that a notification is for; "" is for all.
 func (l *Listener) heard(payload string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -133,3 +133,30 @@ func TestListenerRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestListenerStuck: a driver that does not return when its context ends holds up no Close, and no second trial is sent
+// beside the first one.
+func TestListenerStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, log := &server{sent: make(chan string), end: make(chan error)}, &bytes.Buffer{}
+		frozen, trials := make(chan struct{}), atomic.Int32{}
+		l := newListener(nil, func(context.Context, string) error {
+			trials.Add(1)
+			<-frozen
+			return errors.New("frozen")
+		}, s.listen, slog.New(slog.NewTextHandler(log, nil)))
+		time.Sleep(time.Hour)
+		if n := trials.Load(); n != 1 {
+			t.Errorf("%d trials; want 1 while it does not return", n)
+		}
+		if s.lives.Load() != 1 || strings.Count(log.String(), "not heard") != 1 {
+			t.Errorf("%d connections, and the log says %s; want one that listens, and one line", s.lives.Load(), log)
+		}
+		begun := time.Now()
+		l.Close()
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("Close took %v", took)
+		}
+		close(frozen)
+	})
+}

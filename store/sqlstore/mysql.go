@@ -15,8 +15,8 @@ import (
 // vanishes leaves no lock behind, and no COMMIT waits for an answer. The isolation level makes no
 // difference to an UPDATE, which looks at what was committed last, nor to a SELECT by itself, which
 // sees what was committed before it began; only READ UNCOMMITTED shows more. At READ COMMITTED
-// InnoDB refuses to write where the binary log has the form of statements: nobody could lead, so
-// that is refused at once. The driver closes a connection on which a context ended.
+// InnoDB refuses to write where the binary log has the form of statements: no participant could
+// lead, so that is refused at once. The driver closes a connection on which a context ended.
 type mysql struct{}
 
 func (mysql) quote(name string) string { return "`" + name + "`" }

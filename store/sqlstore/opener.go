@@ -36,7 +36,8 @@ func Opener(d Dialect, open func(u *url.URL) (*sql.DB, error)) driver.Opener {
 	})
 }
 
-// ListeningOpener is an Opener for PostgreSQL, whose participants have a [Listener] each.
+// ListeningOpener is [Opener] for PostgreSQL, with a [Listener] for each participant. A participant for which open
+// returns a nil Listen only polls.
 func ListeningOpener(open func(u *url.URL) (*sql.DB, Listen, error)) driver.Opener {
 	return opener(PostgreSQL, open)
 }
@@ -123,7 +124,7 @@ func Parameters(u *url.URL) (*url.URL, Config, error) {
 	return &own, c, nil
 }
 
-// owner is a participant that has the database.
+// owner is a participant that owns the database.
 type owner struct {
 	*register.Elector
 	table   *table

@@ -87,7 +87,7 @@ func (postgresql) write(ctx context.Context, t *table, name string, replaces boo
 		statement, args = `UPDATE {table} SET record = $2 WHERE name = $1 AND record = $3`, append(args, old)
 	}
 	statement += ` RETURNING ` + incarnation + `, ` + settings
-	if register.News(old, text) { // otherwise it is a renewal, of which nobody needs to know at once
+	if register.News(old, text) { // not a renewal, which the others need not know at once
 		statement += `, pg_notify('` + channel + `', name)::text`
 	} else {
 		statement += `, ''`

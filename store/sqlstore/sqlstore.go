@@ -1,12 +1,12 @@
 // Package sqlstore elects over a row of an SQL database: PostgreSQL, MySQL, MariaDB or
 // SQLite. It imports no driver, and works with any of database/sql.
 //
-// [Install] makes the table, once; [Schema] is the statement that it executes, for those
-// whose role may not create tables. [New] returns a participant of one election, which is
-// one row. A leader writes its row again four times a lease. A candidate reads the row as
+// [Install] makes the table, once; [Schema] is the statement that it executes, for roles
+// that may not create tables. [New] returns a participant of one election, which is one
+// row. A leader writes its row again four times a lease. A candidate reads the row as
 // often, and takes it when it has not changed for a whole lease, by its own clock: no
-// clock is compared with another, the database's least of all. Each write is conditional
-// on the whole content of the row.
+// clock is compared with another, such as the database's. Each write is conditional on the
+// whole content of the row.
 //
 // # Guarantee
 //
@@ -14,10 +14,10 @@
 // of clocks are true within 5 % and the database keeps what it has acknowledged. A
 // database that is restored from a backup, or whose asynchronous standby has taken over,
 // has not kept that: stop the participants, or raise the era, before they begin again.
-// Settings by which the database acknowledges what it may forget are refused. What it shows,
-// and has not acknowledged, proves nothing. A server
-// that was deposed and does not know it breaks the guarantee, too, if it acknowledges
-// writes: use synchronous standbys that must agree.
+// Settings by which the database acknowledges what it may forget are refused. What it shows
+// and has not acknowledged proves nothing. A server that was replaced, does not know it,
+// and still acknowledges writes breaks the guarantee, too: use synchronous standbys that
+// must agree.
 //
 // The first leader of a new row waits for the longest lease ([Config].MaxLease), as does
 // any candidate that finds the row deleted.
@@ -71,17 +71,18 @@ type Config struct {
 	// be the same at all of them. 0 means 15 s, or Lease if that is longer.
 	MaxLease time.Duration
 
-	// Poll is the mean time between two reads of a candidate that waits: how soon it sees a
-	// release. 0 means a quarter of Lease.
+	// Poll is the mean time between two reads of a candidate that waits: without a Listener,
+	// how soon it sees a release. 0 means a quarter of Lease.
 	Poll time.Duration
 
-	// Listener has a candidate read at once when the leader leaves, of PostgreSQL. Nil: it polls.
+	// Listener makes a candidate read at once when the leader leaves. It is for PostgreSQL
+	// only. Nil: the candidate only polls.
 	Listener *Listener
 
 	// Era is the era of the tokens, 0 to 65535: see package fence.
 	Era uint16
 
-	// Logger gets what is worth knowing. Nil is silence.
+	// Logger receives log lines. Nil is silence.
 	Logger *slog.Logger
 }
 
@@ -146,7 +147,7 @@ type dialect interface {
 	quote(name string) string
 	// check looks for the table, and for settings that the guarantee does not allow.
 	check(ctx context.Context, t *table) error
-	// examine tells what the server is and how it is set.
+	// examine returns what the server is and how it is set.
 	examine(ctx context.Context, t *table) ([]driver.Finding, error)
 	read(ctx context.Context, t *table, name string) (content, error)
 	// write replaces old, or creates the row.

@@ -109,8 +109,8 @@ func (m *Machine) renews() bool {
 	return m.phase >= entering && m.phase < leading
 }
 
-// probes reports whether the entry is checked from time to time. With a hold that is what etcd's claim counts from, so it
-// goes on until the work has returned.
+// probes reports whether the entry is checked from time to time. With a hold etcd's claim counts from these checks, so
+// they go on until the work has returned.
 func (m *Machine) probes() bool {
 	switch {
 	case m.phase == waiting:

@@ -1,7 +1,7 @@
 // Package drive is the part of a participant over a store that does not depend on its machine: it
-// starts the machine on the runtime that all machines share, and carries campaigns, releases and
-// [Elector.Close]. It makes the machine's requests with a timeout that follows from the lease, and
-// translates their errors. Packages register and queue build on it.
+// starts the machine on the runtime that all machines share, and carries campaigns, releases, the
+// [Wish] of an operator and [Elector.Close]. It makes the machine's requests with a timeout that
+// follows from the lease, and translates their errors. Packages register and queue build on it.
 //
 // An [Elector] is safe for concurrent use. A request that fails is reported to the machine, which
 // repeats it or resolves it; the first failure of a series is logged.
@@ -48,7 +48,7 @@ type Hooks struct {
 	Timeout time.Duration
 	// Published runs after each step, in the turn. Nil does nothing.
 	Published func(*protocol.View)
-	// Standing reads who leads, and what is asked of it.
+	// Standing reads the leader and its wish.
 	Standing func(context.Context) (Standing, error)
 	// SetMetadata replaces what is shown beside the leader that has the mandate.
 	SetMetadata func(context.Context, *runtime.Mandate, map[string]string) error
@@ -73,7 +73,7 @@ type Elector struct {
 	Answered bool              // there was an answer, or a trouble
 	closed   bool
 	wished   uint64 // the count of an own tenure that an operator has asked to end
-	warned   bool   // of a wish that is none
+	warned   bool   // of malformed text in place of a wish
 
 	mu    sync.Mutex
 	idle  bool          // the machine releases nothing

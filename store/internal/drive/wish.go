@@ -14,8 +14,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Wish is what an operator asks of a leader through the store. It names the leader's count, so that
-// no later leader obeys it. Its text is JSON.
+// Wish is an operator's request to a leader, kept in the store as JSON. It names the leader's count,
+// so that no later leader obeys it.
 type Wish struct {
 	Verb  string `json:"verb"`
 	Count uint64 `json:"count"`
@@ -28,16 +28,16 @@ const resign = "resign"
 // MaxWish is the greatest length of a wish in bytes.
 const MaxWish = 128
 
-// Obeyed is what a leader answers.
+// Obeyed is the leader's answer to a wish.
 func Obeyed(count uint64) Wish { return Wish{Verb: resign, Count: count, Heard: true} }
 
 // Text is the wish as the store keeps it.
 func (w Wish) Text() string {
-	text, _ := json.Marshal(w) // of these it never fails
+	text, _ := json.Marshal(w) // never fails for these fields
 	return string(text)
 }
 
-// ParseWish reads a wish. No text is no wish. What it does not know is an error.
+// ParseWish reads a wish. Empty text is the zero Wish. Unknown fields and verbs are errors.
 func ParseWish(text []byte) (w Wish, err error) {
 	if len(text) == 0 {
 		return w, nil
@@ -59,22 +59,22 @@ func ParseWish(text []byte) (w Wish, err error) {
 	return w, nil
 }
 
-// Standing is what a store shows an operator.
+// Standing is the leader and its wish in a store, as an operator reads them.
 type Standing struct {
 	Leader string
 	Count  uint64 // of the leader; 0: there is none
 	Deaf   string // why the leader does not read wishes; "": it does
-	Wish   Wish   // that is recorded; the zero Wish: none
+	Wish   Wish   // the recorded one; the zero Wish: none
 	// Record writes a wish if the leader is still the same; otherwise it returns ErrConflict or
 	// ErrGone.
 	Record func(context.Context, Wish) error
 }
 
-// look is the time between two looks of an operator that waits for an answer.
+// look is the time between two reads while Resign waits for an answer.
 const look = 100 * time.Millisecond
 
-// Resign implements [driver.Resigner]. A leader elsewhere is asked by a wish, and has accepted when
-// it has written that it obeys, or when it leads no more.
+// Resign implements [driver.Resigner]. A leader in another process is asked by a wish. It has
+// accepted when it has written that it obeys, or no longer leads.
 func (e *Elector) Resign(ctx context.Context, token fence.Token) error {
 	if err := e.Run.Resign(ctx, token); !errors.Is(err, driver.ErrNoLeader) && !errors.Is(err, driver.ErrSuperseded) {
 		return err
@@ -149,9 +149,10 @@ func (e *Elector) record(ctx context.Context, s *Standing) error {
 	return err
 }
 
-// Obey has the leader obey a wish for its tenure, in a turn, and reports whether the wish is to be
-// answered. text is what the store has, which may be nonsense; that is no wish. A wish that comes
-// before the term has begun is obeyed when it begins: see [Elector.published].
+// Obey makes the leader resign if text is a wish for the tenure with the count own, and reports
+// whether the wish is to be answered. Malformed text is logged once, and otherwise ignored. A wish
+// that arrives before the term begins is obeyed when it begins: see [Elector.published]. It is for
+// turns.
 func (e *Elector) Obey(text []byte, own uint64) bool {
 	w, err := ParseWish(text)
 	switch {
@@ -169,7 +170,7 @@ func (e *Elector) Obey(text []byte, own uint64) bool {
 	return false
 }
 
-// resignWished ends the term whose end is wished, if it is held.
+// resignWished ends the term that a wish names, if it is held.
 func (e *Elector) resignWished() {
 	if e.wished != 0 && e.Run.View().Role == protocol.Leader && e.Run.View().Token == e.wished {
 		e.Run.Command(protocol.Command{Verb: protocol.Resign})

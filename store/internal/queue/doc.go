@@ -3,8 +3,8 @@
 // [driver.Elector]. What differs between stores is behind [Queue]; what it shares with the registers
 // is in package drive.
 //
-// Here, once for all queues, is: the text of entries and of the mark, where foreign text belongs to
-// a foreign candidate; the watches of the machine; and what observers are shown. Each
-// [Elector.Watch] reads and watches the first entry by itself, so nothing is asked for observers
-// that do not exist.
+// It has what all queues share: the text of entries and of the mark, where foreign text belongs to a
+// foreign candidate; the watches of the machine; what observers are shown; and the wishes of
+// operators. Each [Elector.Watch] reads and watches the first entry by itself, so without observers
+// nothing is asked for them.
 package queue

@@ -59,7 +59,7 @@ type Listing struct {
 type Change struct {
 	Text  string // of the own entry
 	Mark  string
-	Wish  string // what is asked of the entry's participant; a watch of the entry tells, and it ends with the session
+	Wish  string // asks the entry's participant; a watch of the entry reports it, and it ends with the session
 	Leave bool   // deletes the own entry
 }
 
@@ -213,7 +213,7 @@ func (e *Elector) setMetadata(ctx context.Context, m *runtime.Mandate, metadata 
 	return e.queue.Change(ctx, own, Change{Text: text})
 }
 
-// standing is whose entry is first. It is for operators.
+// standing returns the participant whose entry is first and its wish, for operators.
 func (e *Elector) standing(ctx context.Context) (s drive.Standing, err error) {
 	l, err := e.queue.List(ctx, Entry{})
 	if err != nil || len(l.Entries) == 0 {
@@ -225,14 +225,14 @@ func (e *Elector) standing(ctx context.Context) (s drive.Standing, err error) {
 	if t.nonce == (protocol.Nonce{}) {
 		s.Deaf = "is a candidate of another program, which cannot be asked through the store; want that program to end, or its entry deleted"
 	}
-	s.Wish, _ = drive.ParseWish([]byte(l.Wish)) // nonsense is none
+	s.Wish, _ = drive.ParseWish([]byte(l.Wish)) // malformed text is no wish
 	s.Record = func(ctx context.Context, w drive.Wish) error {
 		return e.queue.Change(ctx, first, Change{Wish: w.Text()})
 	}
 	return s, nil
 }
 
-// obey has the leader obey a wish, and answers it. If the answer is lost, the end of the tenure tells.
+// obey makes the leader obey a wish, and answers it. If the answer is lost, the operator sees the end of the tenure.
 func (e *Elector) obey(own Entry, wish string) {
 	if e.own != own.Order || !e.Obey([]byte(wish), own.Order) {
 		return

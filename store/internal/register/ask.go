@@ -82,7 +82,7 @@ func (e *Elector) unproven() func(context.Context, Kept) (k Kept, proven bool, e
 		}
 		in.Seal++
 		if len(in.Wish) > drive.MaxWish {
-			in.Wish = nil // it is none, and must not make the record too long
+			in.Wish = nil // it is malformed, and must not make the record too long
 		}
 		text, err := in.text()
 		if err == nil {
@@ -123,7 +123,7 @@ func own(text string) (*protocol.Record, *record, error) {
 	return r, in, err
 }
 
-// heard notes the holder that an answer shows, and what is asked of it.
+// heard notes the holder that an answer shows, and obeys a wish for this participant.
 func (e *Elector) heard(r *protocol.Record, in *record) {
 	if in.Holder != "" {
 		e.holder, e.count = in.leader(), in.Count
@@ -133,7 +133,7 @@ func (e *Elector) heard(r *protocol.Record, in *record) {
 	}
 }
 
-// standing is who holds the record. It is for operators.
+// standing returns the holder of the record and its wish, for operators.
 func (e *Elector) standing(ctx context.Context) (s drive.Standing, err error) {
 	k, err := e.register.Read(ctx)
 	if err != nil || k.Version == "" {
@@ -144,7 +144,7 @@ func (e *Elector) standing(ctx context.Context) (s drive.Standing, err error) {
 		return s, err
 	}
 	s.Leader, s.Count = in.Holder, in.Count
-	s.Wish, _ = drive.ParseWish(in.Wish) // nonsense is none
+	s.Wish, _ = drive.ParseWish(in.Wish) // malformed text is no wish
 	s.Record = func(ctx context.Context, w drive.Wish) error {
 		in.Wish = json.RawMessage(w.Text())
 		text, err := in.text()

@@ -37,10 +37,10 @@ type record struct {
 	Store    string            `json:"store,omitempty"`  // the store's incarnation at the acquisition
 	Since    time.Time         `json:"since,omitzero"`   // by the holder's wall clock, for people
 	Metadata map[string]string `json:"metadata,omitempty"`
-	// Seal counts how often the record was written again only to have it acknowledged. It makes
-	// that another text, and takes part in nothing else.
+	// Seal counts how often the record was written again only to have it acknowledged. It serves
+	// only to make the text differ.
 	Seal uint64 `json:"seal,omitempty"`
-	// Wish is a drive.Wish, which an operator writes and the holder answers. Nonsense is no wish.
+	// Wish is a drive.Wish, which an operator writes and the holder answers. Malformed text is no wish.
 	Wish json.RawMessage `json:"wish,omitempty"`
 }
 
@@ -119,7 +119,7 @@ func decode(text string) (*protocol.Record, *record, error) {
 	return r, &in, nil
 }
 
-// News reports whether a text that replaces another says more than that the holder is alive.
+// News reports whether text, which replaces old, is more than a renewal.
 func News(old, text string) bool {
 	_, a, err := decode(old)
 	_, b, bad := decode(text)

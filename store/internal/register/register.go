@@ -27,8 +27,8 @@ type Register interface {
 	Write(ctx context.Context, version, text string) (Kept, error)
 }
 
-// Watcher is a Register that hears of changes. What it hears has the machine read, and proves
-// nothing, so it may miss changes and make some up.
+// Watcher is a Register that is notified of changes. A notification only makes the machine read, so
+// a Watcher may miss changes and report false ones.
 type Watcher interface {
 	Register
 	// Watch calls changed when the record may have changed, until ctx ends.

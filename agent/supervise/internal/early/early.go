@@ -4,10 +4,10 @@
 // no witness. Package supervise imports it for that effect alone.
 //
 // Go initializes packages in the order of their import paths, each as soon as all that it imports is initialized. This
-// package and package keeper import little, and nothing late in that order, such as log/slog. So a keeper does not wait
-// for what a large program initializes: gRPC and its messages take a large one several milliseconds, which a takeover
-// would wait for. No keeper runs this way in a program whose main does not call supervise.KeeperMain: such a program
-// starts none. In all other processes the package does nothing.
+// package and package keeper import little, and nothing late in that order, such as log/slog. So a takeover does not
+// wait for what a large program initializes, such as gRPC and its messages, which take several milliseconds. A program
+// whose main does not call supervise.KeeperMain starts no keepers. In a process that is no keeper the package does
+// nothing.
 package early
 
 import "github.com/electd/elect/agent/supervise/internal/keeper"

@@ -13,25 +13,25 @@ import (
 // keeper and parent use it. A member may leave its bounds if it has the rights, so that
 // its lineage is swept as well at each level.
 type Bounds interface {
-	// enter has the command start inside.
+	// Enter makes the command start inside.
 	Enter(*syscall.SysProcAttr)
-	// kill kills all inside at once, and those that they fork meanwhile. It reports
-	// false if nobody can be killed like that.
+	// Kill kills all processes inside at once, and those that they fork meanwhile. It
+	// reports false if it cannot.
 	Kill() bool
-	// empty reports whether nobody inside is alive, as the kernel says.
+	// empty reports whether the kernel knows of no process inside that is alive.
 	empty() bool
 	// changes is a descriptor that has POLLPRI when empty may have changed; -1 is none.
 	changes() int
-	// prove lets packets of those inside leave until an instant of the shared clock, if the network is guarded; 0 is
-	// no more. It is for the parent.
+	// Prove lets packets from inside leave until an instant of the shared clock, if the network is guarded; 0 stops
+	// them. It is for the parent.
 	Prove(until int64)
-	// mute lets no packet leave any more, for good.
+	// Mute closes the network guard for good.
 	Mute()
-	// gate is a descriptor for the keeper that keeps the network guard open; -1 is none.
+	// Gate is a descriptor for the keeper that keeps the network guard open; -1 is none.
 	Gate() int
-	// members lists the processes inside that are alive.
+	// Members lists the processes inside that are alive.
 	Members() []int
-	// remove removes the bounds, when nobody is inside, and closes what is open of them.
+	// Remove removes the bounds when they are empty, and closes their descriptors.
 	Remove()
 }
 
@@ -48,14 +48,15 @@ func (Unbound) Gate() int                  { return -1 }
 func (Unbound) Members() []int             { return nil }
 func (Unbound) Remove()                    {}
 
-// How long a supervisor waits for those to die who are inside the bounds and were killed,
-// and for each of them if they are many. They need the processors for that. Then it looks
-// for others who have left the bounds.
+// How long a supervisor waits until the killed processes inside the bounds are dead, and
+// for each of them if they are many. They need the processors for that. Then it looks for
+// others that have left the bounds.
 const (
 	insidePatience = 50 * time.Millisecond
 	eachPatience   = 100 * time.Microsecond
 )
 
+// AwaitInside waits, within these times, until no process is alive inside.
 func AwaitInside(b Bounds) {
 	if !AwaitEmpty(b, insidePatience) {
 		AwaitEmpty(b, time.Duration(len(b.Members()))*eachPatience)

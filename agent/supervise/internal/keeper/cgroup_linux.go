@@ -67,7 +67,7 @@ func (g *Cgroup) Close() {
 	}
 }
 
-// Guard puts a network guard at the cgroup, which lets nothing out but to those that are allowed.
+// Guard puts a network guard at the cgroup. It is closed, except for the allowed destinations.
 func (g *Cgroup) Guard(allow []Destination) (err error) {
 	g.net, err = newNetGuard(g.dir, allow)
 	return err
@@ -83,8 +83,8 @@ func (g *Cgroup) Kill() bool {
 	}
 }
 
-// empty is the kernel's word that no process of the cgroup, or of one below it, is alive. A
-// process that has closed its files and has yet to be reaped is dead to it.
+// empty reports whether the kernel knows of no live process in the cgroup, or in one below
+// it. It counts a process that has closed its files and is not reaped yet as dead.
 func (g *Cgroup) empty() bool {
 	var buf [256]byte
 	for {

@@ -13,7 +13,7 @@ type Kind byte
 
 const (
 	// From the parent.
-	KindSpec     Kind = 'S' // what to run: spec
+	KindSpec     Kind = 'S' // what to run: Spec
 	KindSignal   Kind = 's' // a signal's number, for the command's group
 	KindDeadline Kind = 'd' // the deadline, ns on the shared clock
 	KindStop     Kind = 't' // TERM, then KILL after the grace
@@ -22,12 +22,12 @@ const (
 	KindContinue Kind = 'c' // SIGCONT to the command's group
 
 	// From the program under the keeper.
-	KindLead   Kind = 'l' // a leadership begins: lead; files may come with it
-	KindExtend Kind = 'e' // its new deadline: lead
-	KindDone   Kind = 'o' // it is over: lead
+	KindLead   Kind = 'l' // a leadership begins: Lead; files may come with it
+	KindExtend Kind = 'e' // its new deadline: Lead
+	KindDone   Kind = 'o' // it is over: Lead
 
 	// From the keeper to that program.
-	KindTaken Kind = 'T' // the answer to kindLead: an errno, 0 if it is guarded
+	KindTaken Kind = 'T' // the answer to KindLead: an errno, 0 if it is guarded
 
 	// From the keeper.
 	KindStarted  Kind = 'P' // the command's pid
@@ -60,7 +60,7 @@ func AppendNumber(dst []byte, k Kind, n int64) []byte {
 	return AppendFrame(dst, k, b[:])
 }
 
-// Number reads what appendNumber wrote.
+// Number reads what AppendNumber wrote.
 func Number(payload []byte) (int64, error) {
 	if len(payload) != 8 {
 		return 0, fmt.Errorf("supervise: frame with %d bytes where 8 belong", len(payload))

@@ -15,6 +15,7 @@ type Lead struct {
 
 const leadHead = 8 + 8 + 1
 
+// AppendLead appends a frame of kind k with a leadership.
 func AppendLead(dst []byte, k Kind, l Lead) []byte {
 	payload := make([]byte, 0, leadHead+len(l.Testament))
 	payload = binary.BigEndian.AppendUint64(payload, l.Id)

@@ -1,7 +1,7 @@
 package keeper
 
-// Destination is where packets may go although the guard is closed: an address of 4 or 16 bytes, and a port or 0, which is
-// any. It is not a netip.AddrPort: package netip is initialized late.
+// Destination is where packets may go after the deadline: an address of 4 or 16 bytes, and a port, or 0 for any. It is
+// not a netip.AddrPort: package netip is initialized late.
 type Destination struct {
 	Addr []byte
 	Port uint16

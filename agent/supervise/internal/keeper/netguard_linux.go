@@ -102,9 +102,9 @@ func gateProgram(array int) []uint64 {
 	})
 }
 
-// deadlineProgram lets a packet pass until the deadline, and afterwards a reset of TCP: that has no data, and tells a
-// server that the connection is over, and what goes to an address that is allowed. What is dropped is EPERM to its
-// sender, or for TCP another try later.
+// deadlineProgram lets all packets pass until the deadline. Afterwards it passes those to an allowed destination, and
+// resets of TCP, which have no data and tell a server that the connection is over. To its sender a dropped packet is
+// EPERM; TCP tries again later.
 func deadlineProgram(deadlines int, allow []Destination) []uint64 {
 	const stack, sk, protocol, version, next, flags = -8, 168, 12, 0, 6, 13 // of __sk_buff, bpf_sock, and headers
 	return assemble(slices.Concat([]instruction{
@@ -156,8 +156,8 @@ func deadlineProgram(deadlines int, allow []Destination) []uint64 {
 	}))
 }
 
-// allowed goes to "pass" if the packet's destination is in the list, and else to "no". A port is that of TCP or UDP,
-// and of a packet that is no fragment.
+// allowed goes to "pass" if the packet's destination is in the list, and else to "no". A port matches TCP and UDP, and
+// no fragment.
 func allowed(list []Destination) (code []instruction) {
 	const (
 		stack, head                   = -8, -48         // of 40 bytes, which is the header of IPv6
@@ -266,7 +266,7 @@ func loadProgram(name string, code []uint64) (int, error) {
 	}
 }
 
-// newNetGuard attaches one that lets nothing out, but to those that are allowed.
+// newNetGuard attaches a guard that is closed, except for the allowed destinations.
 func newNetGuard(cgroup int, allow []Destination) (_ *netGuard, err error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, errors.New("the network guard is made for little-endian machines; want one")
@@ -344,7 +344,7 @@ func (g *netGuard) close() {
 	g.memory, g.gate = nil, -1
 }
 
-// probeNetwork sends a packet to nobody, and returns how that failed.
+// probeNetwork sends a packet that no process receives, and returns the error.
 func probeNetwork() syscall.Errno {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	to := unix.Sockaddr(&unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: 9})

@@ -14,26 +14,27 @@ type Spec struct {
 	Args  []string
 	Env   []string
 	Grace time.Duration
-	// terminal is whether there is one. foreground is whether to give it to the command at the start. group is the group
-	// that had it.
+	// Terminal is whether there is one, Foreground whether to give it to the command at the start, and Group the process
+	// group that had it.
 	Terminal   bool
 	Foreground bool
 	Guard      bool // the command is a program that calls Guard
 	Group      int
 	Hold       int // number of files with locks
 	Run        int // number of files to keep, after those
-	// places are the paths at which the files with locks must be found, in their order; "" is any.
+	// Places are the paths at which the files with locks must be found, in their order; "" is any.
 	Places   []string
 	Network  bool   // the cgroup has a network guard, and its gate comes with the files
 	Deadline int64  // on the shared clock; 0 is none
 	Cgroup   string // the path of the family's; "" is none
-	// testament is for the witness, which speaks if the process parent is dead.
+	// Testament is for the witness, which speaks if the process Parent is dead.
 	Testament string
 	Parent    int
 }
 
 const specVersion = 5
 
+// Append appends the specification to dst.
 func (s *Spec) Append(dst []byte) []byte {
 	dst = append(dst, specVersion)
 	text := func(t string) {
@@ -68,7 +69,7 @@ func flag(b bool) byte {
 
 var errSpec = errors.New("supervise: the specification of the command is malformed")
 
-// load reads what append wrote. It copies what it keeps.
+// load reads what Append wrote. It copies what it keeps.
 func (s *Spec) load(src []byte) error {
 	if len(src) == 0 || src[0] != specVersion {
 		return errSpec

@@ -20,8 +20,8 @@ import (
 // election is the name of the demo's election.
 const election = "demo"
 
-// processes are the real processes, and the actions on them. Its methods may be called by any number of goroutines, except
-// close, which comes last.
+// processes are the real processes, and the actions on them. Its methods may be called by any number of goroutines,
+// except close, which comes last.
 type processes struct {
 	program, job string
 	profile      string

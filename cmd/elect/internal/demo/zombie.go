@@ -245,7 +245,7 @@ func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err er
 	return t.judge(ctx, c, paused, first, second)
 }
 
-// wakeWriter lets the writer of client 1 go on, while client and keeper are stopped still: nobody kills it.
+// wakeWriter lets the writer of client 1 go on, while client and keeper are still stopped, so that neither kills it.
 func (t *zombieRun) wakeWriter(ctx context.Context, w *client) error {
 	woken := stamp.Now()
 	if err := signalTo(w.is.PID, resume); err != nil {
@@ -263,8 +263,8 @@ func (t *zombieRun) wakeWriter(ctx context.Context, w *client) error {
 	return signalTo(w.is.Keeper, resume)
 }
 
-// judge compares the servers' accounts with the expected ones, and what has arrived since client 1 was stopped with
-// nothing.
+// judge compares the servers' accounts with the expected ones. It fails if anything has arrived from client 1's writer
+// since client 1 was stopped.
 func (t *zombieRun) judge(ctx context.Context, c *participants, paused time.Duration, first, second answer) error {
 	switch {
 	case second.Refused != "":

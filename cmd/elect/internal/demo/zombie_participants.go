@@ -82,8 +82,9 @@ type client struct {
 	is     answer  // of a writer: the first one
 }
 
-// startParticipants starts all processes. The URL of the election has the times of the story: a voter's promise is a tenth
-// longer than the lease that a leader proves from it. Without a network guard there is no server that speaks lines.
+// startParticipants starts all processes. The URL of the election has the times of the story: a voter's promise is a
+// tenth longer than the lease that a leader proves from it. Without a network guard there is no server that speaks
+// lines.
 func startParticipants(ctx context.Context, cfg Config, dir string, guarded bool) (c *participants, err error) {
 	c = new(participants)
 	defer func() {

@@ -12,7 +12,7 @@ import (
 	"github.com/electd/elect/store/sqlstore"
 )
 
-// openListening is openPostgres, with what listens to the same server.
+// openListening is openPostgres, with a sqlstore.Listen for the same server.
 func openListening(u *url.URL) (*sql.DB, sqlstore.Listen, error) {
 	db, err := openPostgres(u)
 	if err != nil {
