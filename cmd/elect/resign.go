@@ -22,8 +22,8 @@ A leader that is frozen cannot answer. Then resign ends with 69 after 10 s at mo
 the leader may still resign when it runs again.
 
 In a database or etcd the request is recorded beside the leader's token. The leader
-obeys it at its next renewal, and no later leader does. A leader of another program,
-such as etcdctl elect, cannot be asked: exit code 69.
+obeys it at its next renewal at the latest, and no later leader does. A leader of
+another program, such as etcdctl elect, cannot be asked: exit code 69.
 
 Among peers with certificates it needs one with the role operate.
 

@@ -117,7 +117,7 @@ func (e *Elector) Resign(ctx context.Context, token fence.Token) error {
 			if trouble != nil {
 				return fmt.Errorf("%w: it is not known whether the leader with token %v was asked to resign: %w", driver.ErrUnknownOutcome, token, trouble)
 			}
-			return fmt.Errorf("%w: the leader with token %v is asked to resign, and has not answered; it obeys at its next renewal", driver.ErrUnknownOutcome, token)
+			return fmt.Errorf("%w: the leader with token %v is asked to resign, and has not answered; it obeys at its next renewal at the latest", driver.ErrUnknownOutcome, token)
 		}
 	}
 }
