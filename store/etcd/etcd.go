@@ -106,7 +106,7 @@ func New(ctx context.Context, client *clientv3.Client, name, id string, cfg Conf
 	case err != nil && cfg.Logger != nil:
 		cfg.Logger.Warn("etcd does not answer yet", "election", name, "error", err)
 	}
-	e, err := queue.New(s, queue.Config{
+	inner, err := queue.New(s, queue.Config{
 		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger},
 		Machine: machine.Config{
 			Dialect: machine.Etcd, TTL: cfg.Lease, Hold: cfg.Hold, MaxHold: cfg.MaxHold, ServersFixed: cfg.ServersFixed,
@@ -119,34 +119,20 @@ func New(ctx context.Context, client *clientv3.Client, name, id string, cfg Conf
 		cancel()
 		return nil, err
 	}
-	return closing(member{e, s}, func() error { cancel(); return nil }), nil
+	e := &elector{Elector: inner, store: s}
+	e.close = sync.OnceValue(func() error { defer cancel(); return inner.Close() })
+	return e, nil
 }
 
-// elector is a participant with what is to be closed after it.
+// elector is a participant with its store.
 type elector struct {
-	participant
-	close func() error // of both, once
-}
-
-// participant is the interface of a participant.
-type participant interface {
-	driver.Elector
-	driver.Resigner
-	driver.Examiner
-}
-
-// member is a participant with its store.
-type member struct {
 	*queue.Elector
 	store *store
+	close func() error // of all that it owns, once
 }
 
 // Examine implements [driver.Examiner].
-func (m member) Examine(ctx context.Context) ([]driver.Finding, error) { return m.store.examine(ctx) }
-
-func closing(e participant, then func() error) *elector {
-	return &elector{e, sync.OnceValue(func() error { return errors.Join(e.Close(), then()) })}
-}
+func (e *elector) Examine(ctx context.Context) ([]driver.Finding, error) { return e.store.examine(ctx) }
 
 // Close implements [driver.Elector].
 func (e *elector) Close() error { return e.close() }

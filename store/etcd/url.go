@@ -12,6 +12,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -58,7 +59,10 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return closing(e.(participant), c.Close), nil
+	owner := e.(*elector)
+	closed := owner.close
+	owner.close = sync.OnceValue(func() error { return errors.Join(closed(), c.Close()) })
+	return owner, nil
 }
 
 // parse reads a URL, with what the environment has beside it.

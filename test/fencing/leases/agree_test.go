@@ -110,9 +110,6 @@ type machine struct {
 }
 
 func machineOf(e driver.Elector) machine {
-	if inner := reflect.ValueOf(e).Elem().FieldByName("Elector"); inner.Kind() == reflect.Interface {
-		e = inner.Interface().(driver.Elector)
-	}
 	m := machine{number: &atomic.Uint64{}}
 	m.store = e.(interface {
 		Ask(protocol.Ask, func(protocol.Answer))
