@@ -30,8 +30,8 @@ import (
 // ended and the program runs. If the program was killed they live, unable to send, until the next [Contain] of that
 // name, or the next term, on the same machine. To have them killed as well, use a [Command] or [Guard].
 //
-// The guard of work that is not exclusive (elect.Config.NonExclusive) is open until the work has returned, or the program
-// is dead.
+// The guard of work that is not exclusive (elect.Config.NonExclusive) is open until the work has returned, or the
+// program is dead.
 //
 // Its methods may be called by any number of goroutines.
 type TermGuard struct {
@@ -114,8 +114,8 @@ func (g *TermGuard) Renew() {
 
 // Start starts a command of the present term behind the guard, as [exec.Cmd.Start] does. The caller waits for it with
 // cmd.Wait, before the work returns if it wants to know how it ended. The files of the command must be no IP sockets:
-// such a socket belongs to the cgroup in which it was opened. Start sets fields of cmd.SysProcAttr. After the end of
-// the term, or of its lease, it starts nothing.
+// such a socket belongs to the cgroup in which it was opened. Start sets fields of cmd.SysProcAttr. When the
+// term is over it starts nothing; what it starts after the end of the lease cannot send.
 func (g *TermGuard) Start(cmd *exec.Cmd) error {
 	t := g.current()
 	if t == nil {
