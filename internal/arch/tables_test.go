@@ -250,7 +250,7 @@ var repository = house{
 		{at: "file", names: 17, why: "backend"},
 		{at: "peer", names: 184, why: "backend"},
 		{at: "peer/certs", names: 51, why: "certificates"},
-		{at: "store/etcd", names: 12, why: "backend"},
+		{at: "store/etcd", names: 13, why: "backend"},
 		{at: "store/memory", names: 24, why: "backend"},
 		{at: "store/sqlstore", names: 27, why: "backend"},
 	},
