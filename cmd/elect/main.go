@@ -38,6 +38,8 @@ func witness(ctx context.Context, testament []byte) (speak func(context.Context)
 	switch of.Scheme {
 	case "etcd":
 		return etcd.Witness(ctx, testament)
+	case "postgres", "postgresql", "mysql":
+		return marks.Witness(of.Scheme)(ctx, testament)
 	}
 	return peer.Witness(ctx, testament)
 }
