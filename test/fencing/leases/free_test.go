@@ -84,21 +84,23 @@ type candidate struct {
 	said, wrote *harness.Buffer
 }
 
-func stands(t *testing.T, program, url, id string) *candidate {
+func stands(t testing.TB, program, url, id string) *candidate {
 	t.Helper()
-	c := &candidate{
-		cmd:  exec.Command(program, "run", "--once", "--election", url, "--name", "e", "--id", strings.ReplaceAll(id, " ", "-"), "--", "sh", "-c", "echo $$; exec sleep 1000"),
-		said: &harness.Buffer{}, wrote: &harness.Buffer{},
-	}
+	cmd := exec.Command(program, "run", "--once", "--election", url, "--name", "e", "--id", strings.ReplaceAll(id, " ", "-"), "--", "sh", "-c", "echo $$; exec sleep 1000")
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(t.TempDir(), "state"))
+	return began(t, id, cmd)
+}
+
+func began(t testing.TB, id string, cmd *exec.Cmd) *candidate {
+	t.Helper()
+	c := &candidate{cmd: cmd, said: &harness.Buffer{}, wrote: &harness.Buffer{}}
 	c.cmd.Stderr, c.cmd.Stdout = c.said, c.wrote
-	c.cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(t.TempDir(), "state"))
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = c.cmd.Process.Kill()
-		_ = c.cmd.Wait()
+		c.end()
 		if t.Failed() {
 			fmt.Fprintf(t.Output(), "%s said:\n%s", id, c.said)
 		}
@@ -106,8 +108,13 @@ func stands(t *testing.T, program, url, id string) *candidate {
 	return c
 }
 
+func (c *candidate) signal(sig syscall.Signal) { _ = c.cmd.Process.Signal(sig) }
+
+// end kills it, and waits until its command is dead too.
+func (c *candidate) end() { harness.End(c.cmd) }
+
 // leads waits until the command runs, and returns its process id.
-func (c *candidate) leads(t *testing.T) (pid int) {
+func (c *candidate) leads(t testing.TB) (pid int) {
 	t.Helper()
 	harness.Eventually(t, "it leads", func() bool {
 		line, _, whole := strings.Cut(c.wrote.String(), "\n")
