@@ -25,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,6 +89,15 @@ const maxKey = 1024
 // what is needed, and returns an error marked by [driver.Permanent] if not. An etcd that does not
 // answer within 5 s is asked again, before anything else.
 func New(ctx context.Context, client *clientv3.Client, name, id string, cfg Config) (driver.Elector, error) {
+	e, err := newElector(ctx, client, name, id, cfg, nil)
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// newElector is New. source is for witnesses; nil: there are none.
+func newElector(ctx context.Context, client *clientv3.Client, name, id string, cfg Config, source *url.URL) (*elector, error) {
 	if cfg.Key == "" {
 		cfg.Key = name
 	}
@@ -107,7 +117,7 @@ func New(ctx context.Context, client *clientv3.Client, name, id string, cfg Conf
 		cfg.Logger.Warn("etcd does not answer yet", "election", name, "error", err)
 	}
 	inner, err := queue.New(s, queue.Config{
-		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger},
+		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Source: source},
 		Machine: machine.Config{
 			Dialect: machine.Etcd, TTL: cfg.Lease, Hold: cfg.Hold, MaxHold: cfg.MaxHold, ServersFixed: cfg.ServersFixed,
 			ServerElection: cfg.ServerElection, Poll: cfg.Poll,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/register"
 )
 
@@ -44,14 +45,11 @@ func ListeningOpener(open func(u *url.URL) (*sql.DB, Listen, error)) driver.Open
 
 func opener(d Dialect, open func(u *url.URL) (*sql.DB, Listen, error)) driver.Opener {
 	return func(ctx context.Context, t driver.Target) (driver.Elector, error) {
-		u, cfg, err := Parameters(t.URL)
+		u, cfg, err := place(d, t.URL)
 		if err != nil {
 			return nil, driver.Permanent(err)
 		}
 		cfg.Logger = t.Logger
-		if d == MySQL {
-			u = timed(u, register.Timeout(cfg.Lease, cfg.MaxLease))
-		}
 		db, listen, err := open(u)
 		if err != nil {
 			return nil, driver.Permanent(err)
@@ -61,7 +59,7 @@ func opener(d Dialect, open func(u *url.URL) (*sql.DB, Listen, error)) driver.Op
 			cfg.Listener = NewListener(db, listen, t.Logger)
 			closing = func() error { cfg.Listener.Close(); return db.Close() }
 		}
-		e, err := New(ctx, db, d, t.Name, t.ID, cfg)
+		e, err := newElector(ctx, db, d, t.Name, t.ID, cfg, t.URL)
 		if err != nil {
 			return nil, errors.Join(err, closing())
 		}
@@ -69,8 +67,41 @@ func opener(d Dialect, open func(u *url.URL) (*sql.DB, Listen, error)) driver.Op
 		if err != nil { // New has had it
 			return nil, errors.Join(err, e.Close(), closing())
 		}
-		return &owner{e.(*register.Elector), in, closing}, nil
+		return &owner{e, in, closing}, nil
 	}
+}
+
+// Witness returns a supervise.Witness for leaders whose election was opened by [Opener] or [ListeningOpener] with that
+// dialect: it frees the dead leader's row, so that the next one need not wait for the lease. It opens the database when
+// it speaks, by the URL of the leader.
+func Witness(d Dialect, open func(u *url.URL) (*sql.DB, error)) func(context.Context, []byte) (func(context.Context) error, error) {
+	return func(_ context.Context, testament []byte) (speak func(context.Context) error, err error) {
+		return drive.Witness(testament, func(ctx context.Context, dead *drive.Deceased) error {
+			u, cfg, err := place(d, dead.URL)
+			if err != nil {
+				return err
+			}
+			db, err := open(u)
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			t, err := tableOf(db, d, cfg.Table)
+			if err != nil {
+				return err
+			}
+			return register.Free(ctx, &row{table: t, election: dead.Name}, dead)
+		})
+	}
+}
+
+// place is the URL of the driver, and what the election has beside it.
+func place(d Dialect, from *url.URL) (*url.URL, Config, error) {
+	u, cfg, err := Parameters(from)
+	if err == nil && d == MySQL {
+		u = timed(u, register.Timeout(cfg.Lease, cfg.MaxLease))
+	}
+	return u, cfg, err
 }
 
 // timed is a URL with the timeouts of go-sql-driver/mysql. 0 is none.

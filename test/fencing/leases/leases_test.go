@@ -39,6 +39,7 @@ var openers = map[string]driver.Opener{
 }
 
 func TestMain(m *testing.M) {
+	serveNative()
 	electtest.Serve(openers)
 	os.Exit(m.Run())
 }
