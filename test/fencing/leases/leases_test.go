@@ -40,6 +40,7 @@ var openers = map[string]driver.Opener{
 
 func TestMain(m *testing.M) {
 	electtest.Serve(openers)
+	work()
 	os.Exit(m.Run())
 }
 
