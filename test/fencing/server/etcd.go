@@ -83,6 +83,13 @@ func etcdBin(t testing.TB) string {
 	return buildEtcd(t, "etcd", ".", "; or name one in ELECT_TEST_ETCD")
 }
 
+// Etcdctl builds etcdctl, and returns where it is.
+func Etcdctl(t testing.TB) string {
+	t.Helper()
+	long.Test(t, "it builds etcdctl")
+	return buildEtcd(t, "etcdctl", "go.etcd.io/etcd/etcdctl/v3", "")
+}
+
 // buildEtcd builds a program of etcd, in the module beside this file, which has its own versions of
 // everything. Built once, it takes a second to find that out.
 func buildEtcd(t testing.TB, name, of, or string) string {
