@@ -152,13 +152,6 @@ func (w *workers) start(node int, election string) {
 	w.history.Add(judge.Event{Kind: judge.Start, Node: node, Pid: cmd.Process.Pid})
 }
 
-func (w *workers) signal(node int, sig syscall.Signal) {
-	w.t.Helper()
-	if err := w.all[node].Process.Signal(sig); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 func (w *workers) kill(node int) {
 	_ = w.all[node].Process.Kill()
 	_ = w.all[node].Wait()
