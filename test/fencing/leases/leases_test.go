@@ -41,6 +41,7 @@ var openers = map[string]driver.Opener{
 func TestMain(m *testing.M) {
 	serveNative()
 	electtest.Serve(openers)
+	work()
 	os.Exit(m.Run())
 }
 
