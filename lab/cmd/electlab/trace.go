@@ -98,15 +98,11 @@ type verified struct {
 }
 
 func verifyTrace(cmd *cobra.Command, path string, format cli.Output) error {
-	in, err := openInput(path)
+	in, d, err := openTrace(path)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	d, err := trace.NewDecoder(in)
-	if err != nil {
-		return exit.Usagef("%s: %w", path, err)
-	}
 	h := d.Header()
 	report, err := d.Verify(makersFor(h))
 	hint := ""
@@ -190,15 +186,11 @@ func newTraceConvert() *cobra.Command {
 }
 
 func convertTrace(cmd *cobra.Command, path, to string) error {
-	in, err := openInput(path)
+	in, d, err := openTrace(path)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	d, err := trace.NewDecoder(in)
-	if err != nil {
-		return exit.Usagef("%s: %w", path, err)
-	}
 	stdout := &answer{out: cmd.OutOrStdout()}
 	out := bufio.NewWriterSize(stdout, 1<<16)
 	if to == "chrome" {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/internal/cli/exit"
-	"github.com/electd/elect/internal/protocol/trace"
 	"github.com/electd/elect/lab/sim/picture"
 	"github.com/electd/elect/lab/sim/protocols"
 )
@@ -63,15 +62,11 @@ func newTraceDraw() *cobra.Command {
 }
 
 func drawTrace(cmd *cobra.Command, path, to string, o picture.Options) error {
-	in, err := openInput(path)
+	in, d, err := openTrace(path)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	d, err := trace.NewDecoder(in)
-	if err != nil {
-		return exit.Usagef("%s: %w", path, err)
-	}
 	if p, ok := protocols.ByName(d.Header().Protocol); ok {
 		o.Faint = p.Heartbeat
 	}
