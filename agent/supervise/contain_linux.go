@@ -215,9 +215,14 @@ func (c *Containment) end(ctx context.Context, path string) error {
 	if pids := g.Members(); len(pids) > 0 {
 		c.log.Warn("killing what an earlier life has left", "cgroup", path, "processes", len(pids))
 	}
+	return c.killAll(ctx, g, path)
+}
+
+// killAll kills the processes of a cgroup, waits until they are dead, and removes it.
+func (c *Containment) killAll(ctx context.Context, g keeper.Bounds, path string) error {
 	for patience := keeper.SurvivorsPatience; ; patience = keeper.SurvivorsAgain {
 		if !g.Kill() {
-			return fmt.Errorf("%w: the cgroup of an earlier life cannot be killed: %s/cgroup.kill cannot be written to", ErrContain, path)
+			return fmt.Errorf("%w: the cgroup cannot be killed: %s/cgroup.kill cannot be written to", ErrContain, path)
 		}
 		for end := time.Now().Add(patience); time.Now().Before(end); {
 			if keeper.AwaitEmpty(g, 50*time.Millisecond) {
@@ -229,6 +234,6 @@ func (c *Containment) end(ctx context.Context, path string) error {
 			}
 		}
 		text, _ := keeper.Survivors(g.Members())
-		c.log.Warn("waiting for the processes of an earlier life, which were killed and are alive", "cgroup", path, "processes", text)
+		c.log.Warn("waiting for processes that were killed and are alive", "cgroup", path, "processes", text)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strconv"
 	"strings"
@@ -75,7 +76,7 @@ func (p *place) live() {
 // Arguments: board, lock, command (a part), adopt, deadline=DURATION (that far
 // off from when the test arms it, once), grace, keep (a file to lock and keep), testament, second (the
 // place of a second family, of one member), contain (a name: of a family in a cgroup), network (yes: guarded), lease
-// (renewed to that as long as this process runs; Deadline is its end).
+// (renewed to that as long as this process runs; Deadline is its end), by (terms: without a keeper, by a TermGuard).
 func parent(args []string) {
 	a := parseArgs(args)
 	b, err := openBoard(a["board"])
@@ -117,6 +118,19 @@ func parent(args []string) {
 			b.Deadline.Store(int64(clock.Now().Add(d)))
 			return d, true
 		}
+	}
+	if a["by"] == "terms" {
+		g, err := supervise.NewTermGuard(contained)
+		check(err)
+		_, err = g.Lead(guardedLease(context.Background(), lease))
+		check(err)
+		cmd := exec.Command(exe, "board="+a["board"])
+		cmd.Env, cmd.Stderr = partEnv(a["command"]), os.Stderr
+		check(g.Start(cmd))
+		b.Keeper.Store(int64(os.Getpid()))
+		b.Parent.Store(int64(os.Getpid()))
+		check(cmd.Wait())
+		return
 	}
 	f, err := supervise.Start(context.Background(), supervise.Command{
 		Path: exe, Args: []string{exe, "board=" + a["board"]}, Env: partEnv(a["command"]), Containment: contained,
