@@ -125,20 +125,6 @@ func openInput(path string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// openTrace opens a trace as [openInput] does, and reads its header.
-func openTrace(path string) (io.Closer, *trace.Decoder, error) {
-	in, err := openInput(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	d, err := trace.NewDecoder(in)
-	if err != nil {
-		_ = in.Close()
-		return nil, nil, exit.Usagef("%s: %w", path, err)
-	}
-	return in, d, nil
-}
-
 // keepSchedule writes a schedule with what came of it.
 func keepSchedule(path string, s *sim.Schedule, r *sim.Result) error {
 	kept := *s

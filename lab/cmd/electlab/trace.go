@@ -98,11 +98,15 @@ type verified struct {
 }
 
 func verifyTrace(cmd *cobra.Command, path string, format cli.Output) error {
-	in, d, err := openTrace(path)
+	in, err := openInput(path)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	d, err := trace.NewDecoder(in)
+	if err != nil {
+		return exit.Usagef("%s: %w", path, err)
+	}
 	h := d.Header()
 	report, err := d.Verify(makersFor(h))
 	hint := ""
@@ -186,11 +190,15 @@ func newTraceConvert() *cobra.Command {
 }
 
 func convertTrace(cmd *cobra.Command, path, to string) error {
-	in, d, err := openTrace(path)
+	in, err := openInput(path)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	d, err := trace.NewDecoder(in)
+	if err != nil {
+		return exit.Usagef("%s: %w", path, err)
+	}
 	stdout := &answer{out: cmd.OutOrStdout()}
 	out := bufio.NewWriterSize(stdout, 1<<16)
 	if to == "chrome" {

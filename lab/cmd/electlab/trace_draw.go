@@ -8,6 +8,7 @@ import (
 
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/internal/cli/exit"
+	"github.com/electd/elect/internal/protocol/trace"
 	"github.com/electd/elect/lab/sim/picture"
 	"github.com/electd/elect/lab/sim/protocols"
 )
@@ -62,11 +63,15 @@ func newTraceDraw() *cobra.Command {
 }
 
 func drawTrace(cmd *cobra.Command, path, to string, o picture.Options) error {
-	in, d, err := openTrace(path)
+	in, err := openInput(path)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	d, err := trace.NewDecoder(in)
+	if err != nil {
+		return exit.Usagef("%s: %w", path, err)
+	}
 	if p, ok := protocols.ByName(d.Header().Protocol); ok {
 		o.Faint = p.Heartbeat
 	}
