@@ -57,10 +57,12 @@ func (c *Config) validate() error {
 	if err := members.Check(c.Self, c.Members); err != nil {
 		return fmt.Errorf("bully: %w", err)
 	}
-	if err := epoch.Check(c.Heartbeat, c.Silence, c.Answer); err != nil {
-		return fmt.Errorf("bully: %w", err)
-	}
-	if c.Silence <= c.Answer {
+	switch {
+	case c.Heartbeat < 0 || c.Heartbeat > epoch.Longest || c.Silence < 0 || c.Silence > epoch.Longest || c.Answer < 0 || c.Answer > epoch.Longest:
+		return fmt.Errorf("bully: heartbeat %v, silence %v, answer %v; want each above 0 and at most %v", c.Heartbeat, c.Silence, c.Answer, epoch.Longest)
+	case c.Silence < 2*c.Heartbeat:
+		return fmt.Errorf("bully: a silence of %v with a heartbeat every %v; want at least %v, or one lost message begins an election", c.Silence, c.Heartbeat, 2*c.Heartbeat)
+	case c.Silence <= c.Answer:
 		return fmt.Errorf("bully: a silence of %v with %v for answers; want a longer one: a participant that answers OK waits %v before it wins", c.Silence, c.Answer, c.Answer)
 	}
 	return nil

@@ -76,8 +76,11 @@ func (c *Config) validate() error {
 	if i < 0 || slices.Contains(c.Ring[i+1:], c.Self) {
 		return fmt.Errorf("ring: %s does not stand once around the ring; want each member once", c.Self)
 	}
-	if err := epoch.Check(c.Heartbeat, c.Silence, c.Answer); err != nil {
-		return fmt.Errorf("ring: %w", err)
+	switch {
+	case c.Heartbeat < 0 || c.Heartbeat > epoch.Longest || c.Silence < 0 || c.Silence > epoch.Longest || c.Answer < 0 || c.Answer > epoch.Longest:
+		return fmt.Errorf("ring: heartbeat %v, silence %v, answer %v; want each above 0 and at most %v", c.Heartbeat, c.Silence, c.Answer, epoch.Longest)
+	case c.Silence < 2*c.Heartbeat:
+		return fmt.Errorf("ring: a silence of %v with a heartbeat every %v; want at least %v, or one lost message begins an election", c.Silence, c.Heartbeat, 2*c.Heartbeat)
 	}
 	return nil
 }

@@ -23,17 +23,6 @@ const (
 	Longest   = time.Hour
 )
 
-// Check says what is invalid in the times of a configuration.
-func Check(heartbeat, silence, answer time.Duration) error {
-	switch {
-	case min(heartbeat, silence, answer) < 0 || max(heartbeat, silence, answer) > Longest:
-		return fmt.Errorf("heartbeat %v, silence %v, answer %v; want each above 0 and at most %v", heartbeat, silence, answer, Longest)
-	case silence < 2*heartbeat:
-		return fmt.Errorf("a silence of %v with a heartbeat every %v; want at least %v, or one lost message begins an election", silence, heartbeat, 2*heartbeat)
-	}
-	return nil
-}
-
 // Ballot is a participant's durable state.
 type Ballot struct {
 	// Epoch is the highest that it has led in or heard of.
