@@ -56,15 +56,19 @@ func table(page string) string {
 		if sc.short {
 			name += " *"
 		}
-		if strings.HasPrefix(simulated, "\n"+story+"\n") {
+		simulated = strings.Join(strings.Fields(simulated), " ") + " - `"
+		if strings.HasPrefix(simulated, story) {
 			story = ""
 		}
 		type row struct{ on, with, expected string }
 		var rows []row
 		for _, p := range sc.parts {
 			r := row{"`" + p.on + "`", conditions(&sc, &p), p.expected}
-			for line := range strings.Lines(simulated) {
-				if strings.HasPrefix(line, "| "+r.expected+" | ") && strings.Contains(line, "`"+cmp.Or(p.protocol, quorum)+"`") {
+			for item := range strings.SplitSeq(simulated, " - `") {
+				on, expected, _ := strings.Cut("`"+item, ": ")
+				protocol := cmp.Or(p.protocol, quorum)
+				family, _, _ := strings.Cut(protocol, "-")
+				if expected == r.expected && (strings.Contains(on, "`"+protocol+"`") || strings.Contains(on, "`"+family+"*`")) {
 					r.expected = ""
 				}
 			}

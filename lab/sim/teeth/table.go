@@ -73,7 +73,7 @@ func Equivalent() []Harmless {
 	}
 }
 
-// Table writes docs/teeth.md.
+// Table writes docs/teeth.md, which needs of each kill its invariant and its runs.
 func Table(w io.Writer, kills []Kill) {
 	protocols := 0
 	var order []string
@@ -92,43 +92,29 @@ func Table(w io.Writer, kills []Kill) {
 <!-- Written by go generate ./lab/sim/teeth. Do not edit. -->
 
 Each rule of the protocols that guards something can be switched off by name, in builds with the tag `+"`mutants`"+`. The
-simulator then runs the machine without it, seed after seed, until an invariant fails. There are
-%d such mutants of %d protocols. A mutant that survives %d seeds, and the exhaustive checker besides, fails the build;
-the toughest took %d runs.
+simulator then runs the machine without it, seed after seed, until an invariant fails. There are %d such mutants of %d
+protocols. A mutant that survives %d seeds, and the exhaustive checker besides, fails the build; the toughest took
+%d runs.
 
 `+"```\ngo run -tags mutants ./lab/sim/teeth/hunt                   # all of them\ngo run -tags mutants ./lab/sim/teeth/hunt -only no-verify   # one\n```"+`
 
-- *Ground* is the kind of world, and the number is the seed that found the mutant: each ground takes seed 1, then 2, and
-  so on. `+"`swarm`"+` draws from the seed which faults there are; `+"`storm`"+` has all of them on slow networks, without a rest;
-  the others have what these two seldom have. The table is the same on every computer.
-- *Checker* is what `+"`electlab check`"+` finds wrong with the mutant, in how many states, and the steps of the shortest way.
-  A dash: its worlds do not have what the rule is about.
-- Some grounds judge by more than safety. *Undisturbed*: a healthy leader stays. *Prompt*: a leader that is gone is
+[kills.txt](../lab/sim/teeth/testdata/kills.txt) has, for each mutant, the kind of world and the seed that found it, and
+what the exhaustive checker found. It is the same on every computer.
+
+- Some worlds judge by more than safety. *Undisturbed*: a healthy leader stays. *Prompt*: a leader that is gone is
   replaced in time. *Joined*: no node leads before the work of one that resigned has returned. *No-herd*: a departure
   from a queue wakes one participant. *Lawful*: a voter that refuses a vote stays in its term, no renewal follows a
   tenure that ended by itself, and one candidacy has one entry in one session.
-- On each ground the unchanged machine holds for %d times as many seeds as the hardest mutant that died there took, and
-  for %d at least (`+"`TestGroundsAreFair`"+`; without `+"`ELECT_LONG`"+`, and under the race detector, for 2). `+"`make sim-long`"+`
-  takes [more](track-record.md#long-runs).
+- In each kind of world the unchanged machine holds for %d times as many seeds as the hardest mutant that died there
+  took, and for %d at least (`+"`TestGroundsAreFair`"+`; without `+"`ELECT_LONG`"+`, and under the race detector, for 2).
+  `+"`make sim-long`"+` takes [more](track-record.md#long-runs).
 `, len(kills), protocols, Seeds, longest, times, Least)
 	for _, name := range order {
-		checker, rule := "", ""
-		if name == quorum.Name {
-			checker, rule = " checker: states, steps |", "---|"
-		}
-		fmt.Fprintf(w, "\n## %s\n\n| mutant | rule | what it does | killed by | ground: seed |%s\n|---|---|---|---|---|%s\n", name, checker, rule)
+		fmt.Fprintf(w, "\n## %s\n\n| mutant | rule | what it does | killed by |\n|---|---|---|---|\n", name)
 		for _, k := range kills {
-			if k.Protocol != name {
-				continue
+			if k.Protocol == name {
+				fmt.Fprintf(w, "| %s | %s | %s | %s |\n", k.Name, k.Rule, sentence(k.Says), k.by())
 			}
-			by, ground := "**nothing**", "–"
-			if k.Seed != 0 {
-				by, ground = string(k.Violation.Invariant), fmt.Sprintf("%s: %d", k.Ground.Name, k.Seed)
-			}
-			if checker != "" {
-				ground += " | " + k.checked()
-			}
-			fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", k.Name, k.Rule, sentence(k.Says), by, ground)
 		}
 	}
 	driving(w)
@@ -158,12 +144,33 @@ production. There each mutant has a test, and the last in `+"`peer`"+`:
 	}
 }
 
-// checked is the checker's result, in states and steps.
-func (k *Kill) checked() string {
-	if k.Checked == nil {
-		return "–"
+// by is the invariant that killed it.
+func (k *Kill) by() string {
+	if k.Seed == 0 {
+		return "**nothing**"
 	}
-	return fmt.Sprintf("%s: %d, %d", k.Checked.Invariant, k.Checked.States, k.Checked.Steps)
+	return string(k.Violation.Invariant)
+}
+
+// Record writes testdata/kills.txt.
+func Record(w io.Writer, kills []Kill) {
+	fmt.Fprint(w, `# What killed each mutant. Written by go generate ./lab/sim/teeth. Do not edit.
+#
+# protocol mutant | invariant | ground | seed | runs | checker
+#
+# The ground is the kind of world: swarm draws from the seed which faults there are; storm has all of them on slow
+# networks, without a rest; the others have what these two seldom have. Each ground takes seed 1, then 2, and so on; runs
+# counts those of all grounds. The checker is what electlab check finds wrong with the mutant, in how many states, and the
+# steps of the shortest way. A dash: its worlds do not have what the rule is about.
+
+`)
+	for _, k := range kills {
+		checked := "-"
+		if k.Checked != nil {
+			checked = fmt.Sprintf("%s, %d, %d", k.Checked.Invariant, k.Checked.States, k.Checked.Steps)
+		}
+		fmt.Fprintf(w, "%s %s | %s | %s | %d | %d | %s\n", k.Protocol, k.Name, k.by(), cmp.Or(k.Ground.Name, "-"), k.Seed, k.Runs, checked)
+	}
 }
 
 // sentence begins with a capital, ends without a full stop, and fits in a cell.
