@@ -209,15 +209,15 @@ func (c *Containment) end(ctx context.Context, path string) error {
 	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {
 		return nil // it has a supervisor, or was removed
 	} else if err != nil {
-		return fmt.Errorf("%w: the cgroup of an earlier life cannot be killed: %w", ErrContain, err)
+		return fmt.Errorf("%w: the cgroup of an earlier run cannot be killed: %w", ErrContain, err)
 	}
 	defer g.Close()
 	if pids := g.Members(); len(pids) > 0 {
-		c.log.Warn("killing what an earlier life has left", "cgroup", path, "processes", len(pids))
+		c.log.Warn("killing the processes that an earlier run has left", "cgroup", path, "processes", len(pids))
 	}
 	for patience := keeper.SurvivorsPatience; ; patience = keeper.SurvivorsAgain {
 		if !g.Kill() {
-			return fmt.Errorf("%w: the cgroup of an earlier life cannot be killed: %s/cgroup.kill cannot be written to", ErrContain, path)
+			return fmt.Errorf("%w: the cgroup of an earlier run cannot be killed: %s/cgroup.kill cannot be written to", ErrContain, path)
 		}
 		for end := time.Now().Add(patience); time.Now().Before(end); {
 			if keeper.AwaitEmpty(g, 50*time.Millisecond) {
@@ -229,6 +229,6 @@ func (c *Containment) end(ctx context.Context, path string) error {
 			}
 		}
 		text, _ := keeper.Survivors(g.Members())
-		c.log.Warn("waiting for the processes of an earlier life, which were killed and are alive", "cgroup", path, "processes", text)
+		c.log.Warn("waiting for processes of an earlier run, which were killed and have not died yet", "cgroup", path, "processes", text)
 	}
 }
