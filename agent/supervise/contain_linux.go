@@ -209,11 +209,11 @@ func (c *Containment) end(ctx context.Context, path string) error {
 	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {
 		return nil // it has a supervisor, or was removed
 	} else if err != nil {
-		return fmt.Errorf("%w: the cgroup of an earlier life cannot be killed: %w", ErrContain, err)
+		return fmt.Errorf("%w: the cgroup of an earlier run cannot be killed: %w", ErrContain, err)
 	}
 	defer g.Close()
 	if pids := g.Members(); len(pids) > 0 {
-		c.log.Warn("killing what an earlier life has left", "cgroup", path, "processes", len(pids))
+		c.log.Warn("killing the processes that an earlier run has left", "cgroup", path, "processes", len(pids))
 	}
 	return c.killAll(ctx, g, path)
 }

@@ -185,7 +185,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	r.contain, err = supervise.Contain(r.life, cfg.Contain, cfg.Name, r.log())
 	switch {
 	case r.life.Err() != nil:
-		return nil // told to end, while it waited for what an earlier life has left
+		return nil // told to end, while it waited for the processes of an earlier run
 	case errors.Is(err, supervise.ErrContain):
 		return exit.With(exit.NoProc, err)
 	case err != nil && !errors.Is(err, supervise.ErrUnsupported):
