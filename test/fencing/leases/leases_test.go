@@ -39,6 +39,9 @@ var openers = map[string]driver.Opener{
 }
 
 func TestMain(m *testing.M) {
+	if arguments := os.Getenv(crowdVariable); arguments != "" {
+		crowd(arguments)
+	}
 	electtest.Serve(openers)
 	os.Exit(m.Run())
 }
