@@ -39,6 +39,7 @@ import (
 	"github.com/electd/elect/driver"
 	machine "github.com/electd/elect/internal/protocol/queue"
 	"github.com/electd/elect/store/internal/drive"
+	"github.com/electd/elect/store/internal/pool"
 	"github.com/electd/elect/store/internal/queue"
 )
 
@@ -81,11 +82,18 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// clients are those of the URLs of this process, and streams those of its clients. They are variables
+// of the package because elections are opened by independent calls, with no common argument.
+var (
+	clients pool.Pool[access, *clientv3.Client]
+	streams pool.Pool[*clientv3.Client, *renewals]
+)
+
 // maxKey is the longest key that is taken.
 const maxKey = 1024
 
 // New returns the participant id in the election called name. The caller keeps client, and closes it
-// after the Elector. Many participants can share it. It asks etcd whether the client's user may do
+// after the Elector. Many participants can share it: they renew their leases on one stream. New asks etcd whether the client's user may do
 // what is needed, and returns an error marked by [driver.Permanent] if not. An etcd that does not
 // answer within 5 s is asked again, before anything else.
 func New(ctx context.Context, client *clientv3.Client, name, id string, cfg Config) (driver.Elector, error) {
@@ -105,17 +113,19 @@ func newElector(ctx context.Context, client *clientv3.Client, name, id string, c
 		return nil, driver.Permanent(fmt.Errorf("etcd: Config.Key %.100q; want UTF-8 of at most %d bytes, without 0", cfg.Key, maxKey))
 	}
 	s := &store{client: client, key: cfg.Key, fixed: cfg.ServersFixed}
-	var cancel context.CancelFunc
-	s.life, cancel = context.WithCancel(context.Background())
 	ctx, end := context.WithTimeout(ctx, 5*time.Second)
 	defer end()
 	switch err := s.ready(ctx); {
 	case driver.IsPermanent(err):
-		cancel()
 		return nil, fmt.Errorf("etcd: %w", err)
 	case err != nil && cfg.Logger != nil:
 		cfg.Logger.Warn("etcd does not answer yet", "election", name, "error", err)
 	}
+	var done func() error
+	s.renewals, done, _ = streams.Use(client, func() (*renewals, func() error, error) { // which does not fail
+		r := newRenewals(client)
+		return r, r.close, nil
+	})
 	inner, err := queue.New(s, queue.Config{
 		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Source: source},
 		Machine: machine.Config{
@@ -126,11 +136,11 @@ func newElector(ctx context.Context, client *clientv3.Client, name, id string, c
 		Assumes: "etcd keeps every write that it has acknowledged",
 	})
 	if err != nil {
-		cancel()
+		_ = done() // nothing was renewed
 		return nil, err
 	}
 	e := &elector{Elector: inner, store: s}
-	e.close = sync.OnceValue(func() error { defer cancel(); return inner.Close() })
+	e.close = sync.OnceValue(func() error { return errors.Join(inner.Close(), done()) })
 	return e, nil
 }
 

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -21,15 +19,11 @@ import (
 
 // store is one election in etcd. Sessions are leases, and orders are create revisions.
 type store struct {
-	client  *clientv3.Client
-	key     string
-	fixed   bool
-	life    context.Context
-	checked atomic.Bool
-
-	mu     sync.Mutex // guards what follows, and is held by the one renewal in flight
-	stream pb.Lease_LeaseKeepAliveClient
-	end    context.CancelFunc // of stream
+	client   *clientv3.Client
+	renewals *renewals // shared by the elections that share the client
+	key      string
+	fixed    bool
+	checked  atomic.Bool
 }
 
 var _ queue.Queue = (*store)(nil)
@@ -61,23 +55,9 @@ func (s *store) Open(ctx context.Context, ttl time.Duration) (uint64, time.Durat
 	return uint64(r.ID), time.Duration(r.TTL) * time.Second, nil
 }
 
-// KeepAlive implements [queue.Queue]. It keeps a stream for the next one, because a stream costs the
-// server a check of the password, and ends it with the first request that is not answered, so that
-// an answer belongs to its request. (KeepAliveOnce of the client opens one each time, and asks
-// without a pause while no server answers.)
+// KeepAlive implements [queue.Queue].
 func (s *store) KeepAlive(ctx context.Context, session uint64) (time.Duration, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var life context.Context
-	if s.stream == nil {
-		life, s.end = context.WithCancel(s.life)
-	}
-	stop := context.AfterFunc(ctx, s.end)
-	ttl, err := s.renew(life, session)
-	if !stop() || err != nil {
-		s.end()
-		s.stream = nil
-	}
+	ttl, err := s.renewals.renew(ctx, int64(session))
 	switch {
 	case err != nil:
 		return 0, plain(err)
@@ -85,26 +65,6 @@ func (s *store) KeepAlive(ctx context.Context, session uint64) (time.Duration, e
 		return 0, queue.ErrGone
 	}
 	return time.Duration(ttl) * time.Second, nil
-}
-
-// renew renews on the stream, or on a new one that lasts for life.
-func (s *store) renew(life context.Context, session uint64) (ttl int64, err error) {
-	if s.stream == nil {
-		if s.stream, err = clientv3.RetryLeaseClient(s.client).LeaseKeepAlive(life); err != nil {
-			return 0, rpctypes.Error(err)
-		}
-	}
-	if err := s.stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(session)}); err != nil {
-		return 0, rpctypes.Error(err)
-	}
-	r, err := s.stream.Recv()
-	if err != nil {
-		return 0, rpctypes.Error(err)
-	}
-	if r.ID != int64(session) {
-		return 0, fmt.Errorf("etcd has renewed the lease %x in place of %x", r.ID, session)
-	}
-	return r.TTL, nil
 }
 
 // Close implements [queue.Queue]. The key is gone with the lease, unless someone has put it without.

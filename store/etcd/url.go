@@ -49,8 +49,14 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	if client.Password != "" && client.TLS == nil && t.Logger != nil {
 		t.Logger.Warn("the password for etcd is sent without TLS; want tls=on")
 	}
-	c, err := clientv3.New(*client)
-	if err != nil { // with a password, it has asked a server
+	c, done, err := clients.Use(client.access(), func() (*clientv3.Client, func() error, error) {
+		c, err := clientv3.New(client.Config)
+		if err != nil { // with a password, it has asked a server
+			return nil, nil, err
+		}
+		return c, c.Close, nil
+	})
+	if err != nil {
 		err = fmt.Errorf("etcd: %w", err)
 		if isOne(err, rpctypes.ErrAuthFailed, rpctypes.ErrUserNotFound) {
 			err = driver.Permanent(err)
@@ -59,10 +65,10 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	}
 	owner, err := newElector(ctx, c, t.Name, t.ID, cfg, t.URL)
 	if err != nil {
-		return nil, errors.Join(err, c.Close())
+		return nil, errors.Join(err, done())
 	}
 	closed := owner.close
-	owner.close = sync.OnceValue(func() error { return errors.Join(closed(), c.Close()) })
+	owner.close = sync.OnceValue(func() error { return errors.Join(closed(), done()) })
 	return owner, nil
 }
 
@@ -76,7 +82,7 @@ func Witness(_ context.Context, testament []byte) (speak func(context.Context) e
 			return err
 		}
 		client.Context = ctx // with a password, New asks a server
-		c, err := clientv3.New(*client)
+		c, err := clientv3.New(client.Config)
 		if err != nil {
 			return err
 		}
@@ -85,8 +91,30 @@ func Witness(_ context.Context, testament []byte) (speak func(context.Context) e
 	})
 }
 
+// connection is how a client connects.
+type connection struct {
+	clientv3.Config
+	authority, cert string // the certificates of the authority, and the files of the own one
+}
+
+// access is what tells two connections apart. The elections of a process with the same one share a
+// client. It contains the password.
+type access struct {
+	endpoints, user, password     string
+	tls                           bool
+	serverName, authority, myCert string
+}
+
+func (c *connection) access() access {
+	a := access{endpoints: strings.Join(c.Endpoints, ","), user: c.Username, password: c.Password}
+	if c.TLS != nil {
+		a.tls, a.serverName, a.authority, a.myCert = true, c.TLS.ServerName, c.authority, c.cert
+	}
+	return a
+}
+
 // parse reads a URL, with what the environment has beside it.
-func parse(u *url.URL, name string, env func(string) string) (cfg Config, client *clientv3.Config, err error) {
+func parse(u *url.URL, name string, env func(string) string) (cfg Config, client *connection, err error) {
 	authority, path, user := u.Host, u.Path, u.User
 	if u.Opaque != "" { // several hosts; see elect.ParseURL
 		place, found := strings.CutPrefix(u.Opaque, "//")
@@ -114,10 +142,10 @@ func parse(u *url.URL, name string, env func(string) string) (cfg Config, client
 			cfg.Key = strings.TrimSuffix(path, "/") + "/" + name
 		}
 	}
-	client = &clientv3.Config{
+	client = &connection{Config: clientv3.Config{
 		Logger: zap.NewNop(), DialTimeout: 5 * time.Second, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
-	}
-	if client.TLS, err = security(p, env); err != nil {
+	}}
+	if err = client.secure(p, env); err != nil {
 		return cfg, nil, err
 	}
 	if client.Username, client.Password, err = credentials(p, user, env); err != nil {
@@ -180,38 +208,40 @@ func parameters(query string, cfg *Config) (map[string]string, error) {
 	return p, nil
 }
 
-// security returns how connections are secured, nil if they are not.
-func security(p map[string]string, env func(string) string) (*tls.Config, error) {
+// secure sets how connections are secured, if they are.
+func (c *connection) secure(p map[string]string, env func(string) string) error {
 	cacert, cert, key := cmp.Or(p["cacert"], env("ETCDCTL_CACERT")), cmp.Or(p["cert"], env("ETCDCTL_CERT")), cmp.Or(p["cert_key"], env("ETCDCTL_KEY"))
 	files := cacert != "" || cert != "" || key != ""
 	switch {
 	case p["tls"] == "off" && (p["cacert"] != "" || p["cert"] != "" || p["cert_key"] != "" || p["server_name"] != ""):
-		return nil, errors.New("tls=off, and parameters of TLS; want tls=on")
+		return errors.New("tls=off, and parameters of TLS; want tls=on")
 	case p["tls"] == "off", p["tls"] == "" && !files:
-		return nil, nil
+		return nil
 	case cert == "" != (key == ""):
-		return nil, errors.New("one of cert and cert_key; want both, or neither")
+		return errors.New("one of cert and cert_key; want both, or neither")
 	}
-	c := &tls.Config{ServerName: p["server_name"], MinVersion: tls.VersionTLS12}
+	c.TLS = &tls.Config{ServerName: p["server_name"], MinVersion: tls.VersionTLS12}
 	if cacert != "" {
 		text, err := os.ReadFile(cacert)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("%s has no certificate; want PEM", cacert)
+		if c.TLS.RootCAs = x509.NewCertPool(); !c.TLS.RootCAs.AppendCertsFromPEM(text) {
+			return fmt.Errorf("%s has no certificate; want PEM", cacert)
 		}
+		c.authority = string(text)
 	}
 	if cert != "" {
 		if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
-			return nil, err
+			return err
 		}
-		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // it may have been renewed
+		c.cert = cert + "\x00" + key
+		c.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // it may have been renewed
 			pair, err := tls.LoadX509KeyPair(cert, key)
 			return &pair, err
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // credentials returns user and password, each "" if there is none.

@@ -14,12 +14,14 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/store/internal/drive"
+	"github.com/electd/elect/store/internal/pool"
 	"github.com/electd/elect/store/internal/register"
 )
 
-// Opener returns the opener of URLs of a dialect, for elect.Openers. open opens the
-// database that a URL names; the Elector closes it. These parameters are the election's,
-// and not in the URL that open is given:
+// Opener returns the opener of URLs of a dialect, for elect.Openers. open opens the database that a URL names. The
+// elections of the opener whose URLs are the same for open share one database, which is opened with the first and
+// closed with the last of them; in SQLite each has its own. If open sets no limit of connections, a shared database has
+// 8. These parameters are the election's, and not in the URL that open is given:
 //
 //	lease=5s  max_lease=15s  poll=1s  table=elect_leases  era=N
 //
@@ -37,37 +39,70 @@ func Opener(d Dialect, open func(u *url.URL) (*sql.DB, error)) driver.Opener {
 	})
 }
 
-// ListeningOpener is [Opener] for PostgreSQL, with a [Listener] for each participant. A participant for which open
-// returns a nil Listen only polls.
+// ListeningOpener is [Opener] for PostgreSQL, with a [Listener] for each database. A database for which open returns a
+// nil Listen is only polled. The Listener logs to the logger of the first election of the database.
 func ListeningOpener(open func(u *url.URL) (*sql.DB, Listen, error)) driver.Opener {
 	return opener(PostgreSQL, open)
 }
 
+// source is a database that elections share.
+type source struct {
+	db       *sql.DB
+	listener *Listener // or nil
+}
+
+func (s *source) close() error {
+	if s.listener != nil {
+		s.listener.Close()
+	}
+	return s.db.Close()
+}
+
+// connections is how many connections elections that share a database have at most: enough that a request that waits
+// for a lock does not delay the others, and that a database with slow disks can commit several at a time.
+const connections = 8
+
 func opener(d Dialect, open func(u *url.URL) (*sql.DB, Listen, error)) driver.Opener {
+	var sources pool.Pool[string, *source] // by the URL of the database, which may contain a password
 	return func(ctx context.Context, t driver.Target) (driver.Elector, error) {
 		u, cfg, err := place(d, t.URL)
 		if err != nil {
 			return nil, driver.Permanent(err)
 		}
 		cfg.Logger = t.Logger
-		db, listen, err := open(u)
+		shared := &sources
+		if d == SQLite { // an open connection may have a file that was replaced since
+			shared = &pool.Pool[string, *source]{}
+		}
+		s, done, err := shared.Use(u.String(), func() (*source, func() error, error) {
+			db, listen, err := open(u)
+			if err != nil {
+				return nil, nil, err
+			}
+			s := &source{db: db}
+			if db.Stats().MaxOpenConnections == 0 && d != SQLite {
+				db.SetMaxOpenConns(connections)
+				db.SetMaxIdleConns(connections)
+				db.SetConnMaxIdleTime(time.Minute)
+			}
+			if listen != nil {
+				s.listener = NewListener(db, listen, t.Logger)
+			}
+			return s, s.close, nil
+		})
 		if err != nil {
 			return nil, driver.Permanent(err)
 		}
-		closing := db.Close
-		if listen != nil {
-			cfg.Listener = NewListener(db, listen, t.Logger)
-			closing = func() error { cfg.Listener.Close(); return db.Close() }
-		}
-		e, err := newElector(ctx, db, d, t.Name, t.ID, cfg, t.URL)
+		cfg.Listener = s.listener
+		e, err := newElector(ctx, s.db, d, t.Name, t.ID, cfg, t.URL)
 		if err != nil {
-			return nil, errors.Join(err, closing())
+			return nil, errors.Join(err, done())
 		}
-		in, err := tableOf(db, d, cfg.Table)
+		in, err := tableOf(s.db, d, cfg.Table)
 		if err != nil { // New has had it
-			return nil, errors.Join(err, e.Close(), closing())
+			return nil, errors.Join(err, e.Close(), done())
 		}
-		return &owner{e, in, closing}, nil
+		return &owner{e, in, done}, nil
 	}
 }
 
@@ -155,11 +190,11 @@ func Parameters(u *url.URL) (*url.URL, Config, error) {
 	return &own, c, nil
 }
 
-// owner is a participant that owns the database.
+// owner is a participant that uses a shared database.
 type owner struct {
 	*register.Elector
-	table   *table
-	closing func() error
+	table *table
+	done  func() error // with the database
 }
 
 var _ interface {
@@ -174,4 +209,4 @@ func (o *owner) Examine(ctx context.Context) ([]driver.Finding, error) {
 }
 
 // Close implements [driver.Elector].
-func (o *owner) Close() error { return errors.Join(o.Elector.Close(), o.closing()) }
+func (o *owner) Close() error { return errors.Join(o.Elector.Close(), o.done()) }

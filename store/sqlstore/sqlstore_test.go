@@ -3,10 +3,13 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	sqldriver "database/sql/driver"
 	"errors"
 	"maps"
 	"net/url"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -138,5 +141,65 @@ func TestMySQLTimeouts(t *testing.T) {
 		t.Context(), driver.Target{URL: u, Name: "e", ID: "a"})
 	if d, bad := time.ParseDuration(got.Get("writeTimeout")); err == nil || bad != nil || d <= 0 || d >= 2*time.Second || got.Get("readTimeout") != "7s" {
 		t.Errorf("%v, %v; want a writeTimeout below the lease, and the readTimeout that was given", got, err)
+	}
+}
+
+// down is a database that does not answer.
+type down struct{ closed atomic.Bool }
+
+func (d *down) Connect(context.Context) (sqldriver.Conn, error) { return nil, errors.New("down") }
+func (d *down) Driver() sqldriver.Driver                        { return nil }
+func (d *down) Close() error                                    { d.closed.Store(true); return nil }
+
+// TestShared: the elections of an opener share a database and its Listener if the URLs differ in what
+// is the election's only. Closing one disturbs no other.
+func TestShared(t *testing.T) {
+	for _, d := range []Dialect{PostgreSQL, SQLite} {
+		var opened []*down
+		var limits []int
+		var listening atomic.Int32
+		at := opener(d, func(u *url.URL) (*sql.DB, Listen, error) {
+			opened = append(opened, &down{})
+			db := sql.OpenDB(opened[len(opened)-1])
+			if u.Query().Has("own_limit") {
+				db.SetMaxOpenConns(3)
+			}
+			if d != PostgreSQL {
+				return db, nil, nil
+			}
+			return db, func(ctx context.Context, channel string, heard func(string)) error {
+				listening.Add(1)
+				defer listening.Add(-1)
+				<-ctx.Done()
+				return ctx.Err()
+			}, nil
+		})
+		open := func(name, query string) driver.Elector {
+			e, err := at(t.Context(), driver.Target{URL: &url.URL{Scheme: "db", User: url.UserPassword("me", "secret"), Host: "h", RawQuery: query}, Name: name, ID: "a"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			limits = append(limits, e.(*owner).table.db.Stats().MaxOpenConnections)
+			return e
+		}
+		a, b, other := open("one", "lease=2s"), open("two", "lease=3s&table=t&era=2"), open("one", "own_limit=on")
+		if d == SQLite {
+			if len(opened) != 3 || limits[0] != 0 {
+				t.Errorf("SQLite: %d are open, with limits %v; want one for each election, as it is opened", len(opened), limits)
+			}
+		} else if want := []int{connections, connections, 3}; len(opened) != 2 || !slices.Equal(limits, want) {
+			t.Errorf("%d databases are open, with limits %v; want 2, with %v", len(opened), limits, want)
+		}
+		if err := a.Close(); err != nil || opened[0].closed.Load() != (d == SQLite) {
+			t.Errorf("%s: %v, closed %t with the first election", d, err, opened[0].closed.Load())
+		}
+		if err := errors.Join(a.Close(), b.Close(), other.Close()); err != nil || listening.Load() != 0 {
+			t.Errorf("%s: %v, %d listen", d, err, listening.Load())
+		}
+		for i, o := range opened {
+			if !o.closed.Load() {
+				t.Errorf("%s: database %d is open after its last election", d, i)
+			}
+		}
 	}
 }

@@ -170,6 +170,15 @@ func (p *process) Kill(t testing.TB) {
 	}
 }
 
+// Pids are the ids of its processes.
+func (p *process) Pids() []int {
+	pids := []int{p.cmd.Process.Pid}
+	for pid := range childrenOf(pids[0]) {
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
 // childrenOf are the children of a process, and when each was started.
 func childrenOf(parent int) map[int]int {
 	all := map[int]int{}
