@@ -76,7 +76,8 @@ func (p *place) live() {
 // Arguments: board, lock, command (a part), adopt, deadline=DURATION (that far
 // off from when the test arms it, once), grace, keep (a file to lock and keep), testament, second (the
 // place of a second family, of one member), contain (a name: of a family in a cgroup), network (yes: guarded), lease
-// (renewed to that as long as this process runs; Deadline is its end), by (terms: without a keeper, by a TermGuard).
+// (renewed to that as long as this process runs and Arm is 0; Deadline is its end), by (terms: without a keeper, by a
+// TermGuard).
 func parent(args []string) {
 	a := parseArgs(args)
 	b, err := openBoard(a["board"])
@@ -115,8 +116,10 @@ func parent(args []string) {
 	var lease func() (time.Duration, bool)
 	if d, err := time.ParseDuration(a["lease"]); err == nil {
 		lease = func() (time.Duration, bool) {
-			b.Deadline.Store(int64(clock.Now().Add(d)))
-			return d, true
+			if at := clock.Now().Add(d); b.Arm.Load() == 0 {
+				b.Deadline.Store(int64(at))
+			}
+			return max(clock.Boot(b.Deadline.Load()).Sub(clock.Now()), 0), true
 		}
 	}
 	if a["by"] == "terms" {
