@@ -237,7 +237,7 @@ var repository = house{
 	},
 	exported: []surface{
 		{at: ".", names: 93, why: "entry"},
-		{at: "agent/supervise", names: 79, why: "keeper; network guard"},
+		{at: "agent/supervise", names: 81, why: "keeper; network guard"},
 		{at: "driver", names: 98, why: "contract"},
 		{at: "driver/electtest", names: 25, why: "conformance"},
 		{at: "fence", names: 98, why: "tokens"},
