@@ -34,13 +34,19 @@ func Contain(ctx context.Context, want Level, name string, log *slog.Logger) (*C
 	if want == Sweep {
 		return c, nil
 	}
+	if want == Pid {
+		if err := c.tryNamespace(); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrContain, err)
+		}
+		c.level = Pid
+	}
 	if c.parent = own; err == nil {
 		err = c.try()
 	}
 	switch {
 	case err == nil:
-		c.level, c.auto = Cgroup, want == Auto
-	case want == Auto:
+		c.level, c.cgroup, c.auto = max(c.level, Cgroup), true, want != Cgroup
+	case want != Cgroup:
 		c.missing = err
 	default:
 		return nil, fmt.Errorf("%w: %w", ErrContain, err)
@@ -102,9 +108,42 @@ func (c *Containment) try() error {
 	return nil
 }
 
+// tryNamespace starts a process as a keeper of the level Pid, and has it make its /proc.
+func (c *Containment) tryNamespace() error {
+	attr := &syscall.SysProcAttr{}
+	c.namespace(attr)
+	status, err := probe(attr)
+	if !c.user && errors.Is(err, fs.ErrPermission) {
+		c.user = true
+		return c.tryNamespace()
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("no pid namespace can be made: %w; want root with CAP_SYS_ADMIN, or user namespaces for this user "+
+			"(sysctl user.max_user_namespaces, and in a container a seccomp profile that allows them)", err)
+	case status.ExitStatus() == 0:
+		return nil
+	}
+	return fmt.Errorf("/proc cannot be mounted in a new pid namespace: %w; want one that is not masked or read-only "+
+		"(in a container: procMount Unmasked, systempaths=unconfined), and AppArmor and SELinux to allow the mount", syscall.Errno(status.ExitStatus()))
+}
+
+// namespace makes a keeper start as the init of a pid namespace, with mounts of its own. An ordinary user may do that
+// in a user namespace, in which it is the only user.
+func (c *Containment) namespace(attr *syscall.SysProcAttr) {
+	attr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
+	if !c.user {
+		return
+	}
+	attr.Cloneflags |= syscall.CLONE_NEWUSER
+	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
+	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // for the mounts: see keeper.settle
+}
+
 // bounds makes those of a command, and says where they are.
 func (c *Containment) bounds(ctx context.Context) (b keeper.Bounds, path string, err error) {
-	if c.Level() != Cgroup {
+	if c == nil || !c.cgroup {
 		return keeper.Unbound{}, "", nil
 	}
 	if err := c.bury(ctx, c.parent, false); err != nil {
@@ -233,7 +272,7 @@ func (c *Containment) killAll(ctx context.Context, g keeper.Bounds, path string)
 				return context.Cause(ctx)
 			}
 		}
-		text, _ := keeper.Survivors(g.Members())
+		text, _ := keeper.Survivors(g.Members(), func(pid int) int { return pid })
 		c.log.Warn("waiting for processes that were killed and are alive", "cgroup", path, "processes", text)
 	}
 }

@@ -31,7 +31,7 @@ func ExampleStart() {
 }
 
 func ExamplePrepare() {
-	spare, err := supervise.Prepare(nil) // while standing by
+	spare, err := supervise.Prepare(nil, nil) // while standing by
 	if err != nil {
 		fmt.Println(err)
 		return

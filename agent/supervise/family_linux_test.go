@@ -59,6 +59,9 @@ func newSceneWith(t *testing.T, stderr *os.File, command string, as *syscall.Cre
 		eventually(t, "the whole family lives", func() bool { return p.Alive.Load() != 0 && p.PID.Load() != 0 })
 		s.pids = append(s.pids, int(p.PID.Load()))
 	}
+	if os.Getenv("SUPERVISE_LEVEL") == "pid" {
+		s.pids = outside(t, s.keeper(), s.pids)
+	}
 	return s
 }
 

@@ -75,9 +75,9 @@ func (p *place) live() {
 // parent runs a command with the lock held, as a leader does.
 // Arguments: board, lock, command (a part), adopt, deadline=DURATION (that far
 // off from when the test arms it, once), grace, keep (a file to lock and keep), testament, second (the
-// place of a second family, of one member), contain (a name: of a family in a cgroup), network (yes: guarded), lease
-// (renewed to that as long as this process runs and Arm is 0; Deadline is its end), by (terms: without a keeper, by a
-// TermGuard).
+// place of a second family, of one member), contain (a name: of a family in a cgroup, or at the level of the
+// environment), network (yes: guarded), lease (renewed to that as long as this process runs and Arm is 0; Deadline is
+// its end), by (terms: without a keeper, by a TermGuard).
 func parent(args []string) {
 	a := parseArgs(args)
 	b, err := openBoard(a["board"])
@@ -101,13 +101,17 @@ func parent(args []string) {
 	if a["second"] != "" {
 		_, err := supervise.Start(context.Background(), supervise.Command{
 			Path: exe, Args: []string{exe, "board=" + a["board"], "place=" + a["second"]}, Env: partEnv("member"),
-			Stderr: os.Stderr,
+			Stderr: os.Stderr, Containment: levelOfEnv(),
 		}.With(supervise.Held{Keep: keep, Testament: []byte(a["testament"])}))
 		check(err)
 	}
-	var contained *supervise.Containment
+	contained := levelOfEnv()
 	if name := a["contain"]; name != "" {
-		contained, err = supervise.Contain(context.Background(), supervise.Cgroup, name, nil)
+		level := supervise.Cgroup
+		if contained != nil {
+			level = contained.Level()
+		}
+		contained, err = supervise.Contain(context.Background(), level, name, nil)
 		check(err)
 		if a["network"] == "yes" {
 			check(contained.GuardNetwork())
@@ -343,6 +347,19 @@ func inspect([]string) {
 	fmt.Printf("dir %s\nleader %v\nargs %d %d\nenv %d\n", dir, group == os.Getpid(), len(os.Args), len(strings.Join(os.Args, "")), size)
 }
 
+// levelOfEnv is the level that SUPERVISE_LEVEL names, or nil.
+func levelOfEnv() *supervise.Containment {
+	text := os.Getenv("SUPERVISE_LEVEL")
+	if text == "" {
+		return nil
+	}
+	level, err := supervise.ParseLevel(text)
+	check(err)
+	c, err := supervise.Contain(context.Background(), level, fmt.Sprintf("test%d", os.Getpid()), nil)
+	check(err)
+	return c
+}
+
 // run is a small `elect run`: a command with the terminal.
 func run(args []string) {
 	check(supervise.AdoptOrphans())
@@ -354,6 +371,7 @@ func run(args []string) {
 	}
 	f, err := supervise.Start(context.Background(), supervise.Command{
 		Path: args[0], Args: args, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Terminal: os.Stdin,
+		Containment: levelOfEnv(),
 	})
 	check(err)
 	os.Exit(f.Wait().ExitCode())

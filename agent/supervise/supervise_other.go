@@ -62,7 +62,7 @@ func (f *Family) Wait() Exit { return Exit{} }
 type Spare struct{}
 
 // Prepare returns ErrUnsupported.
-func Prepare(*slog.Logger) (*Spare, error) { return nil, ErrUnsupported }
+func Prepare(*Containment, *slog.Logger) (*Spare, error) { return nil, ErrUnsupported }
 
 // Close does nothing.
 func (s *Spare) Close() error { return nil }

@@ -62,6 +62,12 @@ selects a protocol without leases (docs/peers.md). It needs --exclusive=false.
           them at once. If elect run and its keeper were both killed, the next elect
           run of that name kills what they left. This needs root or a delegated
           cgroup, and Linux 5.14. Exit code 72: stderr says what is missing.
+  pid     the keeper is the init of a pid namespace, with a /proc of its own, in which
+          COMMAND sees itself alone. The kernel kills all in it when the keeper dies,
+          even if elect run was killed, too. There is a cgroup as well where that
+          works. This needs CAP_SYS_ADMIN, or user namespaces for an ordinary user, in
+          which set-uid programs get no rights. Exit code 72: stderr says what is
+          missing.
   sweep   the keeper finds the processes and kills them one by one.
   auto    cgroup where it works, else sweep. This is the default.
 
@@ -220,8 +226,8 @@ func newRun(openers elect.Openers) *cobra.Command {
 	f.Var(cli.Duration(&cfg.Wait), "wait", "give up standing by after this `TIME`, with exit code 124; 0 tries once (default: no limit)")
 	f.Lookup("wait").DefValue = ""
 	f.Var(cli.Duration(&cfg.Grace), "grace", "`TIME` between SIGTERM and SIGKILL")
-	f.StringVar(&contain, "contain", contain, "`LEVEL` of holding COMMAND and all that it starts together: auto, sweep or cgroup")
-	_ = cmd.RegisterFlagCompletionFunc("contain", cobra.FixedCompletions([]string{"auto", "sweep", "cgroup"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	f.StringVar(&contain, "contain", contain, "`LEVEL` of holding COMMAND and all that it starts together: auto, sweep, cgroup or pid")
+	_ = cmd.RegisterFlagCompletionFunc("contain", cobra.FixedCompletions([]string{"auto", "sweep", "cgroup", "pid"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	f.StringVar(&guard, "guard", "", "`WHAT` of COMMAND the kernel stops at the end of the lease, even if elect is frozen or dead: network, or network,optional")
 	_ = cmd.RegisterFlagCompletionFunc("guard", cobra.FixedCompletions([]string{"network", "network,optional"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	f.StringSliceVar(&allow, "guard-allow", nil, "`ADDRESS[:PORT]` to which packets may go after the lease; may be given several times, at most 64")

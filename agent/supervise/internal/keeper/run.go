@@ -4,6 +4,7 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -16,7 +17,7 @@ const keeperName = "elect-keeper"
 
 // The first argument of a keeper is the number of its first descriptor, unless it is one of these.
 const (
-	probeName = "probe"   // it only tries whether it can send
+	probeName = "probe"   // it only tries whether it can send or, as the init of a pid namespace, mount /proc
 	lateName  = "witness" // it may need a witness, and starts in main; the number follows
 )
 
@@ -30,7 +31,7 @@ func Arguments(late bool, base int, name string) []string {
 	return args
 }
 
-// ProbeArguments are those of a process that tries whether it can send: its exit code is the error's number.
+// ProbeArguments are those of a process that makes one try, see probeName: its exit code is the error's number.
 func ProbeArguments() []string { return []string{keeperName, probeName} }
 
 // Witness is supervise.Witness.
@@ -61,7 +62,13 @@ func firstDescriptor(arg string) (base int, ok bool) {
 // Run runs the keeper and exits. w may be nil.
 func Run(w Witness) {
 	if os.Args[1] == probeName {
-		syscall.Exit(int(probeNetwork()))
+		var errno syscall.Errno
+		if os.Getpid() == 1 {
+			errno, _ = errors.AsType[syscall.Errno](new(keeper).settle())
+		} else {
+			errno = probeNetwork()
+		}
+		syscall.Exit(int(errno))
 	}
 	// The command asks for SIGKILL when its parent dies, and to the kernel the parent is a thread. This thread lives as
 	// long as the process.
