@@ -25,7 +25,7 @@ func (c *Containment) bounds(context.Context) (keeper.Bounds, string, error) {
 	return keeper.Unbound{}, "", nil
 }
 
-func (c *Containment) namespace(*syscall.SysProcAttr) {}
+func (c *Containment) namespace(*syscall.SysProcAttr) keeper.Space { return keeper.OfParent }
 
 // GuardNetwork returns ErrContain.
 func (c *Containment) GuardNetwork(...netip.AddrPort) error {

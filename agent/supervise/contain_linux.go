@@ -111,8 +111,8 @@ func (c *Containment) try() error {
 // tryNamespace starts a process as a keeper of the level Pid, and has it make its /proc.
 func (c *Containment) tryNamespace() error {
 	attr := &syscall.SysProcAttr{}
-	c.namespace(attr)
-	status, err := probe(attr)
+	space := c.namespace(attr)
+	status, err := probe(space, attr)
 	if !c.user && errors.Is(err, fs.ErrPermission) {
 		c.user = true
 		return c.tryNamespace()
@@ -130,15 +130,16 @@ func (c *Containment) tryNamespace() error {
 
 // namespace makes a keeper start as the init of a pid namespace, with mounts of its own. An ordinary user may do that
 // in a user namespace, in which it is the only user.
-func (c *Containment) namespace(attr *syscall.SysProcAttr) {
+func (c *Containment) namespace(attr *syscall.SysProcAttr) keeper.Space {
 	attr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
 	if !c.user {
-		return
+		return keeper.OwnPids
 	}
 	attr.Cloneflags |= syscall.CLONE_NEWUSER
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
 	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
 	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // for the mounts: see keeper.settle
+	return keeper.OwnUser
 }
 
 // bounds makes those of a command, and says where they are.

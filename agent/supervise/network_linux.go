@@ -110,7 +110,7 @@ func leaves(fd int, name string) error {
 func pierced(g *keeper.Cgroup) error {
 	attr := &syscall.SysProcAttr{}
 	g.Enter(attr)
-	status, err := probe(attr)
+	status, err := probe(keeper.OfParent, attr)
 	if err == nil && status.ExitStatus() == int(unix.EPERM) {
 		return nil
 	}
@@ -118,7 +118,7 @@ func pierced(g *keeper.Cgroup) error {
 }
 
 // probe runs a process that tries one thing; its exit code is the error's number.
-func probe(attr *syscall.SysProcAttr) (status syscall.WaitStatus, err error) {
+func probe(space keeper.Space, attr *syscall.SysProcAttr) (status syscall.WaitStatus, err error) {
 	if keeperReady.Load() == nil {
 		return 0, errNotReady
 	}
@@ -128,7 +128,7 @@ func probe(attr *syscall.SysProcAttr) (status syscall.WaitStatus, err error) {
 	}
 	keepers.Lock() // it is nobody's orphan
 	defer keepers.Unlock()
-	pid, err := syscall.ForkExec(exe, keeper.ProbeArguments(), &syscall.ProcAttr{Env: os.Environ(), Sys: attr})
+	pid, err := syscall.ForkExec(exe, keeper.ProbeArguments(space), &syscall.ProcAttr{Env: os.Environ(), Sys: attr})
 	if err != nil {
 		return 0, err
 	}

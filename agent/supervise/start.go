@@ -329,11 +329,12 @@ func startKeeper(room int, attests bool, name string, c *Containment, log *slog.
 	}
 
 	attr := &syscall.SysProcAttr{Setpgid: true}
+	space := keeper.OfParent
 	if f.init = c.Level() == Pid; f.init {
-		c.namespace(attr)
+		space = c.namespace(attr)
 	}
 	keepers.Lock()
-	f.keeper, err = syscall.ForkExec(exe, keeper.Arguments(attests && keeperReady.Load().witness, base, name), &syscall.ProcAttr{
+	f.keeper, err = syscall.ForkExec(exe, keeper.Arguments(space, attests && keeperReady.Load().witness, base, name), &syscall.ProcAttr{
 		Env:   os.Environ(), // it may need what Go's runtime and the loader read; the command gets its own
 		Files: all,
 		Sys:   attr,

@@ -33,6 +33,8 @@ import (
 // The guard of work that is not exclusive (elect.Config.NonExclusive) is open until the work has returned, or the
 // program is dead.
 //
+// A [Witness] does not wait for these processes: do not use a TermGuard beside a keeper for the same term.
+//
 // Its methods may be called by any number of goroutines.
 type TermGuard struct {
 	c *Containment
@@ -205,7 +207,10 @@ func (t *guardedTerm) renew(over <-chan struct{}) {
 
 // end kills the processes, and closes the guard for good.
 func (t *guardedTerm) end() {
-	t.starting.Lock()
+	for !t.starting.TryLock() {
+		t.bounds.Kill() // a process that is being started may wait for another one, or for a file system that is gone
+		time.Sleep(time.Millisecond)
+	}
 	t.closed = true
 	t.starting.Unlock()
 	t.bounds.Kill()

@@ -19,6 +19,7 @@ type testament struct {
 	URL    url.URL         `json:"url"`    // without its user
 	User   string          `json:"user"`   // as in a URL, with the password
 	Name   string          `json:"name"`   // of the election
+	Dir    string          `json:"dir"`    // from which the names of files in URL and environment are meant
 	Tenure json.RawMessage `json:"tenure"`
 }
 
@@ -26,6 +27,7 @@ type testament struct {
 type Deceased struct {
 	URL    *url.URL // of the store
 	Name   string   // of the election
+	dir    string
 	tenure json.RawMessage
 }
 
@@ -48,7 +50,7 @@ func ReadTestament(data []byte) (*Deceased, error) {
 		}
 		t.URL.User = u.User
 	}
-	return &Deceased{URL: &t.URL, Name: t.Name, tenure: t.Tenure}, nil
+	return &Deceased{URL: &t.URL, Name: t.Name, dir: t.Dir, tenure: t.Tenure}, nil
 }
 
 // Free calls free, which ends the tenure of a dead leader at its store, until it succeeds, but not after ctx has
@@ -91,6 +93,9 @@ func (b bequest) Testament() driver.Testament {
 	t := testament{Scheme: e.cfg.Source.Scheme, URL: *e.cfg.Source, User: e.cfg.Source.User.String(), Name: e.cfg.Name}
 	t.URL.User = nil
 	var err error
+	if t.Dir, err = os.Getwd(); err != nil {
+		return driver.Testament{} // files that the URL names would not be found
+	}
 	if t.Tenure, err = json.Marshal(tenure); err != nil { // of strings and numbers it never fails
 		return driver.Testament{}
 	}
@@ -136,14 +141,19 @@ func (e *Elector) Abilities() []driver.Ability {
 }
 
 // Witness returns what package supervise calls a witness: free opens the store of the deceased and ends its tenure.
-// Nothing is opened before that, because the leader may live for months.
+// Nothing is opened before that, because the leader may live for months. Then the directory of this process becomes that
+// of the leader, where relative names of files lead to the same files.
 func Witness(data []byte, free func(context.Context, *Deceased) error) (speak func(context.Context) error, err error) {
 	d, err := ReadTestament(data)
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
-		if err := free(ctx, d); err != nil {
+		err := os.Chdir(d.dir)
+		if err == nil {
+			err = free(ctx, d)
+		}
+		if err != nil {
 			return fmt.Errorf("the lease of %s was not released, and runs out: %w", d.Name, err)
 		}
 		return nil

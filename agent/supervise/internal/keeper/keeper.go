@@ -41,6 +41,7 @@ func IsSocket(fd int) bool {
 // keeper is the state of a keeper process. One goroutine, on the main thread,
 // owns it.
 type keeper struct {
+	space     Space
 	base      int
 	witness   Witness // or nil
 	spec      Spec

@@ -20,12 +20,15 @@ func (n namespace) Kill() bool {
 	return n.Bounds.Kill() || err == nil || err == unix.ESRCH
 }
 
-// settle mounts a /proc of the own pid namespace if this keeper is its init. A keeper has a parent in its namespace
-// otherwise, and so is not process 1. Later mounts of the parent's namespace arrive in this one, and none leaves it.
-// The capability that an ordinary user has for that, in its user namespace, is not for the command.
+// settle mounts a /proc of the own pid namespace if the parent has made one for this keeper, and one of mounts. Later
+// mounts of the parent's namespace arrive in this one if they are shared, and none leaves it. The capability for that
+// which is the user namespace's is not for the command.
 func (k *keeper) settle() error {
-	if os.Getpid() != 1 {
+	switch {
+	case k.space == OfParent:
 		return nil
+	case os.Getpid() != 1:
+		return unix.EINVAL
 	}
 	fd, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -36,9 +39,11 @@ func (k *keeper) settle() error {
 	}
 	if err == nil {
 		k.outer = fmt.Sprintf("self/fd/%d/", fd)
+	}
+	if err == nil && k.space == OwnUser {
 		err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	}
-	if err == nil && os.Geteuid() != 0 {
+	if err == nil && k.space == OwnUser {
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		none := [2]unix.CapUserData{}
 		err = unix.Capset(&header, &none[0])
