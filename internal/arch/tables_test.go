@@ -240,7 +240,7 @@ var repository = house{
 	},
 	exported: []surface{
 		{at: ".", names: 93, why: "entry"},
-		{at: "agent/supervise", names: 87, why: "keeper; network guard of commands, and of what a program starts"},
+		{at: "agent/supervise", names: 88, why: "keeper; limits of commands; network guard of commands, and of what a program starts"},
 		{at: "driver", names: 98, why: "contract"},
 		{at: "driver/electtest", names: 25, why: "conformance"},
 		{at: "fence", names: 98, why: "tokens"},
