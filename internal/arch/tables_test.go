@@ -253,9 +253,9 @@ var repository = house{
 		{at: "file", names: 17, why: "backend"},
 		{at: "peer", names: 184, why: "backend"},
 		{at: "peer/certs", names: 51, why: "certificates"},
-		{at: "store/etcd", names: 13, why: "backend"},
+		{at: "store/etcd", names: 14, why: "backend; flight record"},
 		{at: "store/memory", names: 24, why: "backend"},
-		{at: "store/sqlstore", names: 28, why: "backend"},
+		{at: "store/sqlstore", names: 29, why: "backend; flight record"},
 	},
 	state: []exception{
 		{at: "internal/harness.given", why: "tests of a process that run at the same time must not be given the same port"},
