@@ -98,13 +98,14 @@ func (g *Guardian) InTime() bool { return false }
 
 // lead passes a leadership to the keeper, and waits until the keeper has it.
 func (g *Guardian) lead(at int64, testament []byte, keep []*os.File) (id uint64, err error) {
-	var fds []int
+	var fds files
+	defer func() { fds.close() }()
 	for _, file := range keep {
-		fd := file.Fd()
-		if fd == ^uintptr(0) {
-			return 0, fmt.Errorf("supervise: %s is to be kept: %w", file.Name(), os.ErrClosed)
+		fd, err := duplicate(file)
+		if err != nil {
+			return 0, fmt.Errorf("supervise: cannot keep %w", err)
 		}
-		fds = append(fds, int(fd))
+		fds = append(fds, fd)
 	}
 	g.asking.Lock()
 	defer g.asking.Unlock()

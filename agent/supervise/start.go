@@ -132,7 +132,7 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 }
 
 // handshake sends the keeper its specification and reads the answer. After an error the keeper is about to end.
-func (f *Family) handshake(ctx context.Context, spec []byte, files *files) error {
+func (f *Family) handshake(ctx context.Context, spec []byte, files files) error {
 	var mu sync.Mutex
 	over := false
 	limit := func(at time.Time) {
@@ -146,7 +146,7 @@ func (f *Family) handshake(ctx context.Context, spec []byte, files *files) error
 			limit(time.Unix(1, 0))
 		}
 	})
-	err := keeper.SendFiles(f.commands, spec, files.fds)
+	err := keeper.SendFiles(f.commands, spec, files)
 	told := err == nil
 	if told || keeper.HasGone(err) { // a keeper that is dead may have said why
 		f.pid, err = f.awaitStart()
@@ -204,19 +204,23 @@ func (c *Command) startError(path string, errno syscall.Errno) error {
 	return &StartError{Path: path, Err: errno}
 }
 
-// files are the files that the keeper gets with the specification.
-type files struct {
-	fds  []int
-	null *os.File
-	self int // a pidfd of this process, plus 1; 0 is none
-}
+// files are what the keeper gets with the specification: descriptors of this call's own, because others may close
+// theirs at any time, and then a number is soon that of another file.
+type files []int
 
 // files lists the files for the keeper in the order of its slots.
-func (c *Command) files(s *keeper.Spec, gate int) (*files, error) {
+func (c *Command) files(s *keeper.Spec, gate int) (list files, err error) {
+	defer func() {
+		if err != nil {
+			list.close()
+			list = nil
+		}
+	}()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("supervise: cannot open the null device: %w", err)
 	}
+	defer null.Close()
 	all := []*os.File{c.Stdin, c.Stdout, c.Stderr}
 	for i, file := range all {
 		if file == nil {
@@ -226,38 +230,52 @@ func (c *Command) files(s *keeper.Spec, gate int) (*files, error) {
 	if s.Terminal {
 		all = append(all, c.Terminal)
 	}
-	list := &files{null: null}
 	if gate >= 0 {
-		list.fds = append(list.fds, gate)
+		fd, err := unix.FcntlInt(uintptr(gate), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return nil, fmt.Errorf("supervise: cannot start the keeper: %w", os.NewSyscallError("fcntl", err))
+		}
+		list = append(list, fd)
 	}
 	if s.Testament != "" {
 		if fd := openSelf(); fd >= 0 {
-			s.Parent, list.self = os.Getpid(), fd+1
-			list.fds = append(list.fds, fd)
+			s.Parent = os.Getpid()
+			list = append(list, fd)
 		}
 	}
 	for _, file := range slices.Concat(all, c.under.hold, c.under.keep) {
-		fd := file.Fd()
-		if fd == ^uintptr(0) {
-			list.close()
-			return nil, fmt.Errorf("supervise: cannot start the keeper: %s: %w", file.Name(), os.ErrClosed)
+		fd, err := duplicate(file)
+		if err != nil {
+			return list, fmt.Errorf("supervise: cannot start the keeper: %w", err)
 		}
+		list = append(list, fd)
 		if gate >= 0 {
-			if err := leaves(int(fd), file.Name()); err != nil {
-				list.close()
-				return nil, fmt.Errorf("%w: %w", ErrContain, err)
+			if err := leaves(fd, file.Name()); err != nil {
+				return list, fmt.Errorf("%w: %w", ErrContain, err)
 			}
 		}
-		list.fds = append(list.fds, int(fd))
 	}
 	return list, nil
 }
 
-func (l *files) close() {
-	l.null.Close()
-	if l.self != 0 {
-		unix.Close(l.self - 1)
+func (l files) close() {
+	for _, fd := range l {
+		unix.Close(fd)
 	}
+}
+
+// duplicate returns another descriptor of an open file, which is in blocking mode then, as a command expects it.
+func duplicate(file *os.File) (fd int, err error) {
+	err = os.ErrClosed
+	if file.Fd() != ^uintptr(0) {
+		if raw, failed := file.SyscallConn(); failed == nil { // nobody closes the file while Control runs
+			_ = raw.Control(func(n uintptr) { fd, err = unix.FcntlInt(n, unix.F_DUPFD_CLOEXEC, 0) })
+		}
+	}
+	if err != nil {
+		return -1, fmt.Errorf("%s: %w", file.Name(), err)
+	}
+	return fd, nil
 }
 
 // startKeeper starts a keeper that waits for its specification, with room for room locks and files to keep. attests is

@@ -130,7 +130,18 @@ func newElector(ctx context.Context, client *clientv3.Client, name, id string, c
 	switch err := s.ready(ctx); {
 	case driver.IsPermanent(err):
 		return nil, fmt.Errorf("etcd: %w", err)
-	case err != nil && cfg.Logger != nil:
+	case err != nil:
+		if why := unconnected(ctx, client); why != nil {
+			err = why
+		}
+		if want, lasting := remedy(err, client); source != nil && want != "" {
+			if err = fmt.Errorf("%w; want %s", err, want); lasting {
+				return nil, driver.Permanent(fmt.Errorf("etcd: %w", err))
+			}
+		}
+		if cfg.Logger == nil {
+			break
+		}
 		cfg.Logger.Warn("etcd does not answer yet", "election", name, "error", err)
 	}
 	var done func() error

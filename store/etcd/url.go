@@ -18,6 +18,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/store/internal/drive"
@@ -223,6 +224,9 @@ func (c *connection) secure(p map[string]string, env func(string) string) error 
 		return errors.New("one of cert and cert_key; want both, or neither")
 	}
 	c.TLS = &tls.Config{ServerName: p["server_name"], MinVersion: tls.VersionTLS12}
+	if name := p["server_name"]; name != "" { // gRPC would put the host of the URL in place of the one in the configuration
+		c.DialOptions = append(c.DialOptions, grpc.WithAuthority(name))
+	}
 	if cacert != "" {
 		text, err := os.ReadFile(cacert)
 		if err != nil {

@@ -9,9 +9,12 @@ import (
 // witnesses says whether the system has witnesses.
 const witnesses = true
 
-// lockedFile returns a file without a name, locked by its open file description.
+// lockedFile returns a file without a name, locked by its open file description. Nobody can execute it.
 func lockedFile() (*os.File, error) {
-	fd, err := unix.MemfdCreate("elect", unix.MFD_CLOEXEC)
+	fd, err := unix.MemfdCreate("elect", unix.MFD_CLOEXEC|unix.MFD_NOEXEC_SEAL)
+	if err == unix.EINVAL { // Linux before 6.3
+		fd, err = unix.MemfdCreate("elect", unix.MFD_CLOEXEC)
+	}
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}

@@ -1,9 +1,12 @@
 // Package pool shares what is expensive to open, such as the client of a store, between the elections
 // of a process. A [Pool] is safe for concurrent use. A failure to open is returned to all calls that
-// waited for it, and the next call tries again.
+// waited for it, and the next call tries again. A panic of the opening call is a failure to those that waited.
 package pool
 
-import "sync"
+import (
+	"errors"
+	"sync"
+)
 
 // Pool has one value for each key that is in use. Its zero value is empty. It shows its keys to
 // nobody, so a key may contain a password.
@@ -21,6 +24,8 @@ type entry[V any] struct {
 	err   error
 }
 
+var errPanicked = errors.New("pool: the call that was to open it has panicked")
+
 // Use returns the value of a key. The first call opens it, and calls at the same time wait for that.
 // done ends one use, and may be called more than once; the last one of a value closes it, and returns
 // what that returned.
@@ -36,9 +41,17 @@ func (p *Pool[K, V]) Use(key K, open func() (value V, close func() error, err er
 	}
 	e.users++
 	p.mu.Unlock()
-	e.once.Do(func() { e.value, e.close, e.err = open() })
-	if e.err != nil {
-		p.leave(key, e)
+	opened := false
+	defer func() {
+		if !opened { // open has failed, or panics
+			p.leave(key, e)
+		}
+	}()
+	e.once.Do(func() {
+		e.err = errPanicked // unless it returns
+		e.value, e.close, e.err = open()
+	})
+	if opened = e.err == nil; !opened {
 		return value, nil, e.err
 	}
 	return e.value, sync.OnceValue(func() error {

@@ -78,6 +78,44 @@ func TestFailure(t *testing.T) {
 	}
 }
 
+// TestPanic: a call whose open panics, or ends its goroutine, is a failure to the one that waited, and is forgotten.
+func TestPanic(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("no") }, "Goexit": runtime.Goexit} {
+		var p Pool[string, int64]
+		var s source
+		begun, fail := make(chan struct{}), make(chan struct{})
+		var work sync.WaitGroup
+		work.Go(func() {
+			defer func() { _ = recover() }()
+			_, _, err := p.Use("x", func() (int64, func() error, error) { close(begun); <-fail; end(); return s.make() })
+			t.Errorf("%s: it has returned %v", name, err)
+		})
+		work.Go(func() {
+			<-begun
+			v, done, err := p.Use("x", s.make)
+			if !errors.Is(err, errPanicked) || done != nil {
+				t.Errorf("%s: %d, %v; want the failure", name, v, err)
+			}
+		})
+		for waiting := 0; waiting < 2; runtime.Gosched() {
+			p.mu.Lock()
+			if e := p.all["x"]; e != nil {
+				waiting = e.users
+			}
+			p.mu.Unlock()
+		}
+		close(fail)
+		work.Wait()
+		v, done, err := p.Use("x", s.make)
+		if err != nil || v != 1 {
+			t.Fatalf("%s: %d, %v; want another try", name, v, err)
+		}
+		if err := done(); err != nil || len(p.all) != 0 {
+			t.Errorf("%s: %v, %d are kept", name, err, len(p.all))
+		}
+	}
+}
+
 // TestConcurrent: at no time are two values of one key given out, or a closed one.
 func TestConcurrent(t *testing.T) {
 	var p Pool[string, int64]

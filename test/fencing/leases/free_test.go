@@ -25,6 +25,9 @@ func TestKeeperFrees(t *testing.T) {
 	program := harness.Build(t, "../../../cmd/elect")
 	at := map[string]func(t *testing.T) string{"etcd": func(t *testing.T) string {
 		return strings.Replace(startEtcd(t).URL, "http://", "etcd://", 1) + "/free?lease=12s&max_hold=2s"
+	}, "etcd with TLS": func(t *testing.T) string {
+		e := startSecureEtcd(t)
+		return e.url("cacert", "cert", "cert_key", "server_name") + "&lease=12s&max_hold=2s"
 	}}
 	for name, start := range databases(t) {
 		if name != "sqlite" { // the command has none

@@ -4,6 +4,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,6 +26,7 @@ type Etcd struct {
 	*process
 	URL  string // what clients connect to
 	args []string
+	tls  *tls.Config // what clients connect with, or nil
 }
 
 // StartEtcd builds etcd, unless the variable ELECT_TEST_ETCD names a program, and starts one member,
@@ -34,9 +36,25 @@ func StartEtcd(t testing.TB, flags ...string) *Etcd {
 	return StartEtcdCluster(t, 1, flags...)[0]
 }
 
+// StartEtcdTLS is StartEtcd with TLS. The flags say which certificates it has and trusts, and client is what
+// [Etcd.Client] connects with.
+func StartEtcdTLS(t testing.TB, client *tls.Config, flags ...string) *Etcd {
+	t.Helper()
+	return startEtcds(t, 1, client, flags...)[0]
+}
+
 // StartEtcdCluster is StartEtcd for a cluster of that many members.
 func StartEtcdCluster(t testing.TB, members int, flags ...string) []*Etcd {
 	t.Helper()
+	return startEtcds(t, members, nil, flags...)
+}
+
+func startEtcds(t testing.TB, members int, client *tls.Config, flags ...string) []*Etcd {
+	t.Helper()
+	scheme := "http://"
+	if client != nil {
+		scheme = "https://"
+	}
 	long.Test(t, "it starts a real server")
 	bin := etcdBin(t)
 	free, cluster, all := harness.FreeAddrs(t, 2*members), make([]string, members), make([]*Etcd, members)
@@ -44,9 +62,9 @@ func StartEtcdCluster(t testing.TB, members int, flags ...string) []*Etcd {
 		cluster[i] = fmt.Sprintf("m%d=http://%s", i+1, free[2*i+1])
 	}
 	for i := range all {
-		own, peers := "http://"+free[2*i], "http://"+free[2*i+1]
+		own, peers := scheme+free[2*i], "http://"+free[2*i+1]
 		p := newProcess(t, "etcd")
-		all[i] = &Etcd{p, own, append([]string{
+		all[i] = &Etcd{process: p, URL: own, tls: client, args: append([]string{
 			bin, "--data-dir", filepath.Join(p.dir, "data"), "--name", fmt.Sprintf("m%d", i+1), "--log-level", "warn",
 			"--listen-client-urls", own, "--advertise-client-urls", own, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
 			"--initial-cluster", strings.Join(cluster, ","),
@@ -115,7 +133,7 @@ func (e *Etcd) Start(t testing.TB) { t.Helper(); StartEtcds(t, e) }
 // Client connects to it. It is closed with the test.
 func (e *Etcd) Client(t testing.TB) *clientv3.Client {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{e.URL}, Logger: zap.NewNop()})
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{e.URL}, TLS: e.tls, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,129 @@
+//go:build linux && cgo
+
+package leases_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/long"
+	"github.com/electd/elect/peer/certs"
+	"github.com/electd/elect/store/etcd"
+	"github.com/electd/elect/test/fencing/server"
+)
+
+// secureEtcd is a server whose certificate is for a name that it is not called by, and which wants one of each client.
+type secureEtcd struct {
+	*server.Etcd
+	parameters map[string]string // of the URL, that are right
+}
+
+// issued makes an authority, with a certificate of a server and one of a client, and returns where they are.
+func issued(t testing.TB, o certs.Options) string {
+	t.Helper()
+	dir := t.TempDir()
+	o.Cluster, o.Nodes = "etcd", []certs.Node{{ID: "server", Hosts: []string{"etcd.internal"}}, {ID: "client"}}
+	if err := certs.Make(dir, o); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func startSecureEtcd(t testing.TB) *secureEtcd {
+	t.Helper()
+	dir := issued(t, certs.Options{})
+	return &secureEtcd{
+		server.StartEtcdTLS(t, clientOf(t, dir), secureFlags(dir, dir)...),
+		map[string]string{
+			"cacert": filepath.Join(dir, "ca.crt"), "cert": filepath.Join(dir, "client.crt"), "cert_key": filepath.Join(dir, "client.key"),
+			"server_name": "etcd.internal",
+		},
+	}
+}
+
+// secureFlags are those of a server with the certificate in dir, for clients of the authority in trusts.
+func secureFlags(dir, trusts string) []string {
+	return []string{
+		"--unsafe-no-fsync", "--client-cert-auth", "--trusted-ca-file", filepath.Join(trusts, "ca.crt"),
+		"--cert-file", filepath.Join(dir, "server.crt"), "--key-file", filepath.Join(dir, "server.key"),
+	}
+}
+
+// clientOf has the client's certificate in dir, and trusts any server.
+func clientOf(t testing.TB, dir string) *tls.Config {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "client.crt"), filepath.Join(dir, "client.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true}
+}
+
+// url has these of the right parameters.
+func (e *secureEtcd) url(parameters ...string) string {
+	query := "server_election=1s"
+	for _, p := range parameters {
+		query += "&" + p + "=" + e.parameters[p]
+	}
+	_, host, _ := strings.Cut(e.URL, "://")
+	return "etcd://" + host + "/tls?" + query
+}
+
+// TestEtcdTLS: with the right certificates a candidate leads. Otherwise one line says at once what would be right.
+func TestEtcdTLS(t *testing.T) {
+	long.Full(t, "it starts real servers")
+	e := startSecureEtcd(t)
+	plain := strings.Replace(startEtcd(t).URL, "http://", "etcd://", 1) + "/tls?"
+	other := issued(t, certs.Options{})
+	past := issued(t, certs.Options{From: time.Now().Add(-48 * time.Hour), Valid: time.Hour})
+	own := issued(t, certs.Options{})
+	expired := &secureEtcd{server.StartEtcdTLS(t, clientOf(t, own), secureFlags(past, own)...), map[string]string{
+		"cacert": filepath.Join(past, "ca.crt"), "cert": filepath.Join(own, "client.crt"), "cert_key": filepath.Join(own, "client.key"),
+		"server_name": "etcd.internal",
+	}}
+	with := func(dir string) string {
+		return "&cert=" + filepath.Join(dir, "client.crt") + "&cert_key=" + filepath.Join(dir, "client.key")
+	}
+	for name, c := range map[string]struct {
+		url, want string
+		refused   bool
+	}{
+		"right":                              {e.url("cacert", "cert", "cert_key", "server_name"), "", false},
+		"another authority":                  {e.url("cert", "cert_key", "server_name") + "&cacert=" + filepath.Join(other, "ca.crt"), "want cacert=", true},
+		"the system's authorities":           {e.url("cert", "cert_key", "server_name"), "want cacert=", true},
+		"no name":                            {e.url("cacert", "cert", "cert_key"), "want server_name=", true},
+		"no certificate":                     {e.url("cacert", "server_name"), "want cert=", true},
+		"a certificate of another authority": {e.url("cacert", "server_name") + with(other), "want cert=", true},
+		"an expired certificate":             {e.url("cacert", "server_name") + with(past), "want cert=", false},
+		"a server with an expired one":       {expired.url("cacert", "cert", "cert_key", "server_name"), "want a server with a valid certificate", false},
+		"plain text to TLS":                  {e.url(), "want tls=on", false},
+		"TLS to plain text":                  {plain + "tls=on", "want tls=off", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := &bytes.Buffer{}
+			a, err := etcd.Open(t.Context(), driver.Target{URL: parse(t, c.url), Name: "e", ID: "a", Logger: slog.New(slog.NewTextHandler(log, nil))})
+			if err != nil {
+				if t.Logf("refused: %v", err); c.want == "" || !c.refused || !driver.IsPermanent(err) || !strings.Contains(err.Error(), c.want) || log.Len() != 0 {
+					t.Errorf("%v, %s; want it to be refused: %t, with %q", err, log, c.refused, c.want)
+				}
+				return
+			}
+			if c.want == "" {
+				released(t, local{a, t}.campaign(t.Context()))
+			}
+			if err := a.Close(); err != nil {
+				t.Error(err)
+			}
+			t.Logf("logged: %s", log)
+			if c.refused || (c.want == "") != (log.Len() == 0) || !strings.Contains(log.String(), c.want) || strings.Count(log.String(), "\n") > 1 {
+				t.Errorf("want one line with %q; to be refused: %t", c.want, c.refused)
+			}
+		})
+	}
+}
