@@ -255,7 +255,7 @@ var repository = house{
 		{at: "peer/certs", names: 51, why: "certificates"},
 		{at: "store/etcd", names: 13, why: "backend"},
 		{at: "store/memory", names: 24, why: "backend"},
-		{at: "store/sqlstore", names: 28, why: "backend"},
+		{at: "store/sqlstore", names: 29, why: "backend"},
 	},
 	state: []exception{
 		{at: "internal/harness.given", why: "tests of a process that run at the same time must not be given the same port"},
