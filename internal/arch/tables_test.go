@@ -256,7 +256,7 @@ var repository = house{
 		{at: "peer/certs", names: 51, why: "certificates"},
 		{at: "store/etcd", names: 14, why: "backend; flight record"},
 		{at: "store/memory", names: 24, why: "backend"},
-		{at: "store/sqlstore", names: 29, why: "backend; flight record"},
+		{at: "store/sqlstore", names: 30, why: "backend; flight record"},
 	},
 	state: []exception{
 		{at: "internal/harness.given", why: "tests of a process that run at the same time must not be given the same port"},

@@ -141,7 +141,7 @@ func (d *sqlite) examine(ctx context.Context, t *table) ([]driver.Finding, error
 	}
 	found := []driver.Finding{{What: "version", Value: "SQLite " + version, Means: "elections need 3.35 or later, and all participants on one machine"}}
 	sync := driver.Finding{What: "synchronous, journal_mode", Value: "right", Means: "what is acknowledged survives a loss of power"}
-	if err := d.check(ctx, t); err != nil {
+	if err := d.check(ctx, t, true); err != nil {
 		sync.Value, sync.Wrong, sync.Means = "refused", true, err.Error()
 	}
 	return append(found, sync), nil

@@ -5,6 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/electd/elect/driver"
@@ -29,24 +32,143 @@ func (mysql) schema() string {
 ) ENGINE=InnoDB`
 }
 
-func (mysql) check(ctx context.Context, t *table) error {
+// trials do nothing, and need what reads, creations and other writes need. Nothing else tells what the roles of a user
+// permit.
+var trials = []string{
+	`SELECT name, record FROM {table} WHERE name = ''`,
+	`EXPLAIN INSERT IGNORE INTO {table} (name, record) VALUES ('', '')`,
+	`UPDATE {table} SET record = record WHERE name = '' AND 1 = 0`,
+}
+
+// refused are the numbers of a server's errors that no later attempt mends, and what would be right.
+var refused = []struct {
+	numbers []int
+	want    string
+}{
+	{[]int{1044, 1142, 1143}, "GRANT SELECT, INSERT, UPDATE ON {table} to the user"},
+	{[]int{1045, 1049, 1698}, "a user and a database that exist, and a password that is right"},
+	{[]int{1046}, "a database in the URL, or as table=database.name"},
+	{[]int{1054, 1146, 1347, 1471}, "one made by elect install (sqlstore.Install)"}, // no such column or table, or a view
+	{[]int{1792}, "tx_read_only=OFF"},
+}
+
+// refusalOf makes an error of check permanent if it is, and says what would be right.
+func refusalOf(t *table, err error) error {
+	if err == nil || driver.IsPermanent(err) {
+		return err
+	}
+	for _, r := range refused {
+		for _, n := range r.numbers {
+			if numbered(err, n) {
+				return driver.Permanent(fmt.Errorf("the table %s cannot be used: %s; want %s", t.plain, oneLine(err), t.expand(r.want)))
+			}
+		}
+	}
+	if numbered(err, 1290) || numbered(err, 1836) { // it may be promoted
+		return fmt.Errorf("the server takes no writes, as a replica: %w; want the primary", err)
+	}
+	return err
+}
+
+// numbered reports whether err is a server's error with that number. The driver has it in a field, which only a
+// program that imports the driver can read, and at the beginning of the text.
+func numbered(err error, number int) bool {
+	_, after, ok := strings.Cut(err.Error(), fmt.Sprintf("Error %d", number))
+	return ok && (strings.HasPrefix(after, " (") || strings.HasPrefix(after, ":"))
+}
+
+// unfit says what is wrong with the table. INSERT IGNORE gives a value to a column without a default.
+// Triggers are seen by a user with the right TRIGGER. The queries are plain: MariaDB 10.11 crashed of one that had
+// their conditions in correlated subqueries.
+func (mysql) unfit(ctx context.Context, t *table, conn *sql.Conn) (wrong, err error) {
 	schema, name, found := strings.Cut(t.plain, ".")
 	if !found {
 		schema, name = "", t.plain
 	}
-	var engine sql.NullString
-	err := t.db.QueryRowContext(ctx, `SELECT engine FROM information_schema.tables
-		WHERE table_schema = COALESCE(NULLIF(?, ''), DATABASE()) AND table_name = ?`, schema, name).Scan(&engine)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return t.unusable(errors.New("it does not exist"))
-	case err != nil:
-		return err
-	case engine.String != "InnoDB":
-		return t.unusable(fmt.Errorf("it is of engine %s; want InnoDB, which syncs what it commits", engine.String))
+	ask := func(query string) (found [][4]string, err error) {
+		rows, err := conn.QueryContext(ctx, query, schema, name)
+		if err != nil {
+			return nil, err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var r [4]string
+			if err := rows.Scan(&r[0], &r[1], &r[2], &r[3]); err != nil {
+				return nil, err
+			}
+			found = append(found, r)
+		}
+		return found, rows.Err()
 	}
-	_, err = (mysql{}).read(ctx, t, "")
-	return err
+	const of = ` WHERE table_schema = COALESCE(NULLIF(?, ''), DATABASE()) AND table_name = ?`
+	kinds, err := ask(`SELECT table_type, COALESCE(engine, ''), '', '' FROM information_schema.tables` + of)
+	if err != nil {
+		return nil, err
+	} else if len(kinds) == 0 {
+		return errors.New("it is temporary"), nil
+	}
+	if kind, engine := kinds[0][0], kinds[0][1]; kind != "BASE TABLE" {
+		return fmt.Errorf("it is a %s", kind), nil
+	} else if engine != "InnoDB" {
+		return fmt.Errorf("it is of engine %s; want InnoDB, which syncs what it commits", engine), nil
+	}
+	columns, err := ask(`SELECT column_name, data_type, COALESCE(character_maximum_length, 0), COALESCE(collation_name, 'binary_bin') FROM information_schema.columns` + of)
+	if err != nil {
+		return nil, err
+	}
+	longest := map[string]int{"name": driver.MaxName, "record": register.MaxRecord}
+	for _, c := range columns {
+		want, ours := longest[strings.ToLower(c[0])]
+		if n, err := strconv.ParseUint(c[2], 10, 64); !ours || err != nil || n < uint64(want) || !strings.HasSuffix(c[3], "_bin") || c[1] == "binary" || c[1] == "char" {
+			continue
+		}
+		delete(longest, strings.ToLower(c[0]))
+	}
+	if len(longest) > 0 {
+		return fmt.Errorf("it has no column %s of type VARBINARY that is long enough", strings.Join(slices.Sorted(maps.Keys(longest)), " and ")), nil
+	}
+	parts, err := ask(`SELECT index_name, non_unique, column_name, sub_part IS NOT NULL FROM information_schema.statistics` + of)
+	if err != nil {
+		return nil, err
+	}
+	keys := map[string][][4]string{}
+	for _, p := range parts {
+		keys[p[0]] = append(keys[p[0]], p)
+	}
+	unique := false
+	for _, key := range keys {
+		unique = unique || len(key) == 1 && key[0][1] == "0" && strings.EqualFold(key[0][2], "name") && key[0][3] == "0"
+	}
+	if !unique {
+		return errors.New("its primary key is not name alone"), nil
+	}
+	triggers, err := ask(`SELECT trigger_name, '', '', '' FROM information_schema.triggers
+		WHERE event_object_schema = COALESCE(NULLIF(?, ''), DATABASE()) AND event_object_table = ? AND action_timing = 'BEFORE' AND event_manipulation <> 'DELETE'`)
+	if err == nil && len(triggers) > 0 {
+		wrong = fmt.Errorf("its trigger %s can change what is written", triggers[0][0])
+	}
+	return wrong, err
+}
+
+func (d mysql) check(ctx context.Context, t *table, writes bool) error {
+	var wrong error
+	_, err := d.on(ctx, t, func(conn *sql.Conn) error {
+		for i, trial := range trials {
+			if i > 0 && !writes {
+				break
+			}
+			if _, err := conn.ExecContext(ctx, t.expand(trial)); err != nil {
+				return err
+			}
+		}
+		var err error
+		wrong, err = d.unfit(ctx, t, conn)
+		return err
+	})
+	if err == nil && wrong != nil {
+		return t.unusable(wrong)
+	}
+	return refusalOf(t, err)
 }
 
 // variables are those that judge wants.

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/store/internal/register"
@@ -29,34 +31,100 @@ func (postgresql) schema() string {
 // failover or a restore. It fails on a standby, which may lag.
 const incarnation = `(SELECT system_identifier FROM pg_control_system()) || '/' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)`
 
-func (postgresql) check(ctx context.Context, t *table) error {
-	var kept, rows bool
-	var commit, standbys, fsync string
-	err := t.db.QueryRowContext(ctx, `SELECT
-			c.relpersistence = 'p' AND NOT EXISTS (SELECT FROM pg_partition_tree(c.oid) p JOIN pg_class q ON q.oid = p.relid WHERE q.relpersistence <> 'p'),
-			c.relkind IN ('r', 'p') AND NOT EXISTS (SELECT FROM pg_partition_tree(c.oid) p JOIN pg_class q ON q.oid = p.relid WHERE q.relkind NOT IN ('r', 'p')),
-			`+settings+`, current_setting('fsync')
-		FROM pg_class c WHERE c.oid = to_regclass($1)`, t.name).Scan(&kept, &rows, &commit, &standbys, &fsync)
+// unfit says what is wrong with the table c, or NULL. A trigger before each row can change or drop what is written.
+// Others can do harm too, but not unnoticed.
+const unfit = `CASE
+	WHEN c.relkind NOT IN ('r', 'p') OR EXISTS (SELECT FROM parts WHERE relkind NOT IN ('r', 'p'))
+		THEN 'it is a view, or a table of another server'
+	WHEN c.relpersistence <> 'p' OR EXISTS (SELECT FROM parts WHERE relpersistence <> 'p')
+		THEN 'it is unlogged or temporary, and lost in a crash'
+	ELSE coalesce((SELECT 'it has no column ' || string_agg(w.name, ' and ') || ' of type text that is long enough and equal to itself only'
+		FROM (VALUES ('name', 128), ('record', 32768)) w (name, least) WHERE NOT EXISTS (
+			SELECT FROM pg_attribute a LEFT JOIN pg_collation l ON l.oid = a.attcollation
+			WHERE a.attrelid = c.oid AND a.attname = w.name AND a.attgenerated = '' AND a.atttypid IN ('text'::regtype, 'varchar'::regtype)
+				AND (a.atttypmod < 0 OR a.atttypmod - 4 >= w.least) AND coalesce(l.collisdeterministic, true))),
+		(SELECT 'its column ' || string_agg(attname, ' and ') || ' must have a value, and has no default' FROM pg_attribute
+			WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND attname NOT IN ('name', 'record')
+				AND attnotnull AND NOT atthasdef AND attidentity = ''),
+		CASE WHEN NOT EXISTS (SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+			WHERE i.indrelid = c.oid AND a.attname = 'name' AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indnkeyatts = 1 AND i.indpred IS NULL)
+			THEN 'its primary key is not name alone' END,
+		(SELECT 'its rule ' || string_agg(rulename, ' and ') || ' replaces writes' FROM pg_rewrite
+			WHERE ev_class = c.oid AND ev_type IN ('2', '3') AND ev_enabled <> 'D'),
+		(SELECT 'its trigger ' || string_agg(DISTINCT tgname, ' and ') || ' can change what is written' FROM pg_trigger
+			WHERE (tgrelid = c.oid OR tgrelid IN (SELECT oid FROM parts)) AND NOT tgisinternal AND tgenabled IN ('O', 'A') AND tgtype & 3 = 3 AND tgtype & 20 <> 0),
+		CASE WHEN row_security_active(c.oid) THEN 'row-level security hides rows from the role ' || current_user END)
+	END`
+
+// lacking are the rights on the table c, and to execute functions, that the role does not have. A right on the two
+// columns will do.
+const lacking = `(SELECT string_agg(p, ', ') FROM unnest(ARRAY[{rights}]) p WHERE EXISTS (SELECT FROM pg_attribute
+		WHERE attrelid = c.oid AND (attname = 'record' OR attname = 'name' AND p <> 'UPDATE') AND NOT has_column_privilege(c.oid, attnum, p))),
+	(SELECT string_agg(f, ', ') FROM unnest(ARRAY[{functions}]) f WHERE NOT has_function_privilege(f, 'EXECUTE'))`
+
+func (d postgresql) check(ctx context.Context, t *table, writes bool) error {
+	rights, functions := `'SELECT'`, `'pg_control_system()', 'pg_walfile_name(pg_lsn)', 'pg_current_wal_insert_lsn()'`
+	if writes {
+		rights, functions = rights+`, 'INSERT', 'UPDATE'`, functions+`, 'pg_notify(text, text)'`
+	}
+	var wrong, noRights, noFunctions sql.NullString
+	var commit, standbys, fsync, role string
+	var standby, readOnly bool
+	err := t.db.QueryRowContext(ctx, strings.NewReplacer(`{rights}`, rights, `{functions}`, functions).Replace(
+		`WITH parts AS (SELECT q.* FROM pg_partition_tree(to_regclass($1)) p JOIN pg_class q ON q.oid = p.relid)
+		SELECT `+unfit+`, `+lacking+`, `+settings+`, current_setting('fsync'), quote_ident(current_user), pg_is_in_recovery(), current_setting('transaction_read_only') <> 'off'
+		FROM pg_class c WHERE c.oid = to_regclass($1)`), t.name).Scan(&wrong, &noRights, &noFunctions, &commit, &standbys, &fsync, &role, &standby, &readOnly)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return t.unusable(errors.New("it does not exist"))
+		return t.unusable(d.elsewhere(ctx, t))
+	case slices.Contains([]string{"28000", "28P01", "3D000", "42501"}, state(err)): // of the user, the database, a right
+		return driver.Permanent(fmt.Errorf("the server refuses: %s; want a user that may connect, a database that exists, and USAGE on the table's schema", oneLine(err)))
 	case err != nil:
 		return err
-	case !rows:
-		return t.unusable(errors.New("it is a view, or a table of another server"))
-	case !kept:
-		return t.unusable(errors.New("it is unlogged or temporary, and lost in a crash"))
+	case wrong.Valid:
+		return t.unusable(errors.New(wrong.String))
+	case noRights.Valid:
+		return driver.Permanent(fmt.Errorf("the role %s lacks rights on the table %s; want GRANT %s ON %[2]s TO %[1]s", role, t.plain, noRights.String))
+	case noFunctions.Valid:
+		return driver.Permanent(fmt.Errorf("the role %s lacks rights on functions; want GRANT EXECUTE ON FUNCTION %s TO %[1]s", role, noFunctions.String))
 	case fsync != "on":
 		return driver.Permanent(errors.New("the server has fsync=off: it forgets acknowledged writes in a crash; want fsync=on"))
+	case standby: // it may be promoted
+		return errors.New("the server is a standby; want the primary, as with target_session_attrs=read-write")
+	case writes && readOnly: // programs that promote a standby set this for a while
+		return errors.New("the server takes no writes, by default_transaction_read_only; want off")
 	}
 	if err := forgets(commit, standbys); err != nil {
 		return driver.Permanent(err)
 	}
-	k, err := (postgresql{}).read(ctx, t, "")
+	k, err := d.read(ctx, t, "")
 	if err == nil && k.store == "" {
 		err = errors.New("the server does not tell its system identifier")
 	}
 	return err
+}
+
+// elsewhere says where a table is that was not found.
+func (postgresql) elsewhere(ctx context.Context, t *table) error {
+	var path, there string
+	name := t.plain[strings.LastIndex(t.plain, ".")+1:]
+	err := t.db.QueryRowContext(ctx, `SELECT current_setting('search_path'), string_agg(n.nspname || CASE WHEN has_schema_privilege(n.oid, 'USAGE') THEN '' ELSE ' (without USAGE for ' || current_user || ')' END, ', ')
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = $1`, name).Scan(&path, &there)
+	if err != nil {
+		return errors.New("it does not exist")
+	}
+	return fmt.Errorf("it is not in the search_path %s, but in the schema %s", path, there)
+}
+
+// state is the SQLSTATE of a server's error, "" for any other error. Both pgx and lib/pq have the method.
+func state(err error) string {
+	if coded, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); ok {
+		return coded.SQLState()
+	}
+	return ""
 }
 
 // settings are the arguments of forgets.

@@ -31,15 +31,37 @@ func (*sqlite) schema() string {
 	return `CREATE TABLE IF NOT EXISTS {table} (name TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID`
 }
 
-func (d *sqlite) check(ctx context.Context, t *table) error {
-	if _, err := d.read(ctx, t, ""); err != nil {
-		// A database that is locked, or a disk that fails, may be better the next time.
-		if text := err.Error(); strings.Contains(text, "no such") || strings.Contains(text, "not a database") {
-			return t.unusable(err)
+// unfitSQLite says what is wrong with the table ?1 of the database ?2, or is empty.
+const unfitSQLite = `SELECT CASE
+	WHEN (SELECT type FROM {schema}.sqlite_master WHERE name = ?1) <> 'table' THEN 'it is a view'
+	WHEN EXISTS (SELECT 1 FROM sqlite_temp_master WHERE name = ?1) AND ?2 <> 'temp' THEN 'a temporary table or view hides it'
+	WHEN (SELECT count(*) FROM pragma_table_info(?1, ?2) WHERE name IN ('name', 'record')
+		AND (type = '' OR upper(type) LIKE '%TEXT%' OR upper(type) LIKE '%CHAR%')) < 2 THEN 'its columns name and record are not of type TEXT'
+	WHEN NOT EXISTS (SELECT 1 FROM pragma_index_list(?1, ?2) l WHERE l."unique" AND NOT l.partial
+		AND (SELECT group_concat(x.name || ' ' || x.coll) FROM pragma_index_xinfo(l.name, ?2) x WHERE x.key) = 'name BINARY')
+		THEN 'its primary key is not name alone, with the collation BINARY'
+	ELSE coalesce(
+		(SELECT 'its column ' || name || ' must have a value, and has no default' FROM pragma_table_info(?1, ?2)
+			WHERE name NOT IN ('name', 'record') AND "notnull" AND dflt_value IS NULL AND NOT (pk AND upper(type) = 'INTEGER')),
+		(SELECT 'its trigger ' || name || ' can change what is written' FROM {schema}.sqlite_master WHERE type = 'trigger' AND tbl_name = ?1), '')
+	END`
+
+func (d *sqlite) check(ctx context.Context, t *table, writes bool) error {
+	err := d.on(ctx, t, func(conn *sql.Conn, in *file) error {
+		trial := `SELECT name, record FROM {table} WHERE name = ''`
+		if writes { // it does nothing, and fails where writes do
+			trial = `UPDATE {table} SET record = record WHERE name = '' AND 0`
 		}
-		return err
-	}
-	return d.on(ctx, t, func(conn *sql.Conn, in *file) error {
+		if _, err := conn.ExecContext(ctx, t.expand(trial)); err != nil {
+			return err
+		}
+		var unfit string
+		name, query := t.plain[strings.LastIndex(t.plain, ".")+1:], strings.ReplaceAll(unfitSQLite, "{schema}", d.quote(t.database()))
+		if err := conn.QueryRowContext(ctx, query, name, t.database()).Scan(&unfit); err != nil {
+			return err
+		} else if unfit != "" {
+			return t.unusable(errors.New(unfit))
+		}
 		if in != nil {
 			if n := links(in.info); n > 1 {
 				return driver.Permanent(fmt.Errorf("the file %s has %d names: under each SQLite keeps another journal; want one", in.path, n))
@@ -48,6 +70,17 @@ func (d *sqlite) check(ctx context.Context, t *table) error {
 		}
 		return d.durable(ctx, t, conn, in)
 	})
+	if err == nil || driver.IsPermanent(err) {
+		return err
+	}
+	// A database that is locked, or a disk that fails, may be better the next time.
+	switch text := err.Error(); {
+	case strings.Contains(text, "no such"), strings.Contains(text, "not a database"), strings.Contains(text, "cannot modify"):
+		return t.unusable(err)
+	case strings.Contains(text, "readonly"):
+		return driver.Permanent(fmt.Errorf("the database takes no writes: %w; want a file that may be written, no mode=ro, and no PRAGMA query_only", err))
+	}
+	return err
 }
 
 // on runs do on a connection to the file that check has found; in is nil for a database in memory.

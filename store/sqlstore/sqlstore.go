@@ -94,8 +94,9 @@ type Config struct {
 
 // New returns the participant id in the election called name. The caller keeps db, and
 // closes it after the Elector. It reads the row from then on, and creates nothing before
-// the first campaign. It asks the database for the table and for the settings that the
-// guarantee needs, and returns an error marked by [driver.Permanent] if something is
+// the first campaign. It asks the database for the table, the right to read it, and the
+// settings that the guarantee needs, and returns an error marked by [driver.Permanent] that
+// matches [ErrRefused] if something is missing. So does a campaign if the right to write is
 // missing. A database that does not answer within 5 s is asked again, before anything else.
 func New(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config) (driver.Elector, error) {
 	e, err := newElector(ctx, db, d, name, id, cfg, nil)
@@ -104,6 +105,15 @@ func New(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config
 	}
 	return e, nil
 }
+
+// ErrRefused is what an error of [New] matches if the database, its settings, its table or the rights of the user are
+// refused, and not the arguments.
+var ErrRefused = errors.New("the database is refused")
+
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error        { return r.error }
+func (r refusal) Is(target error) bool { return target == ErrRefused }
 
 // newElector is New. source is for witnesses; nil: there are none.
 func newElector(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config, source *url.URL) (*register.Elector, error) {
@@ -123,7 +133,7 @@ func newElector(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg
 	case driver.IsPermanent(err):
 		return nil, fmt.Errorf("sqlstore: %w", err)
 	case err != nil && cfg.Logger != nil:
-		cfg.Logger.Warn("the database does not answer yet", "election", name, "error", err)
+		cfg.Logger.Warn("the database is not ready yet", "election", name, "error", err)
 	}
 	var store register.Register = r
 	if cfg.Listener != nil {
@@ -160,8 +170,9 @@ func Schema(d Dialect, table string) (string, error) {
 type dialect interface {
 	schema() string
 	quote(name string) string
-	// check looks for the table, and for settings that the guarantee does not allow.
-	check(ctx context.Context, t *table) error
+	// check looks at the table, at the rights of the user, to write only if writes is set, and for settings that the
+	// guarantee does not allow.
+	check(ctx context.Context, t *table, writes bool) error
 	// examine returns what the server is and how it is set.
 	examine(ctx context.Context, t *table) ([]driver.Finding, error)
 	read(ctx context.Context, t *table, name string) (content, error)
@@ -222,7 +233,10 @@ func (t *table) expand(statement string) string {
 	return strings.ReplaceAll(statement, "{table}", t.name)
 }
 
-// unusable is the error for a table that is missing, or that cannot be read.
+// oneLine is the text of an error, on one line.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// unusable is the error for a table that is missing, or of another shape.
 func (t *table) unusable(err error) error {
 	return driver.Permanent(fmt.Errorf("the table %s cannot be used: %w; want one made by elect install (sqlstore.Install)", t.plain, err))
 }
@@ -230,17 +244,25 @@ func (t *table) unusable(err error) error {
 // row is one election.
 type row struct {
 	*table
-	election string
-	checked  atomic.Bool
+	election          string
+	checked, admitted atomic.Bool
 }
 
 // ready checks the database, until that was done once.
-func (r *row) ready(ctx context.Context) error {
-	if r.checked.Load() {
+func (r *row) ready(ctx context.Context) error { return r.once(ctx, &r.checked, false) }
+
+// Admit implements [register.Admitter].
+func (r *row) Admit(ctx context.Context) error { return r.once(ctx, &r.admitted, true) }
+
+func (r *row) once(ctx context.Context, done *atomic.Bool, writes bool) error {
+	if done.Load() {
 		return nil
 	}
-	err := r.dialect.check(ctx, r.table)
-	r.checked.Store(err == nil)
+	err := r.dialect.check(ctx, r.table, writes)
+	done.Store(err == nil)
+	if driver.IsPermanent(err) {
+		return refusal{err}
+	}
 	return err
 }
 

@@ -129,6 +129,32 @@ func Timeout(d, longest time.Duration) time.Duration {
 	return lease.Config{Self: "a", Duration: d, MaxDuration: longest}.RequestTimeout()
 }
 
+// Admitter is a [Register] that may refuse candidates.
+type Admitter interface {
+	// Admit returns an error marked by [driver.Permanent] if this participant cannot lead.
+	Admit(ctx context.Context) error
+}
+
+// Campaign implements [driver.Elector].
+func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
+	if a, ok := e.register.(Admitter); ok && ctx.Err() == nil {
+		asking, cancel := context.WithTimeout(ctx, admitTime)
+		stop := context.AfterFunc(e.Life, cancel)
+		_, err := drive.Within(asking, func() error { return a.Admit(asking) })
+		stop()
+		cancel()
+		if driver.IsPermanent(err) {
+			return nil, err
+		} else if err != nil {
+			e.Log.Warn("the store admits no candidate yet", "election", e.cfg.Name, "error", err)
+		}
+	}
+	return e.Elector.Campaign(ctx, c)
+}
+
+// admitTime is how long a campaign waits for an [Admitter].
+const admitTime = 5 * time.Second
+
 // Watch implements [driver.Elector].
 func (e *Elector) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return e.Run.States().All(ctx)

@@ -129,7 +129,7 @@ func TestPgBouncer(t *testing.T) {
 		}
 		log.mu.Lock()
 		defer log.mu.Unlock()
-		if strings.Contains(log.text.String(), "does not answer") || strings.Contains(log.text.String(), "prepared statement") {
+		if strings.Contains(log.text.String(), "not ready yet") || strings.Contains(log.text.String(), "prepared statement") {
 			t.Errorf("statements were lost:\n%s", log.text.String())
 		}
 	})

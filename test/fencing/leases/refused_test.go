@@ -49,6 +49,7 @@ func TestRefused(t *testing.T) {
 		p.exec(t, "ALTER TABLE elect_leases SET UNLOGGED")
 		refuses(t, p.url(""), "unlogged")
 		p.exec(t, "ALTER TABLE elect_leases SET LOGGED")
+		postgresShapes(t, p)
 		p.standbys(t, "s1")
 		for _, level := range []string{"local", "remote_write"} {
 			refuses(t, p.url("")+"&options=-csynchronous_commit%3D"+level, "synchronous_commit is "+level)
@@ -60,7 +61,7 @@ func TestRefused(t *testing.T) {
 			cfg := m.Database(t)
 			return parse(t, "mysql://"+cfg.User+"@"+cfg.Addr+"/"+cfg.DBName)
 		}}
-		refuses(t, d.make(t).String(), "it does not exist; want one made by elect install")
+		refuses(t, d.make(t).String(), "doesn't exist; want one made by elect install")
 		p := d.place(t)
 		p.exec(t, "SET GLOBAL innodb_flush_log_at_trx_commit = 2")
 		refuses(t, p.url(""), "innodb_flush_log_at_trx_commit=2")
@@ -77,12 +78,14 @@ func TestRefused(t *testing.T) {
 		p.exec(t, "SET GLOBAL autocommit = 0")
 		refuses(t, p.url(""), "autocommit=OFF")
 		p.exec(t, "SET GLOBAL autocommit = 1")
+		mariaShapes(t, p)
 		p.exec(t, "ALTER TABLE elect_leases ENGINE = MyISAM")
 		refuses(t, p.url(""), "engine MyISAM; want InnoDB")
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		refuses(t, "sqlite:"+t.TempDir()+"/none.db", "no such table")
 		sqliteRefuses(t)
+		sqliteShapes(t)
 	})
 }
 
