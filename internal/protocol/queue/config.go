@@ -93,9 +93,9 @@ type Config struct {
 	// while another one counts them already, by another clock: 4ρE are subtracted from each claim
 	// in addition to the guard (Q5). ZooKeeper's dialect does not use it; it must be zero there.
 	ServerElection time.Duration `json:"server_election,omitzero"`
-	// KeepAliveEvery is the time from one renewal of the claim to the next: KeepAlive in etcd's
-	// dialect, Touch in ZooKeeper's. The default is a quarter of TTL or, if it is set, of Hold. The
-	// back end should give up on a request after no more than this.
+	// KeepAliveEvery is the time from one renewal of the claim to the next: Touch in ZooKeeper's
+	// dialect, Verify in etcd's, and KeepAlive there without a Hold. The default is a quarter of TTL
+	// or, if it is set, of Hold. The back end should give up on a request after no more than this.
 	KeepAliveEvery time.Duration `json:"keep_alive_every,omitzero"`
 	// Poll is the mean time between two checks of a waiter whose watches are silent, and of a
 	// leader of its own entry in etcd's dialect. The default is TTL.
@@ -190,12 +190,12 @@ func (c Config) Validate() error {
 		return fmt.Errorf("queue: keep_alive_every of %v; want more than 0", c.KeepAliveEvery)
 	}
 	if c.Dialect == Etcd {
-		if err := c.validateClaim("TTL", c.TTL); err != nil {
+		if err := c.validateClaim("TTL", c.TTL, c.renewEvery()); err != nil {
 			return err
 		}
 	}
 	if c.Hold > 0 {
-		return c.validateClaim("hold", c.Hold)
+		return c.validateClaim("hold", c.Hold, c.KeepAliveEvery)
 	}
 	return nil
 }
@@ -215,11 +215,11 @@ func (c Config) validateEtcd() error {
 }
 
 // validateClaim refuses a promise whose claim is too short to be renewed.
-func (c Config) validateClaim(what string, promise time.Duration) error {
+func (c Config) validateClaim(what string, promise, every time.Duration) error {
 	margin := c.margin()
-	if left := margin.Claim(promise); left <= c.KeepAliveEvery {
+	if left := margin.Claim(promise); left <= every {
 		return fmt.Errorf("queue: of a %s of %v a holder may claim %v × (1−ρ)/(1+ρ) − %v = %v (ρ = %d ppm), which is not more than keep_alive_every, %v: it would lapse before it is renewed",
-			what, promise, promise, margin.Guard, left, margin.PPM, c.KeepAliveEvery)
+			what, promise, promise, margin.Guard, left, margin.PPM, every)
 	}
 	return nil
 }
@@ -247,6 +247,16 @@ func (c Config) margin() protocol.Drift {
 		d.Guard += (4*c.ServerElection*time.Duration(d.PPM) + million - 1) / million // at most 4 · 300 s · MaxPPM: it fits
 	}
 	return d
+}
+
+// renewEvery is the time from one KeepAlive or Touch to the next. With a Hold, KeepAlive in etcd only
+// keeps the session, and what the claim counts from is Verify: a third of TTL, as etcd's own clients
+// have it, leaves time to repeat a request that was lost.
+func (c Config) renewEvery() time.Duration {
+	if c.Dialect == Etcd && c.Hold > 0 {
+		return max(c.KeepAliveEvery, c.TTL/3)
+	}
+	return c.KeepAliveEvery
 }
 
 // Claim is how long a tenure is proven after its renewals were sent.

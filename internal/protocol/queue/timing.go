@@ -44,7 +44,7 @@ func (m *Machine) run(in *protocol.Input, fx *protocol.Effects) {
 		if m.cfg.Dialect == ZooKeeper && !m.cfg.mutants.Has("deadline-from-pings") {
 			op, m.covers = protocol.Touch, m.asksConfirm
 		}
-		m.renewAt = now.Add(m.cfg.KeepAliveEvery)
+		m.renewAt = now.Add(m.cfg.renewEvery())
 		m.renew = pending{op: op, session: m.session, sent: now}
 		m.renew.number = m.ask(fx, m.form(op))
 	}
