@@ -73,7 +73,8 @@ type Config struct {
 }
 
 // Guardian outlives the work of a leader: it ends the work before the lease does, and knows when all of it is dead. Its
-// methods may be called by any number of goroutines.
+// methods may be called by any number of goroutines. If it has a method Renew(), that is called before the context of a
+// term ends. Then it asks the mandate for its lease at once, and does not wait: leadership may be lost.
 type Guardian interface {
 	// Lead passes each mandate to the guardian before its term begins. The lease of the mandate lasts until the work
 	// was joined; that of the term ends a drain earlier. done is called once, when the work was joined, before the

@@ -73,8 +73,10 @@ func ExampleConfig() {
 		Drain:    2 * time.Second, // what the work needs to stop, which must fit in the lease
 		Logger:   slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
-	fmt.Println(err)
-	// Output: election "nightly" at memory:: elect.Config.Drain is 2s and the lease 1s: the work's context would end before it began; want a drain below the lease
+	fmt.Println(strings.ReplaceAll(err.Error(), "; ", ";\n"))
+	// Output:
+	// election "nightly" at memory:: elect.Config.Drain is 2s and the lease 1s: the work's context would end before it began;
+	// want a drain below the lease
 }
 
 func ExampleDefaultID() {

@@ -123,3 +123,50 @@ func TestGuardianRefuses(t *testing.T) {
 		})
 	}
 }
+
+// asked is a guardian that is asked for the lease before the end of a term is told.
+type asked struct {
+	guardian
+	renew func()
+}
+
+func (a *asked) Renew() { a.renew() }
+
+// However a term ends, its guardian is asked for the lease before the context of the term has ended, and once.
+func TestGuardianBeforeTheEndIsTold(t *testing.T) {
+	for name, end := range map[string]func(m *fakeMandate, term *elect.Term){
+		"lost":     func(m *fakeMandate, _ *elect.Term) { m.end(driver.ErrSuperseded) },
+		"check":    func(m *fakeMandate, term *elect.Term) { m.says(driver.ErrExpired); _ = term.Check() },
+		"resigned": func(_ *fakeMandate, term *elect.Term) { term.Resign() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, m := newFake(), newFakeMandate(1, time.Hour)
+			f.wins(m)
+			var work context.Context
+			calls := 0
+			g := asked{renew: func() {
+				if calls++; work.Err() != nil {
+					t.Errorf("%s: the work was told first", name)
+				}
+			}}
+			e, err := elect.New(f, elect.Config{Guardian: &g})
+			if err != nil {
+				t.Fatal(err)
+			}
+			term, err := e.Campaign(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			work = term.Context()
+			end(m, term)
+			<-work.Done()
+			_ = term.Check()
+			if err := term.Release(t.Context()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if calls != 1 {
+				t.Errorf("%s: asked %d times; want once", name, calls)
+			}
+		})
+	}
+}

@@ -178,6 +178,9 @@ func (t *Term) Release(ctx context.Context) error {
 
 // finish ends the term for good; the first cause stays. It returns that cause.
 func (t *Term) finish(cause error) error {
+	if g, ok := t.election.cfg.Guardian.(interface{ Renew() }); ok && t.ctx.Err() == nil {
+		g.Renew() // before anybody is told
+	}
 	t.end(lost(t.Token(), cause))
 	return context.Cause(t.ctx)
 }

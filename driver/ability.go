@@ -82,21 +82,23 @@ type Inheritable interface {
 }
 
 // Attestable is implemented by mandates whose back end believes a witness: a process that knows that the leader and all
-// its work are dead, and tells the other participants, which then wait for no promise to it. Package agent/supervise
-// passes the testament to its keeper.
+// its work are dead. It tells the other participants, which then wait for no promise to it, or releases the mandate at
+// its store. Package agent/supervise passes the testament to its keeper.
 type Attestable interface {
-	// Testament returns what a keeper needs to be that witness. It is the same for all mandates of one process, and
-	// does no I/O.
+	// Testament returns what a keeper needs to be that witness, of this mandate or of the whole process. It is empty
+	// if there can be no witness. It does no I/O.
 	Testament() Testament
 }
 
 // Testament is what a witness needs from a leader's process.
 type Testament struct {
-	// Data is for the back end's own function for witnesses, such as peer.Witness. It holds no secrets, but may name
-	// files that do.
+	// Data is for the back end's own function for witnesses, such as peer.Witness. It may hold the credentials of a
+	// store: only the keeper may get it, and not by its arguments or environment. It is a JSON object; one for a store
+	// has the scheme of the election's URL in the member "scheme".
 	Data []byte
-	// Keep are open files, such as the lock of a data directory. The keeper holds them open until the work is dead, so
-	// that no later incarnation of that participant begins before. The mandate owns them: the caller duplicates those
+	// Keep are open files that the process has locked, such as the lock of a data directory. The keeper holds them open
+	// until the work is dead, so that no later incarnation of that participant begins before, and speaks when no other
+	// keeper of that process holds them. The mandate owns them: the caller duplicates those
 	// that it passes on, and unlocks nothing.
 	Keep []*os.File
 }

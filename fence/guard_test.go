@@ -13,9 +13,9 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-func newGuard(t *testing.T, mark fence.Mark, cfg fence.GuardConfig, more ...fence.Resource) *fence.Guard {
+func newGuard(t *testing.T, mark fence.Mark, cfg fence.GuardConfig) *fence.Guard {
 	t.Helper()
-	g, err := fence.NewGuard(mark, append(more, "r"), cfg)
+	g, err := fence.NewGuard(mark, []fence.Resource{"r"}, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

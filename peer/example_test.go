@@ -44,7 +44,7 @@ func ExampleNew() {
 		defer node.Close()
 		nodes = append(nodes, node)
 	}
-	fmt.Println(nodes[0].Plan())
+	fmt.Println(strings.ReplaceAll(nodes[0].Plan().String(), "; ", ";\n"))
 
 	mandate, err := nodes[0].Campaign(ctx, driver.Candidacy{Exclusive: true})
 	if err != nil {
@@ -61,7 +61,9 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	// Output:
-	// 3 voters, one may fail; profile lan: heartbeat 100ms, promise 1s, lease 899ms; another is active at most 1.19s after a silent leader
+	// 3 voters, one may fail;
+	// profile lan: heartbeat 100ms, promise 1s, lease 899ms;
+	// another is active at most 1.19s after a silent leader
 	// n1 leads: true
 	// n3 sees n1
 }

@@ -43,7 +43,7 @@ func benchmarkStart(b *testing.B, spare bool, contained *supervise.Containment) 
 	for b.Loop() {
 		b.StopTimer()
 		if spare {
-			if c.Spare, err = supervise.Prepare(nil); err != nil {
+			if c.Spare, err = supervise.Prepare(contained, nil); err != nil {
 				b.Fatal(err)
 			}
 			eventually(b, "the spare waits", c.Spare.Waits)

@@ -1,6 +1,7 @@
 package supervise_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -42,13 +43,20 @@ func TestWrongProc(t *testing.T) {
 	}{
 		{"another namespace's", exec.Command(exe), syscall.CLONE_NEWPID},
 		{"none", exec.Command("/bin/sh", "-c", `mount -t tmpfs none /proc && exec "$@"`, "sh", exe), syscall.CLONE_NEWNS | syscall.CLONE_NEWPID},
-		{"another namespace's to the keeper", exec.Command(exe, "unshare=yes"), 0},
+		{"another namespace's to the keeper", exec.Command(exe, "unshare=yes"), syscall.CLONE_NEWNS},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			mounts, err := os.ReadFile("/proc/self/mountinfo")
+			if err != nil {
+				t.Fatal(err)
+			}
 			c.cmd.Env = partEnv("blind")
 			c.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: c.flags}
 			if out, err := c.cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "RAN") { // the race detector warns where there is no /proc
 				t.Errorf("%v: %s", err, out)
+			}
+			if after, err := os.ReadFile("/proc/self/mountinfo"); err != nil || !bytes.Equal(after, mounts) {
+				t.Errorf("the mounts of this process were changed (%v):\n%s\nbefore:\n%s", err, after, mounts)
 			}
 		})
 	}

@@ -145,7 +145,7 @@ func checkTestament(testament []byte, keep []*os.File) error {
 	case len(testament) > keeper.MaxTestament:
 		return fmt.Errorf("supervise: a testament of %d bytes: pass at most %d", len(testament), keeper.MaxTestament)
 	case len(testament) > 0 && len(keep) == 0:
-		return errors.New("supervise: a testament without a file to keep: pass the one whose lock shows that no other life of its writer is left")
+		return errors.New("supervise: a testament without a file to keep; want the one whose lock shows that no other process of its writer is left")
 	}
 	return nil
 }

@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"syscall"
 
 	"github.com/electd/elect/agent/supervise/internal/keeper"
 )
 
-// Contain returns Sweep for Sweep and for Auto: the system has no cgroups.
+// Contain returns Sweep for Sweep and for Auto: the system has neither cgroups nor pid namespaces.
 func Contain(_ context.Context, want Level, _ string, _ *slog.Logger) (*Containment, error) {
-	missing := fmt.Errorf("%w: this system has no cgroups; want Linux, or the level sweep", ErrContain)
-	if want == Cgroup {
+	missing := fmt.Errorf("%w: this system has no cgroups and no pid namespaces; want Linux, or the level sweep", ErrContain)
+	if want > Sweep {
 		return nil, missing
 	}
 	return &Containment{level: Sweep, missing: missing}, nil
@@ -24,9 +25,13 @@ func (c *Containment) bounds(context.Context) (keeper.Bounds, string, error) {
 	return keeper.Unbound{}, "", nil
 }
 
+func (c *Containment) namespace(*syscall.SysProcAttr) keeper.Space { return keeper.OfParent }
+
 // GuardNetwork returns ErrContain.
 func (c *Containment) GuardNetwork(...netip.AddrPort) error {
 	return fmt.Errorf("%w: this system has no network guard; want Linux", ErrContain)
 }
+
+func (c *Containment) killAll(context.Context, keeper.Bounds, string) error { return nil }
 
 func leaves(int, string) error { return nil }

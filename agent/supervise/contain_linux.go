@@ -34,13 +34,19 @@ func Contain(ctx context.Context, want Level, name string, log *slog.Logger) (*C
 	if want == Sweep {
 		return c, nil
 	}
+	if want == Pid {
+		if err := c.tryNamespace(); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrContain, err)
+		}
+		c.level = Pid
+	}
 	if c.parent = own; err == nil {
 		err = c.try()
 	}
 	switch {
 	case err == nil:
-		c.level, c.auto = Cgroup, want == Auto
-	case want == Auto:
+		c.level, c.cgroup, c.auto = max(c.level, Cgroup), true, want != Cgroup
+	case want != Cgroup:
 		c.missing = err
 	default:
 		return nil, fmt.Errorf("%w: %w", ErrContain, err)
@@ -102,9 +108,43 @@ func (c *Containment) try() error {
 	return nil
 }
 
+// tryNamespace starts a process as a keeper of the level Pid, and has it make its /proc.
+func (c *Containment) tryNamespace() error {
+	attr := &syscall.SysProcAttr{}
+	space := c.namespace(attr)
+	status, err := probe(space, attr)
+	if !c.user && errors.Is(err, fs.ErrPermission) {
+		c.user = true
+		return c.tryNamespace()
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("no pid namespace can be made: %w; want root with CAP_SYS_ADMIN, or user namespaces for this user "+
+			"(sysctl user.max_user_namespaces, and in a container a seccomp profile that allows them)", err)
+	case status.ExitStatus() == 0:
+		return nil
+	}
+	return fmt.Errorf("/proc cannot be mounted in a new pid namespace: %w; want one that is not masked or read-only "+
+		"(in a container: procMount Unmasked, systempaths=unconfined), and AppArmor and SELinux to allow the mount", syscall.Errno(status.ExitStatus()))
+}
+
+// namespace makes a keeper start as the init of a pid namespace, with mounts of its own. An ordinary user may do that
+// in a user namespace, in which it is the only user.
+func (c *Containment) namespace(attr *syscall.SysProcAttr) keeper.Space {
+	attr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
+	if !c.user {
+		return keeper.OwnPids
+	}
+	attr.Cloneflags |= syscall.CLONE_NEWUSER
+	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
+	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // for the mounts: see keeper.settle
+	return keeper.OwnUser
+}
+
 // bounds makes those of a command, and says where they are.
 func (c *Containment) bounds(ctx context.Context) (b keeper.Bounds, path string, err error) {
-	if c.Level() != Cgroup {
+	if c == nil || !c.cgroup {
 		return keeper.Unbound{}, "", nil
 	}
 	if err := c.bury(ctx, c.parent, false); err != nil {
@@ -209,15 +249,20 @@ func (c *Containment) end(ctx context.Context, path string) error {
 	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {
 		return nil // it has a supervisor, or was removed
 	} else if err != nil {
-		return fmt.Errorf("%w: the cgroup of an earlier life cannot be killed: %w", ErrContain, err)
+		return fmt.Errorf("%w: the cgroup of an earlier run cannot be killed: %w", ErrContain, err)
 	}
 	defer g.Close()
 	if pids := g.Members(); len(pids) > 0 {
-		c.log.Warn("killing what an earlier life has left", "cgroup", path, "processes", len(pids))
+		c.log.Warn("killing the processes that an earlier run has left", "cgroup", path, "processes", len(pids))
 	}
+	return c.killAll(ctx, g, path)
+}
+
+// killAll kills the processes of a cgroup, waits until they are dead, and removes it.
+func (c *Containment) killAll(ctx context.Context, g keeper.Bounds, path string) error {
 	for patience := keeper.SurvivorsPatience; ; patience = keeper.SurvivorsAgain {
 		if !g.Kill() {
-			return fmt.Errorf("%w: the cgroup of an earlier life cannot be killed: %s/cgroup.kill cannot be written to", ErrContain, path)
+			return fmt.Errorf("%w: the cgroup cannot be killed: %s/cgroup.kill cannot be written to", ErrContain, path)
 		}
 		for end := time.Now().Add(patience); time.Now().Before(end); {
 			if keeper.AwaitEmpty(g, 50*time.Millisecond) {
@@ -228,7 +273,7 @@ func (c *Containment) end(ctx context.Context, path string) error {
 				return context.Cause(ctx)
 			}
 		}
-		text, _ := keeper.Survivors(g.Members())
-		c.log.Warn("waiting for the processes of an earlier life, which were killed and are alive", "cgroup", path, "processes", text)
+		text, _ := keeper.Survivors(g.Members(), func(pid int) int { return pid })
+		c.log.Warn("waiting for processes that were killed and are alive", "cgroup", path, "processes", text)
 	}
 }

@@ -30,7 +30,8 @@
 //
 // With a [Containment] of the level [Cgroup] the kernel kills the family at once, and what two killed supervisors
 // have left is killed by the next [Contain] of that name, or by the next Start in the same place, before it returns.
-// With [Containment.GuardNetwork] the kernel drops what the family sends over IP after the end of the lease.
+// With [Containment.GuardNetwork] the kernel drops what the family sends over IP after the end of the lease. A
+// [TermGuard] does the same for processes that a program starts by itself, without a keeper.
 // docs/containment.md lists what each covers.
 //
 // Not covered, unless a later Contain or Start finds it by its cgroup: the keeper and the parent killed at the same

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
@@ -30,7 +31,7 @@ func ExampleStart() {
 }
 
 func ExamplePrepare() {
-	spare, err := supervise.Prepare(nil) // while standing by
+	spare, err := supervise.Prepare(nil, nil) // while standing by
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -60,4 +61,30 @@ func ExampleGuard() {
 	}
 	// From here on in the guarded process, whose terms are handed to its keeper.
 	_ = elect.Config{Guardian: guardian}
+}
+
+func ExampleNewTermGuard() {
+	supervise.KeeperMain(nil) // the first statement of main
+	contained, err := supervise.Contain(context.Background(), supervise.Cgroup, "nightly", nil)
+	if err == nil {
+		err = contained.GuardNetwork()
+	}
+	if err != nil {
+		fmt.Println(err) // what is missing
+		return
+	}
+	guard, err := supervise.NewTermGuard(contained)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_ = elect.Config{Guardian: guard}
+	// The work, which Election.Lead calls: what the worker sends after the lease is dropped.
+	_ = func(ctx context.Context, term *elect.Term) error {
+		worker := exec.CommandContext(ctx, "./worker", term.Token().String())
+		if err := guard.Start(worker); err != nil {
+			return err
+		}
+		return worker.Wait()
+	}
 }

@@ -117,6 +117,9 @@ func NewGuarded(c *Containment, outer *Guarded) (*Guarded, error) {
 	return &Guarded{g: g}, err
 }
 
+// Path is the cgroup's.
+func (g *Guarded) Path() string { return g.g.Path }
+
 // Enter has a command start inside.
 func (g *Guarded) Enter(attr *syscall.SysProcAttr) { g.g.Enter(attr) }
 

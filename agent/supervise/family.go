@@ -29,6 +29,7 @@ type Family struct {
 	keeperLog *slog.Logger // what the keeper process was started with; owned by awaitKeeper
 	pid       int          // the command's, and that of its group
 	keeper    int          // the keeper's pid
+	init      bool         // the keeper is the init of the family's pid namespace
 	grace     time.Duration
 	terminal  *os.File // or nil
 	tracker   tracker  // finds the family if the keeper dies
@@ -370,7 +371,7 @@ func (f *Family) over() {
 		f.log.Warn("the keeper died: killing the family", "keeper", f.keeper)
 		f.bounds.Kill()
 		keeper.AwaitInside(f.bounds)
-		proven := f.killOrphans()
+		proven := f.init || f.killOrphans() // an init is dead when all others in its namespace are: pid_namespaces(7)
 		keeper.KillUntilEmpty(f.bounds)
 		if f.died = clock.Now(); proven {
 			f.ended = f.died

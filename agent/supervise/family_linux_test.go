@@ -1,6 +1,7 @@
 package supervise_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -56,8 +57,11 @@ func newSceneWith(t *testing.T, stderr *os.File, command string, as *syscall.Cre
 	eventually(t, "the parent runs the command", func() bool { return s.board.Parent.Load() != 0 && s.board.Keeper.Load() != 0 })
 	for n := range members[command] {
 		p := &s.board.Members[n]
-		eventually(t, "the whole family lives", func() bool { return p.Alive.Load() != 0 && p.PID.Load() != 0 })
+		eventually(t, fmt.Sprintf("process %d of the family lives", n), func() bool { return p.Alive.Load() != 0 && p.PID.Load() != 0 })
 		s.pids = append(s.pids, int(p.PID.Load()))
+	}
+	if os.Getenv("SUPERVISE_LEVEL") == "pid" {
+		s.pids = outside(t, s.keeper(), s.pids)
 	}
 	return s
 }

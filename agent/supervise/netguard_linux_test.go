@@ -164,21 +164,25 @@ func stopped(pid int) bool {
 }
 
 // TestGuardOfNobody: with keeper and parent both stopped the guard closes at the end of the lease, and with both
-// killed it is closed, with or without a lease.
+// killed it is closed, with or without a lease. The same holds for a program with a TermGuard, which has no keeper.
 func TestGuardOfNobody(t *testing.T) {
 	for _, c := range []struct {
 		lease string // renewed as long as the parent runs; "" is none
 		sig   syscall.Signal
+		by    string // the part that leads
 	}{
-		{"5s", unix.SIGSTOP},
-		{"1h", unix.SIGKILL},
-		{"", unix.SIGKILL},
+		{"5s", unix.SIGSTOP, "parent"},
+		{"1h", unix.SIGKILL, "parent"},
+		{"", unix.SIGKILL, "parent"},
+		{"5s", unix.SIGSTOP, "terms"},
+		{"1h", unix.SIGKILL, "terms"},
+		{"", unix.SIGKILL, "terms"},
 	} {
-		t.Run(fmt.Sprintf("lease %q, %v", c.lease, c.sig), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s, lease %q, %v", c.by, c.lease, c.sig), func(t *testing.T) {
 			_, name := guardNetwork(t)
 			e := packets(t, "udp4", "127.0.0.1:0")
 			t.Setenv("SUPERVISE_ADDR", e.addr)
-			s := newScene(t, "shout", nil, "contain="+name, "network=yes", "lease="+c.lease)
+			s := newScene(t, "shout", nil, "contain="+name, "network=yes", "lease="+c.lease, "by="+c.by)
 			keeper, refused := int(s.board.Keeper.Load()), &s.board.Members[2].Alive
 			gone := leavesNone(t, name)
 			if refused.Load() != 0 {

@@ -60,12 +60,15 @@ const maxAllow = 64
 
 // guardable returns why the network cannot be guarded, as far as that is known without trying.
 func (c *Containment) guardable() error {
-	if c.Level() != Cgroup {
+	if !c.cgroup {
 		why := c.Missing()
 		if why == nil {
 			why = errors.New("the level is sweep; want cgroup or auto")
 		}
 		return fmt.Errorf("the network guard needs the level cgroup: %w", why)
+	}
+	if c.user {
+		return errors.New("the network guard needs a keeper with CAP_BPF, and the level pid has it in a user namespace; want CAP_SYS_ADMIN, too, or the level cgroup")
 	}
 	if clock.Bends() {
 		return errors.New("the clock of this process is bent by a test, and the kernel's is not; want none")
@@ -105,27 +108,33 @@ func leaves(fd int, name string) error {
 // pierced reports whether a process in a cgroup whose guard is closed can send. A kernel before 5.15 forgets the
 // cgroups of sockets if net_cls or net_prio of version 1 is in use.
 func pierced(g *keeper.Cgroup) error {
-	if keeperReady.Load() == nil {
-		return errNotReady
-	}
-	exe, err := selfPath()
-	if err != nil {
-		return err
-	}
-	attr := &syscall.ProcAttr{Env: os.Environ(), Sys: &syscall.SysProcAttr{}}
-	g.Enter(attr.Sys)
-	pid, err := syscall.ForkExec(exe, keeper.ProbeArguments(), attr)
-	if err != nil {
-		return err
-	}
-	var status syscall.WaitStatus
-	for {
-		if _, err = syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
-			break
-		}
-	}
+	attr := &syscall.SysProcAttr{}
+	g.Enter(attr)
+	status, err := probe(keeper.OfParent, attr)
 	if err == nil && status.ExitStatus() == int(unix.EPERM) {
 		return nil
 	}
 	return fmt.Errorf("a packet passed the closed network guard, or none can be sent at all (%v, %v); want Linux 5.15 or later, and a loopback device", err, status)
+}
+
+// probe runs a process that tries one thing; its exit code is the error's number.
+func probe(space keeper.Space, attr *syscall.SysProcAttr) (status syscall.WaitStatus, err error) {
+	if keeperReady.Load() == nil {
+		return 0, errNotReady
+	}
+	exe, err := selfPath()
+	if err != nil {
+		return 0, err
+	}
+	keepers.Lock() // it is nobody's orphan
+	defer keepers.Unlock()
+	pid, err := syscall.ForkExec(exe, keeper.ProbeArguments(space), &syscall.ProcAttr{Env: os.Environ(), Sys: attr})
+	if err != nil {
+		return 0, err
+	}
+	for {
+		if _, err = syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
+			return status, err
+		}
+	}
 }

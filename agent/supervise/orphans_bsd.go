@@ -16,6 +16,8 @@ func AdoptOrphans() error { return nil }
 
 func selfPath() (string, error) { return os.Executable() }
 
+func openSelf() int { return -1 }
+
 // awaitChange returns when the child has ended, and does not reap it.
 func awaitChange(pid int) {
 	if queue, err := unix.Kqueue(); err == nil {

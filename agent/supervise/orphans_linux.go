@@ -60,6 +60,15 @@ func awaitChange(pid int) {
 	}
 }
 
+// openSelf opens a pidfd of this process; -1 if the kernel has none.
+func openSelf() int {
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return -1
+	}
+	return fd
+}
+
 // tracker identifies the command without its keeper, if orphans are not adopted.
 type tracker struct {
 	pidfd int // the command's, plus 1; 0 is none

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strconv"
 	"strings"
@@ -74,8 +75,9 @@ func (p *place) live() {
 // parent runs a command with the lock held, as a leader does.
 // Arguments: board, lock, command (a part), adopt, deadline=DURATION (that far
 // off from when the test arms it, once), grace, keep (a file to lock and keep), testament, second (the
-// place of a second family, of one member), contain (a name: of a family in a cgroup), network (yes: guarded), lease
-// (renewed to that as long as this process runs; Deadline is its end).
+// place of a second family, of one member), contain (a name: of a family in a cgroup, or at the level of the
+// environment), network (yes: guarded), lease (renewed to that as long as this process runs and Arm is 0; Deadline is
+// its end), by (terms: without a keeper, by a TermGuard).
 func parent(args []string) {
 	a := parseArgs(args)
 	b, err := openBoard(a["board"])
@@ -99,13 +101,17 @@ func parent(args []string) {
 	if a["second"] != "" {
 		_, err := supervise.Start(context.Background(), supervise.Command{
 			Path: exe, Args: []string{exe, "board=" + a["board"], "place=" + a["second"]}, Env: partEnv("member"),
-			Stderr: os.Stderr,
+			Stderr: os.Stderr, Containment: levelOfEnv(),
 		}.With(supervise.Held{Keep: keep, Testament: []byte(a["testament"])}))
 		check(err)
 	}
-	var contained *supervise.Containment
+	contained := levelOfEnv()
 	if name := a["contain"]; name != "" {
-		contained, err = supervise.Contain(context.Background(), supervise.Cgroup, name, nil)
+		level := supervise.Cgroup
+		if contained != nil {
+			level = contained.Level()
+		}
+		contained, err = supervise.Contain(context.Background(), level, name, nil)
 		check(err)
 		if a["network"] == "yes" {
 			check(contained.GuardNetwork())
@@ -114,9 +120,24 @@ func parent(args []string) {
 	var lease func() (time.Duration, bool)
 	if d, err := time.ParseDuration(a["lease"]); err == nil {
 		lease = func() (time.Duration, bool) {
-			b.Deadline.Store(int64(clock.Now().Add(d)))
-			return d, true
+			if at := clock.Now().Add(d); b.Arm.Load() == 0 {
+				b.Deadline.Store(int64(at))
+			}
+			return max(clock.Boot(b.Deadline.Load()).Sub(clock.Now()), 0), true
 		}
+	}
+	if a["by"] == "terms" {
+		g, err := supervise.NewTermGuard(contained)
+		check(err)
+		_, err = g.Lead(guardedLease(context.Background(), lease))
+		check(err)
+		cmd := exec.Command(exe, "board="+a["board"])
+		cmd.Env, cmd.Stderr = partEnv(a["command"]), os.Stderr
+		check(g.Start(cmd))
+		b.Keeper.Store(int64(os.Getpid()))
+		b.Parent.Store(int64(os.Getpid()))
+		check(cmd.Wait())
+		return
 	}
 	f, err := supervise.Start(context.Background(), supervise.Command{
 		Path: exe, Args: []string{exe, "board=" + a["board"]}, Env: partEnv(a["command"]), Containment: contained,
@@ -326,6 +347,19 @@ func inspect([]string) {
 	fmt.Printf("dir %s\nleader %v\nargs %d %d\nenv %d\n", dir, group == os.Getpid(), len(os.Args), len(strings.Join(os.Args, "")), size)
 }
 
+// levelOfEnv is the level that SUPERVISE_LEVEL names, or nil.
+func levelOfEnv() *supervise.Containment {
+	text := os.Getenv("SUPERVISE_LEVEL")
+	if text == "" {
+		return nil
+	}
+	level, err := supervise.ParseLevel(text)
+	check(err)
+	c, err := supervise.Contain(context.Background(), level, fmt.Sprintf("test%d", os.Getpid()), nil)
+	check(err)
+	return c
+}
+
 // run is a small `elect run`: a command with the terminal.
 func run(args []string) {
 	check(supervise.AdoptOrphans())
@@ -337,6 +371,7 @@ func run(args []string) {
 	}
 	f, err := supervise.Start(context.Background(), supervise.Command{
 		Path: args[0], Args: args, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Terminal: os.Stdin,
+		Containment: levelOfEnv(),
 	})
 	check(err)
 	os.Exit(f.Wait().ExitCode())

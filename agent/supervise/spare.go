@@ -18,14 +18,14 @@ type Spare struct {
 	f  *Family // nil when used or closed
 }
 
-// Prepare starts a spare keeper. What a command has from this process, and not from its Command (inherited files, the
+// Prepare starts a spare keeper for commands with that Containment. What a command has from this process, and not from its Command (inherited files, the
 // directory, limits), is fixed at this call.
-func Prepare(log *slog.Logger) (*Spare, error) {
+func Prepare(contain *Containment, log *slog.Logger) (*Spare, error) {
 	if keeperReady.Load() == nil {
 		return nil, errNotReady
 	}
 	c := Command{Logger: log}
-	f, err := startKeeper(spareRoom, true, "", c.logger())
+	f, err := startKeeper(spareRoom, true, "", contain, c.logger())
 	if err != nil {
 		return nil, err
 	}
@@ -50,13 +50,14 @@ func (s *Spare) remove() *Family {
 	return f
 }
 
-// take returns the keeper for Start, or nil if it is dead, or cannot take that many files. A nil Spare has none.
-func (s *Spare) take(files int) *Family {
+// take returns the keeper for Start, or nil if it is dead, is not one for c, or cannot take that many files. A nil Spare
+// has none.
+func (s *Spare) take(files int, c *Containment) *Family {
 	if s == nil {
 		return nil
 	}
 	f := s.remove()
-	if f != nil && (files > spareRoom || f.Gone()) {
+	if f != nil && (files > spareRoom || f.init != (c.Level() == Pid) || f.Gone()) {
 		f.dismiss()
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 
 func prepare(t testing.TB) *supervise.Spare {
 	t.Helper()
-	s, err := supervise.Prepare(nil)
+	s, err := supervise.Prepare(levelOfEnv(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func spare(args []string) {
 	b, err := openBoard(parseArgs(args)["board"])
 	check(err)
 	check(supervise.AdoptOrphans())
-	s, err := supervise.Prepare(nil)
+	s, err := supervise.Prepare(nil, nil)
 	check(err)
 	b.Keeper.Store(int64(s.PID()))
 	<-context.Background().Done()

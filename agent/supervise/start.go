@@ -40,7 +40,7 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	s := keeper.Spec{
 		Path: path, Dir: c.Dir, Args: c.Args, Env: c.Env, Grace: c.grace(),
 		Group: unix.Getpgrp(), Hold: len(c.under.hold),
-		Run: len(c.under.keep), Testament: string(c.under.testament), Parent: os.Getpid(), Guard: c.guard,
+		Run: len(c.under.keep), Testament: string(c.under.testament), Guard: c.guard,
 	}
 	for _, file := range c.under.hold {
 		place := file.Name()
@@ -77,19 +77,19 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 		}
 	}()
 	s.Cgroup, s.Network = cgroup, held.Gate() >= 0
+	files, err := c.files(&s, held.Gate())
+	if err != nil {
+		return nil, err
+	}
+	defer files.close()
 	frame := keeper.AppendFrame(nil, keeper.KindSpec, s.Append(nil))
 	if len(frame) > keeper.MaxFrame {
 		return nil, &StartError{Path: c.Path, Err: syscall.E2BIG}
 	}
 
-	files, err := c.files(s.Terminal, held.Gate())
-	if err != nil {
-		return nil, err
-	}
-	defer files.close()
-	f = c.Spare.take(s.Hold + s.Run)
+	f = c.Spare.take(s.Hold+s.Run, c.Containment)
 	if f == nil {
-		if f, err = startKeeper(s.Hold+s.Run, c.guard || s.Testament != "", c.Path, c.logger()); err != nil {
+		if f, err = startKeeper(s.Hold+s.Run, c.guard || s.Testament != "", c.Path, c.Containment, c.logger()); err != nil {
 			return nil, err
 		}
 	}
@@ -192,7 +192,7 @@ func (c *Command) startError(path string, errno syscall.Errno) error {
 	case syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE:
 		return fmt.Errorf("supervise: no resources to start %s: %w", path, errno)
 	case syscall.ENODEV, syscall.EBUSY, syscall.EOPNOTSUPP:
-		if c.Containment.Level() == Cgroup {
+		if c.Containment != nil && c.Containment.cgroup {
 			return fmt.Errorf("%w: the cgroup for %s takes no process: %w", ErrContain, path, errno)
 		}
 	}
@@ -208,10 +208,11 @@ func (c *Command) startError(path string, errno syscall.Errno) error {
 type files struct {
 	fds  []int
 	null *os.File
+	self int // a pidfd of this process, plus 1; 0 is none
 }
 
 // files lists the files for the keeper in the order of its slots.
-func (c *Command) files(terminal bool, gate int) (*files, error) {
+func (c *Command) files(s *keeper.Spec, gate int) (*files, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("supervise: cannot open the null device: %w", err)
@@ -222,12 +223,18 @@ func (c *Command) files(terminal bool, gate int) (*files, error) {
 			all[i] = null
 		}
 	}
-	if terminal {
+	if s.Terminal {
 		all = append(all, c.Terminal)
 	}
 	list := &files{null: null}
 	if gate >= 0 {
 		list.fds = append(list.fds, gate)
+	}
+	if s.Testament != "" {
+		if fd := openSelf(); fd >= 0 {
+			s.Parent, list.self = os.Getpid(), fd+1
+			list.fds = append(list.fds, fd)
+		}
 	}
 	for _, file := range slices.Concat(all, c.under.hold, c.under.keep) {
 		fd := file.Fd()
@@ -246,11 +253,16 @@ func (c *Command) files(terminal bool, gate int) (*files, error) {
 	return list, nil
 }
 
-func (l *files) close() { l.null.Close() }
+func (l *files) close() {
+	l.null.Close()
+	if l.self != 0 {
+		unix.Close(l.self - 1)
+	}
+}
 
 // startKeeper starts a keeper that waits for its specification, with room for room locks and files to keep. attests is
 // whether it may get a testament. name is for lists of processes.
-func startKeeper(room int, attests bool, name string, log *slog.Logger) (*Family, error) {
+func startKeeper(room int, attests bool, name string, c *Containment, log *slog.Logger) (*Family, error) {
 	fail := func(what string, err error) (*Family, error) {
 		return nil, fmt.Errorf("supervise: %s: %w", what, err)
 	}
@@ -316,11 +328,16 @@ func startKeeper(room int, attests bool, name string, log *slog.Logger) (*Family
 		return fail("cannot find this program", err)
 	}
 
+	attr := &syscall.SysProcAttr{Setpgid: true}
+	space := keeper.OfParent
+	if f.init = c.Level() == Pid; f.init {
+		space = c.namespace(attr)
+	}
 	keepers.Lock()
-	f.keeper, err = syscall.ForkExec(exe, keeper.Arguments(attests && keeperReady.Load().witness, base, name), &syscall.ProcAttr{
+	f.keeper, err = syscall.ForkExec(exe, keeper.Arguments(space, attests && keeperReady.Load().witness, base, name), &syscall.ProcAttr{
 		Env:   os.Environ(), // it may need what Go's runtime and the loader read; the command gets its own
 		Files: all,
-		Sys:   &syscall.SysProcAttr{Setpgid: true},
+		Sys:   attr,
 	})
 	if err == nil {
 		keepers.add(f.keeper)

@@ -23,7 +23,7 @@ import (
 
 // shell returns a command that runs a script.
 func shell(script string) supervise.Command {
-	return supervise.Command{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ(), Stderr: os.Stderr}
+	return supervise.Command{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ(), Stderr: os.Stderr, Containment: levelOfEnv()}
 }
 
 // start starts a command that the test expects to start, and ends it with the
@@ -244,7 +244,7 @@ func TestWhatTheCommandFinds(t *testing.T) {
 		args = append(args, long)
 		env = append(env, fmt.Sprintf("LONG%d=%s", n, long))
 	}
-	f := start(t, supervise.Command{Path: exe, Args: args, Env: env, Dir: dir, Stdout: out, Stderr: os.Stderr}.With(supervise.Held{Hold: []*os.File{lock}}))
+	f := start(t, supervise.Command{Path: exe, Args: args, Env: env, Dir: dir, Stdout: out, Stderr: os.Stderr, Containment: levelOfEnv()}.With(supervise.Held{Hold: []*os.File{lock}}))
 	if exit := wait(t, f); exit.ExitCode() != 0 {
 		t.Fatal(exit)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"os/exec"
 	"syscall"
 	"time"
 
@@ -61,7 +62,7 @@ func (f *Family) Wait() Exit { return Exit{} }
 type Spare struct{}
 
 // Prepare returns ErrUnsupported.
-func Prepare(*slog.Logger) (*Spare, error) { return nil, ErrUnsupported }
+func Prepare(*Containment, *slog.Logger) (*Spare, error) { return nil, ErrUnsupported }
 
 // Close does nothing.
 func (s *Spare) Close() error { return nil }
@@ -85,3 +86,21 @@ func Contain(context.Context, Level, string, *slog.Logger) (*Containment, error)
 
 // GuardNetwork returns ErrUnsupported.
 func (c *Containment) GuardNetwork(...netip.AddrPort) error { return ErrUnsupported }
+
+// TermGuard is never made on this system.
+type TermGuard struct{}
+
+// NewTermGuard returns ErrUnsupported.
+func NewTermGuard(*Containment) (*TermGuard, error) { return nil, ErrUnsupported }
+
+// Lead returns ErrUnsupported.
+func (g *TermGuard) Lead(driver.Guarded) (done func(), err error) { return nil, ErrUnsupported }
+
+// InTime reports false.
+func (g *TermGuard) InTime() bool { return false }
+
+// Renew does nothing.
+func (g *TermGuard) Renew() {}
+
+// Start returns ErrUnsupported.
+func (g *TermGuard) Start(*exec.Cmd) error { return ErrUnsupported }

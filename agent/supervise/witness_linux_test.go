@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -321,4 +322,25 @@ func TestKeep(t *testing.T) {
 	if free(t, path) {
 		t.Error("the lock was let go")
 	}
+}
+
+// TestTestamentIsPrivate: a testament may hold credentials, so neither the keeper nor the command has it in its
+// arguments or environment.
+func TestTestamentIsPrivate(t *testing.T) {
+	w := newTestament(t)
+	s := newScene(t, "hostile", nil, w.args("speaks")...)
+	w.line("prepared")
+	for _, pid := range append(slices.Clone(s.pids), s.keeper()) {
+		for _, file := range []string{"cmdline", "environ"} {
+			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(text), w.text("speaks")) {
+				t.Errorf("process %d has the testament in its %s", pid, file)
+			}
+		}
+	}
+	s.kill(s.parent, syscall.SIGKILL)
+	s.dead(w.spoke())
 }

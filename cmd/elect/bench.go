@@ -50,13 +50,18 @@ stand by again. --kill names the kinds:
   child      SIGKILL to the command
   parent     SIGKILL to the elect run that leads
   graceful   the leader is asked to resign, as by elect resign
-  all        one after the other
+  freeze     SIGSTOP to the elect run that leads, and SIGCONT when another leads
+  machine    SIGKILL to the elect run that leads, its keeper and the command at once
+  all        all of them, in turns
+
+freeze and machine are for elections with a lease, as those of stores, on Linux.
 
 Before the rounds bench measures, over --idle, the CPU time that the candidates that
 stand by use, by the kernel's own count in nanoseconds.
 
 Without --election it makes a directory in your state directory, on the same disk as
-real elections, and removes it. With --election it leaves an election called bench-PID.
+real elections, and removes it. With --election it starts no server, takes the times of
+the URL, and leaves an election called bench-PID.
 All processes that it has started are dead when it ends.
 
 With --peers N it measures elections among N peers instead, on loopback, with
@@ -111,7 +116,7 @@ func newFailover(openers elect.Openers) *cobra.Command {
 		Use:     "failover [flags]",
 		Short:   "measure how long a takeover takes",
 		Long:    failoverHelp,
-		Example: "  elect bench failover\n  elect bench failover --kill child --child-memory 1G --rounds 50\n  elect bench failover --rounds 0 --candidates 200 --idle 20s\n  elect bench failover --peers 3 --profile fast --kill elected,freeze",
+		Example: "  elect bench failover\n  elect bench failover --kill child --child-memory 1G --rounds 50\n  elect bench failover --rounds 0 --candidates 200 --idle 20s\n  elect bench failover --rounds 10 --election 'etcd://127.0.0.1/bench?lease=2s&max_hold=1s'\n  elect bench failover --peers 3 --profile fast --kill elected,freeze",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var except []string
@@ -141,11 +146,12 @@ func newFailover(openers elect.Openers) *cobra.Command {
 			if cmd.Flags().Changed("profile") {
 				return exit.Usagef("--profile is for --peers; want both or neither")
 			}
-			if cfg.Kills, err = killsNamed(kill, failover.Kills()); err != nil {
+			// Whether the election has a lease is known when it is open.
+			if _, err = killsNamed(kill, failover.Kills(at != "")); err != nil {
 				return err
 			}
 			cfg.Memory = uint64(memory)
-			return benchFailover(cmd, openers, at, cfg, format)
+			return benchFailover(cmd, openers, at, kill, cfg, format)
 		},
 	}
 	f := cmd.Flags()
@@ -175,7 +181,7 @@ func checkPeers(cmd *cobra.Command, cfg *failover.PeersConfig) error {
 	return checkProfile(cfg.Profile)
 }
 
-func benchFailover(cmd *cobra.Command, openers elect.Openers, at string, cfg failover.Config, format cli.Output) (err error) {
+func benchFailover(cmd *cobra.Command, openers elect.Openers, at, kill string, cfg failover.Config, format cli.Output) (err error) {
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if at == "" {
@@ -191,7 +197,10 @@ func benchFailover(cmd *cobra.Command, openers elect.Openers, at string, cfg fai
 		return err
 	}
 	defer cfg.Election.Close()
-	cfg.URL, cfg.Name = p.election, p.name
+	cfg.URL, cfg.Shown, cfg.Name = p.election, p.shown(), p.name
+	if cfg.Kills, err = killsNamed(kill, failover.Kills(cfg.Election.Limits().Lease > 0)); err != nil {
+		return err
+	}
 	if cfg.Program, err = cluster.Self(); err != nil {
 		return err
 	}

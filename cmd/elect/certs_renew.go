@@ -93,7 +93,7 @@ func newCertsRenew() *cobra.Command {
 				o.Names = args
 			}
 			done, err := certs.Renew(dir, o)
-			if told := tellRenewed(cmd.OutOrStdout(), dir, done); err == nil {
+			if told := tellRenewed(cmd.OutOrStdout(), done); err == nil {
 				return told
 			}
 			return ofCerts(err, dir, args)
@@ -106,7 +106,7 @@ func newCertsRenew() *cobra.Command {
 	return cmd
 }
 
-func tellRenewed(w io.Writer, dir string, done []certs.Renewed) error {
+func tellRenewed(w io.Writer, done []certs.Renewed) error {
 	var b strings.Builder
 	for _, r := range done {
 		fmt.Fprintf(&b, "%s is renewed until %s: copy %s.crt and %s.key over the old ones.\n", r.Name, r.Expires.UTC().Format(time.DateOnly), r.Name, r.Name)

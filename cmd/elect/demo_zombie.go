@@ -12,25 +12,25 @@ import (
 )
 
 const zombieHelp = `Show why fencing tokens are needed, with the usual example (Kleppmann, "How to do
-distributed locking", 2016). A client checks that it leads, is stopped for longer than
-its lease just then, and writes when another client leads.
+distributed locking", 2016). A client checks that it leads. Then it is stopped for longer
+than its lease, and writes when another client leads.
 
-Only the moment is arranged. Two processes of this machine are elected among three
-voters, with the tokens 5 and 6. SIGSTOP stops the first one between its check and its
-write. Both write to two servers: one checks tokens, the other does not. A hundredth of
-a second stands for a second: the lease of 30 s is 0.3 s, and the pause of 45 s is
-0.45 s, or longer if the second client needs longer.
+The processes are real; only the moment of the stop is chosen. Two clients are elected
+among three voters, with the tokens 5 and 6. SIGSTOP stops the first client between its
+check and its write. Both clients write to two servers: one checks tokens, the other does
+not. The example runs a hundred times as fast as it says: the lease of 30 s takes 0.3 s,
+and the pause of 45 s takes 0.45 s, or longer if the second client needs longer.
 
-Both write to a third server, which checks nothing, by a process under the network guard
-of elect run --guard network: its kernel drops the late write. Where that guard cannot
-be had a line says so, and the rest is shown.
+Both clients also write to a third server, which checks nothing. They do so by a process
+under the network guard of elect run --guard network: the kernel drops the late write.
+Where that guard is not possible, a line says so, and the rest is shown.
 
 On a machine that is too busy for such a lease, other elections may come in between.
 Then the example starts again, five times at most.
 
 It needs no network, works in a temporary directory, and leaves nothing behind.
 
-Exit codes: 0 it went as described; 1 it did not; 130 after Ctrl-C.`
+Exit codes: 0 all went as described; 1 it did not; 130 after Ctrl-C.`
 
 // The verbs of the story's processes. They are not for people.
 const (

@@ -33,8 +33,8 @@ const doctorHelp = `Measure what an election among peers depends on, and report 
                 certificate is needed, and a running node ignores the connection
   clock         its name, its resolution, and whether it and CLOCK_MONOTONIC stay together
   files         how many files this process may open
-  contain       the level that elect run --contain auto uses here, and what cgroup
-                and the network guard need
+  contain       the level that elect run --contain auto uses here, and what cgroup,
+                the network guard and the level pid need
   certificates  how long each that --election names is valid, the authority's, too
 
 For each profile, and for the times of --election if they are not those of a profile,
@@ -62,7 +62,7 @@ reason that stderr has; 69 the server does not answer; 130 interrupted.
 
 -o json writes one object: system, cpus, load, took_ms, pauses, disk, peers, clock,
 certificates (a list of file, for, expires, days_left, soon), files, contain (level,
-missing, guard), voters, problems, notes, profiles (a list of name, heartbeat_ms, promise_ms,
+missing, guard, pid), voters, problems, notes, profiles (a list of name, heartbeat_ms, promise_ms,
 lease_ms, slot_ms, worst_takeover_ms, fits, findings) and recommended. Each measurement
 has samples, p50_ms, p99_ms and max_ms. For a database or etcd the object has election,
 lease_ms, worst_takeover_ms, assumes and server (a list of what, value, means, wrong).

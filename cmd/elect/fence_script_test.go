@@ -58,8 +58,8 @@ func addresses(ts *testscript.TestScript, args []string) {
 	ts.Setenv("METRICS", find(`metrics at http://(\S+)/metrics`))
 }
 
-// ask sends a request, with the secret of a file if one is named, and writes the status, the headers of fencing and the body to
-// the standard output.
+// ask sends a request, with the secret of a file if one is named. It writes the status, the headers of fencing and the
+// body to the standard output.
 func ask(ts *testscript.TestScript, args []string) {
 	args = append(args, []string{"", "", "-", "", ""}[len(args):]...)
 	r, err := http.NewRequest(args[0], args[1], strings.NewReader(args[3]))

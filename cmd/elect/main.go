@@ -7,6 +7,8 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"os"
 
 	"github.com/electd/elect"
@@ -19,10 +21,25 @@ import (
 )
 
 func main() {
-	supervise.KeeperMain(peer.Witness) // it does not return in a keeper, which must not run any of the code below
+	supervise.KeeperMain(witness) // it does not return in a keeper, which must not run any of the code below
 	os.Exit(cli.Run(newRoot(elect.Openers{
 		"file": file.Open, peerScheme: openPeer,
 		"postgres": marks.OpenElection, "postgresql": marks.OpenElection, "mysql": marks.OpenElection,
 		"etcd": etcd.Open,
 	}), os.Args[1:]))
+}
+
+// witness is that of the back end whose testament it gets: those of stores name the scheme of their URL.
+func witness(ctx context.Context, testament []byte) (speak func(context.Context) error, err error) {
+	var of struct {
+		Scheme string `json:"scheme"`
+	}
+	_ = json.Unmarshal(testament, &of) // what is malformed is refused below
+	switch of.Scheme {
+	case "etcd":
+		return etcd.Witness(ctx, testament)
+	case "postgres", "postgresql", "mysql":
+		return marks.Witness(of.Scheme)(ctx, testament)
+	}
+	return peer.Witness(ctx, testament)
 }

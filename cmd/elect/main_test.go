@@ -9,12 +9,11 @@ import (
 
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/internal/spawn"
-	"github.com/electd/elect/peer"
 )
 
 // TestMain lets this program be a keeper, and elect itself, besides the tests.
 func TestMain(m *testing.M) {
-	supervise.KeeperMain(peer.Witness)
+	supervise.KeeperMain(witness)
 	testscript.Main(tests{m}, map[string]func(){"elect": main, "upstream": upstream})
 }
 

@@ -62,6 +62,12 @@ selects a protocol without leases (docs/peers.md). It needs --exclusive=false.
           them at once. If elect run and its keeper were both killed, the next elect
           run of that name kills what they left. This needs root or a delegated
           cgroup, and Linux 5.14. Exit code 72: stderr says what is missing.
+  pid     the keeper is the init of a pid namespace, with a /proc of its own, in which
+          COMMAND sees itself alone. The kernel kills all in it when the keeper dies,
+          even if elect run was killed, too. There is a cgroup as well where that
+          works. This needs CAP_SYS_ADMIN, or user namespaces for an ordinary user, in
+          which set-uid programs get no rights. Exit code 72: stderr says what is
+          missing.
   sweep   the keeper finds the processes and kills them one by one.
   auto    cgroup where it works, else sweep. This is the default.
 
@@ -70,9 +76,9 @@ after the lease, even if elect and its keeper are frozen or dead. Without a leas
 (file:) the guard closes when the keeper lets go, or when elect and keeper are both
 dead. It needs the level cgroup, Linux 5.15, CAP_BPF and CAP_NET_ADMIN; exit code 72
 says what is missing. With network,optional a line says so, and COMMAND runs without.
---guard-allow names what may pass after the lease, until COMMAND and all that it has
-started are dead: an address, or an address and a port of TCP or UDP (10.0.0.9:514).
-Unix sockets, files and packet sockets are not covered: docs/containment.md.
+--guard-allow names where packets may still go after the lease, until COMMAND and all
+that it has started are dead: an address, or an address and a port of TCP or UDP
+(10.0.0.9:514), at most 64. Unix sockets, files and packet sockets are not covered: docs/containment.md.
 
 Root refuses a place and a --data directory that other users can write to (exit code
 73), unless --shared-place says that these users are trusted. Links below the place
@@ -155,7 +161,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 				cfg.Allow = append(cfg.Allow, to)
 			}
 			if len(allow) > 0 && cfg.Guard == runner.Unguarded {
-				return exit.Usagef("--guard-allow without --guard lets pass what nothing stops; want --guard network, too")
+				return exit.Usagef("--guard-allow has no effect without --guard; want --guard network, too")
 			}
 			if !exclusive && cfg.Guard != runner.Unguarded {
 				return exit.Usagef("--guard and --exclusive=false contradict each other: there is no lease at whose end a guard could close; want one of them")
@@ -220,11 +226,11 @@ func newRun(openers elect.Openers) *cobra.Command {
 	f.Var(cli.Duration(&cfg.Wait), "wait", "give up standing by after this `TIME`, with exit code 124; 0 tries once (default: no limit)")
 	f.Lookup("wait").DefValue = ""
 	f.Var(cli.Duration(&cfg.Grace), "grace", "`TIME` between SIGTERM and SIGKILL")
-	f.StringVar(&contain, "contain", contain, "`LEVEL` of holding COMMAND and all that it starts together: auto, sweep or cgroup")
-	_ = cmd.RegisterFlagCompletionFunc("contain", cobra.FixedCompletions([]string{"auto", "sweep", "cgroup"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	f.StringVar(&contain, "contain", contain, "`LEVEL` of holding COMMAND and all that it starts together: auto, sweep, cgroup or pid")
+	_ = cmd.RegisterFlagCompletionFunc("contain", cobra.FixedCompletions([]string{"auto", "sweep", "cgroup", "pid"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	f.StringVar(&guard, "guard", "", "`WHAT` of COMMAND the kernel stops at the end of the lease, even if elect is frozen or dead: network, or network,optional")
 	_ = cmd.RegisterFlagCompletionFunc("guard", cobra.FixedCompletions([]string{"network", "network,optional"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
-	f.StringSliceVar(&allow, "guard-allow", nil, "`ADDRESS[:PORT]` to which --guard lets packets pass after the lease; may be given several times")
+	f.StringSliceVar(&allow, "guard-allow", nil, "`ADDRESS[:PORT]` to which packets may go after the lease; may be given several times, at most 64")
 	f.BoolVar(&exclusive, "exclusive", true, "start COMMAND only when leadership is proven exclusive; =false if its token fences all that it does")
 	peers.flags(f)
 	positions.flags(f)

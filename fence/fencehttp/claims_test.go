@@ -123,10 +123,10 @@ func TestMarkIsNotRaisedByAnybody(t *testing.T) {
 			t.Errorf("a claim without the secret: %v; want %v", err, fence.ErrUnclaimed)
 		}
 	}
-	if _, err := put(t, leader(s), s.URL, 10); !errors.Is(err, fence.ErrUnclaimed) {
+	if err := put(t, leader(s), s.URL, 10); !errors.Is(err, fence.ErrUnclaimed) {
 		t.Errorf("a write before the claim: %v; want %v", err, fence.ErrUnclaimed)
 	}
-	if _, err := put(t, leader(s), s.URL, 9); err != nil {
+	if err := put(t, leader(s), s.URL, 9); err != nil {
 		t.Errorf("a write after the claim: %v", err)
 	}
 }

@@ -386,7 +386,7 @@ func TestConnectionThatWasCut(t *testing.T) {
 		}), fencehttp.Config{MayClaim: fencehttp.Anyone}))
 		client := front.client(t)
 		old := make(chan error, 1)
-		go func() { _, err := put(t, client, "http://x", 5); old <- err }()
+		go func() { old <- put(t, client, "http://x", 5) }()
 		<-running
 		claimed := make(chan error, 1)
 		go func() { claimed <- g.Claim(t.Context(), "r", 6) }()
@@ -397,7 +397,7 @@ func TestConnectionThatWasCut(t *testing.T) {
 			t.Error(err)
 		}
 		for range 3 {
-			if _, err := put(t, client, "http://x", 6); err != nil {
+			if err := put(t, client, "http://x", 6); err != nil {
 				t.Error(err)
 			}
 		}

@@ -150,7 +150,7 @@ func TestProxyCutsUpgraded(t *testing.T) {
 		if b, err := in.ReadByte(); b != 'x' || err != nil {
 			t.Fatal(b, err)
 		}
-		if err := await(t, "the claim", claimed(t, s, 6)); err != nil {
+		if err := await(t, "the claim", claimed(t, s)); err != nil {
 			t.Error(err)
 		}
 		if n := g.InFlight("r"); n != 0 {
@@ -194,7 +194,7 @@ func TestProxyCuts(t *testing.T) {
 			}()
 			await(t, "one", arrived)
 			await(t, "the other", arrived)
-			if err := await(t, "the claim", claimed(t, s, 6)); err != nil {
+			if err := await(t, "the claim", claimed(t, s)); err != nil {
 				t.Error(err)
 			}
 			if err := await(t, "the whole", whole); !errors.Is(err, fence.ErrUnknownOutcome) || errors.Is(err, fence.ErrStale) {
@@ -262,7 +262,7 @@ func TestNothingIsForwardedBeforeTheMark(t *testing.T) {
 	s := serve(t, newProxy(t, newGuard(t, mark, fence.GuardConfig{}), http.HandlerFunc(func(http.ResponseWriter, *http.Request) { forwarded <- struct{}{} }), ""), "")
 	done := make(chan error, 1)
 	go func() {
-		_, err := put(t, leader(s), s.URL, 5)
+		err := put(t, leader(s), s.URL, 5)
 		done <- err
 	}()
 	await(t, "the mark", mark.asked)

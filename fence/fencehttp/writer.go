@@ -222,9 +222,17 @@ func (w *writer) over() error {
 		return w.end()
 	}
 	w.detach()
-	timer := time.AfterFunc(left, sync.OnceFunc(func() { _ = w.end() })) // logged; no caller is left to get it
+	end := sync.OnceFunc(func() { _ = w.end() }) // logged; no caller is left to get it
+	timer := time.AfterFunc(left, end)
 	if !cut {
-		context.AfterFunc(ctx, func() { timer.Reset(max(0, w.owed())) })
+		context.AfterFunc(ctx, func() {
+			if left := w.owed(); left > 0 {
+				timer.Reset(left)
+				return
+			}
+			timer.Stop()
+			end()
+		})
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// replaced are words that the glossary of ARCHITECTURE.md replaces, and turns of phrase that a reader has to read twice.
+// replaced are words that the glossary of ARCHITECTURE.md replaces, and phrases that a reader has to read twice.
 var replaced = regexp.MustCompile(`(?i)\b(alleys?|courts?|crews?|crowns?|crowned|fleets?|gatehouses?|graves|heirs?|` +
 	`reigns?|scribes?|squads?|theatres?|there wants?|villages?|whoever|whomever)\b`)
 

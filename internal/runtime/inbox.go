@@ -10,8 +10,8 @@ import (
 // takes microseconds for each. If more are queued the process hangs, and old messages are of no use.
 const maxQueued = 128
 
-// Incoming is a message that was received, with what its sender's runtime adds about its leadership if the message reports that, see
-// [protocol.Send].Leads. The fields are 0 in any other message.
+// Incoming is a message that was received. If it reports that its sender leads, see [protocol.Send].Leads, it has what
+// the sender's runtime adds about that. The fields are 0 in any other message.
 type Incoming struct {
 	Message protocol.Message
 	Since   int64  // since when it leads: Unix time in nanoseconds, by its wall clock

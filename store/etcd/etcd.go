@@ -25,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,17 +86,33 @@ type Config struct {
 // of the package because elections are opened by independent calls, with no common argument.
 var (
 	clients pool.Pool[access, *clientv3.Client]
-	streams pool.Pool[*clientv3.Client, *renewals]
+	streams pool.Pool[pace, *renewals]
 )
+
+// pace tells two streams apart: an election ends its stream when its own request has timed out, which must not be
+// earlier than those of the others there.
+type pace struct {
+	client      *clientv3.Client
+	lease, hold time.Duration
+}
 
 // maxKey is the longest key that is taken.
 const maxKey = 1024
 
-// New returns the participant id in the election called name. The caller keeps client, and closes it
-// after the Elector. Many participants can share it: they renew their leases on one stream. New asks etcd whether the client's user may do
-// what is needed, and returns an error marked by [driver.Permanent] if not. An etcd that does not
-// answer within 5 s is asked again, before anything else.
+// New returns the participant id in the election called name. The caller keeps client, and closes it after the Elector.
+// Many participants can share it: those with the same Lease and Hold renew their leases on one stream. New asks etcd
+// whether the client's user may do what is needed, and returns an error marked by [driver.Permanent] if not. An etcd
+// that does not answer within 5 s is asked again, before anything else.
 func New(ctx context.Context, client *clientv3.Client, name, id string, cfg Config) (driver.Elector, error) {
+	e, err := newElector(ctx, client, name, id, cfg, nil)
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// newElector is New. source is for witnesses; nil: there are none.
+func newElector(ctx context.Context, client *clientv3.Client, name, id string, cfg Config, source *url.URL) (*elector, error) {
 	if cfg.Key == "" {
 		cfg.Key = name
 	}
@@ -112,12 +129,12 @@ func New(ctx context.Context, client *clientv3.Client, name, id string, cfg Conf
 		cfg.Logger.Warn("etcd does not answer yet", "election", name, "error", err)
 	}
 	var done func() error
-	s.renewals, done, _ = streams.Use(client, func() (*renewals, func() error, error) { // which does not fail
+	s.renewals, done, _ = streams.Use(pace{client, cfg.Lease, cfg.Hold}, func() (*renewals, func() error, error) { // which does not fail
 		r := newRenewals(client)
 		return r, r.close, nil
 	})
 	inner, err := queue.New(s, queue.Config{
-		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger},
+		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Source: source},
 		Machine: machine.Config{
 			Dialect: machine.Etcd, TTL: cfg.Lease, Hold: cfg.Hold, MaxHold: cfg.MaxHold, ServersFixed: cfg.ServersFixed,
 			ServerElection: cfg.ServerElection, Poll: cfg.Poll,

@@ -26,8 +26,8 @@ type renewals struct {
 	now *flow // nil: the next renewal opens a stream
 }
 
-// stream is a stream of renewals. The server answers in the order of the requests; its proxy answers
-// those of one lease in order.
+// stream is a stream of renewals. The server answers in the order of the requests. Its grpc-proxy
+// answers those of one lease in order, but may answer with an earlier renewal of its own: see docs/etcd.md.
 type stream interface {
 	Send(*pb.LeaseKeepAliveRequest) error
 	Recv() (*pb.LeaseKeepAliveResponse, error)
@@ -55,9 +55,10 @@ type renewed struct {
 	err error
 }
 
-// window is how many requests of a stream may be unanswered. Others wait here, where they can still
-// be given up: a server that is too slow for all of them gets none in vain.
-const window = 256
+// window is how many requests of a stream may be unanswered. A server answers those of a stream one after the other, so
+// a greater window gains nothing but the time on the network; the others wait here, where they can still be given up.
+// With more, a server that is too slow for all elections would answer only requests that were given up already.
+const window = 16
 
 func newRenewals(client *clientv3.Client) *renewals {
 	r := &renewals{open: func(ctx context.Context) (stream, error) {

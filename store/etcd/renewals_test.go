@@ -183,7 +183,14 @@ func TestSharedClient(t *testing.T) {
 		}
 		return e.(*elector)
 	}
-	a, b, other := open("etcd://127.0.0.1:1/x", "one"), open("etcd://127.0.0.1:1/y?lease=4s", "two"), open("etcd://127.0.0.2:1/x", "one")
+	a, b, other := open("etcd://127.0.0.1:1/x", "one"), open("etcd://127.0.0.1:1/y?era=2", "two"), open("etcd://127.0.0.2:1/x", "one")
+	quick := open("etcd://127.0.0.1:1/z?lease=4s", "three") // its requests time out earlier
+	if quick.store.client != a.store.client || quick.store.renewals == a.store.renewals {
+		t.Error("elections with two leases share no client, or a stream")
+	}
+	if err := quick.Close(); err != nil {
+		t.Error(err)
+	}
 	if a.store.client != b.store.client || a.store.renewals != b.store.renewals || a.store.client == other.store.client {
 		t.Errorf("clients %p, %p and %p; want one for two elections at one place", a.store.client, b.store.client, other.store.client)
 	}

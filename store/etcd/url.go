@@ -20,6 +20,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/internal/drive"
+	"github.com/electd/elect/store/internal/queue"
 )
 
 // Open is the opener of URLs such as
@@ -61,14 +63,32 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 		}
 		return nil, err
 	}
-	e, err := New(ctx, c, t.Name, t.ID, cfg)
+	owner, err := newElector(ctx, c, t.Name, t.ID, cfg, t.URL)
 	if err != nil {
 		return nil, errors.Join(err, done())
 	}
-	owner := e.(*elector)
 	closed := owner.close
 	owner.close = sync.OnceValue(func() error { return errors.Join(closed(), done()) })
 	return owner, nil
+}
+
+// Witness is a supervise.Witness for leaders whose election was opened by [Open]: it deletes the dead leader's key, so
+// that the next one need not wait for the lease. It connects when it speaks, by the URL of the leader and the same
+// files and environment.
+func Witness(_ context.Context, testament []byte) (speak func(context.Context) error, err error) {
+	return drive.Witness(testament, func(ctx context.Context, d *drive.Deceased) error {
+		cfg, client, err := parse(d.URL, d.Name, os.Getenv)
+		if err != nil {
+			return err
+		}
+		client.Context = ctx // with a password, New asks a server
+		c, err := clientv3.New(client.Config)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return queue.Free(ctx, &store{client: c, key: cfg.Key}, d)
+	})
 }
 
 // connection is how a client connects.

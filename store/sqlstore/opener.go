@@ -13,14 +13,15 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/pool"
 	"github.com/electd/elect/store/internal/register"
 )
 
-// Opener returns the opener of URLs of a dialect, for elect.Openers. open opens the
-// database that a URL names. The elections of the opener whose URLs are the same for open share one
-// database, which is opened with the first and closed with the last of them; in SQLite each has its
-// own. If open sets no limit of connections, a shared database has 8. These parameters are the election's, and not in the URL that open is given:
+// Opener returns the opener of URLs of a dialect, for elect.Openers. open opens the database that a URL names. The
+// elections of the opener whose URLs are the same for open share one database, which is opened with the first and
+// closed with the last of them; in SQLite each has its own. If open sets no limit of connections, a shared database has
+// 8. These parameters are the election's, and not in the URL that open is given:
 //
 //	lease=5s  max_lease=15s  poll=1s  table=elect_leases  era=N
 //
@@ -64,14 +65,11 @@ const connections = 8
 func opener(d Dialect, open func(u *url.URL) (*sql.DB, Listen, error)) driver.Opener {
 	var sources pool.Pool[string, *source] // by the URL of the database, which may contain a password
 	return func(ctx context.Context, t driver.Target) (driver.Elector, error) {
-		u, cfg, err := Parameters(t.URL)
+		u, cfg, err := place(d, t.URL)
 		if err != nil {
 			return nil, driver.Permanent(err)
 		}
 		cfg.Logger = t.Logger
-		if d == MySQL {
-			u = timed(u, register.Timeout(cfg.Lease, cfg.MaxLease))
-		}
 		shared := &sources
 		if d == SQLite { // an open connection may have a file that was replaced since
 			shared = &pool.Pool[string, *source]{}
@@ -96,7 +94,7 @@ func opener(d Dialect, open func(u *url.URL) (*sql.DB, Listen, error)) driver.Op
 			return nil, driver.Permanent(err)
 		}
 		cfg.Listener = s.listener
-		e, err := New(ctx, s.db, d, t.Name, t.ID, cfg)
+		e, err := newElector(ctx, s.db, d, t.Name, t.ID, cfg, t.URL)
 		if err != nil {
 			return nil, errors.Join(err, done())
 		}
@@ -104,8 +102,41 @@ func opener(d Dialect, open func(u *url.URL) (*sql.DB, Listen, error)) driver.Op
 		if err != nil { // New has had it
 			return nil, errors.Join(err, e.Close(), done())
 		}
-		return &owner{e.(*register.Elector), in, done}, nil
+		return &owner{e, in, done}, nil
 	}
+}
+
+// Witness returns a supervise.Witness for leaders whose election was opened by [Opener] or [ListeningOpener] with that
+// dialect: it frees the dead leader's row, so that the next one need not wait for the lease. It opens the database when
+// it speaks, by the URL of the leader.
+func Witness(d Dialect, open func(u *url.URL) (*sql.DB, error)) func(context.Context, []byte) (func(context.Context) error, error) {
+	return func(_ context.Context, testament []byte) (speak func(context.Context) error, err error) {
+		return drive.Witness(testament, func(ctx context.Context, dead *drive.Deceased) error {
+			u, cfg, err := place(d, dead.URL)
+			if err != nil {
+				return err
+			}
+			db, err := open(u)
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			t, err := tableOf(db, d, cfg.Table)
+			if err != nil {
+				return err
+			}
+			return register.Free(ctx, &row{table: t, election: dead.Name}, dead)
+		})
+	}
+}
+
+// place is the URL of the driver, and what the election has beside it.
+func place(d Dialect, from *url.URL) (*url.URL, Config, error) {
+	u, cfg, err := Parameters(from)
+	if err == nil && d == MySQL {
+		u = timed(u, register.Timeout(cfg.Lease, cfg.MaxLease))
+	}
+	return u, cfg, err
 }
 
 // timed is a URL with the timeouts of go-sql-driver/mysql. 0 is none.

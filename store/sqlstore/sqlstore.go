@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -92,6 +93,15 @@ type Config struct {
 // guarantee needs, and returns an error marked by [driver.Permanent] if something is
 // missing. A database that does not answer within 5 s is asked again, before anything else.
 func New(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config) (driver.Elector, error) {
+	e, err := newElector(ctx, db, d, name, id, cfg, nil)
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// newElector is New. source is for witnesses; nil: there are none.
+func newElector(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config, source *url.URL) (*register.Elector, error) {
 	t, err := tableOf(db, d, cfg.Table)
 	if err != nil {
 		return nil, driver.Permanent(err)
@@ -115,7 +125,7 @@ func New(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config
 		store = listening{r, cfg.Listener}
 	}
 	return register.New(store, register.Config{
-		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger}, Lease: cfg.Lease, MaxLease: cfg.MaxLease, Poll: cfg.Poll,
+		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Source: source}, Lease: cfg.Lease, MaxLease: cfg.MaxLease, Poll: cfg.Poll,
 		Assumes: "the database keeps every write that it has acknowledged, also when a standby takes over",
 	})
 }

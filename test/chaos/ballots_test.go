@@ -50,7 +50,7 @@ func ballots() []scenario {
 // lastNeverLeads makes the last node vote and never stand.
 func lastNeverLeads(s *trial, node int) []string {
 	if node == s.scenario.nodes-1 {
-		return []string{"ELECT_PRIORITY=0"}
+		return []string{"ELECT_PRIORITY=never"}
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func TestDocument(t *testing.T) {
 // left out.
 func table(page string) string {
 	var b strings.Builder
-	fmt.Fprint(&b, "| scenario | with | what happens | expected |\n|---|---|---|---|\n")
+	fmt.Fprint(&b, "| scenario | with | what happens, and is expected |\n|---|---|---|\n")
 	for _, sc := range catalogue() {
 		_, simulated, _ := strings.Cut(page, "\n### "+sc.name+"\n")
 		simulated, _, _ = strings.Cut(simulated, "\n### ")
@@ -56,15 +56,19 @@ func table(page string) string {
 		if sc.short {
 			name += " *"
 		}
-		if strings.HasPrefix(simulated, "\n"+story+"\n") {
+		simulated = strings.Join(strings.Fields(simulated), " ") + " - `"
+		if strings.HasPrefix(simulated, story) {
 			story = ""
 		}
 		type row struct{ on, with, expected string }
 		var rows []row
 		for _, p := range sc.parts {
 			r := row{"`" + p.on + "`", conditions(&sc, &p), p.expected}
-			for line := range strings.Lines(simulated) {
-				if strings.HasPrefix(line, "| "+r.expected+" | ") && strings.Contains(line, "`"+cmp.Or(p.protocol, quorum)+"`") {
+			for item := range strings.SplitSeq(simulated, " - `") {
+				on, expected, _ := strings.Cut("`"+item, ": ")
+				protocol := cmp.Or(p.protocol, quorum)
+				family, _, _ := strings.Cut(protocol, "-")
+				if expected == r.expected && (strings.Contains(on, "`"+protocol+"`") || strings.Contains(on, "`"+family+"*`")) {
 					r.expected = ""
 				}
 			}
@@ -75,7 +79,11 @@ func table(page string) string {
 			rows = append(rows, r)
 		}
 		for _, r := range rows {
-			fmt.Fprintf(&b, "| %s | %s%s | %s | %s |\n", name, r.on, r.with, story, r.expected)
+			says := r.expected
+			if story != "" {
+				says = strings.TrimSuffix(story+" *"+r.expected+"*", " **")
+			}
+			fmt.Fprintf(&b, "| %s | %s%s | %s |\n", name, r.on, r.with, says)
 			name, story = "", ""
 		}
 	}
@@ -84,10 +92,7 @@ func table(page string) string {
 
 // conditions describes the conditions of a part.
 func conditions(sc *scenario, p *part) string {
-	text := fmt.Sprintf(", %d nodes", sc.nodes)
-	if sc.spare > 0 {
-		text += fmt.Sprintf(" and %d to add", sc.spare)
-	}
+	text := ""
 	if p.kind == cluster.Library {
 		text += ", library"
 	}

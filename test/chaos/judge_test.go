@@ -176,11 +176,10 @@ func (s *trial) safe() {
 // must records what must not happen, even on a busy computer: two leaders at one time, a token that
 // falls, a tenure without a majority, a missing refusal. For delays and missing events use
 // [trial.want].
-func (s *trial) must(ok bool, format string, args ...any) bool {
+func (s *trial) must(ok bool, format string, args ...any) {
 	if !ok {
 		s.violated = append(s.violated, fmt.Sprintf(format, args...))
 	}
-	return ok
 }
 
 // noneBut expects only the given roles to begin to lead while the links are cut: no others see a

@@ -77,7 +77,7 @@ func (s *script) do(c golden.Command) string {
 		if err := v.UnmarshalText([]byte(c.Get("verb", ""))); err != nil {
 			s.t.Fatalf("%d: %v", c.Line, err)
 		}
-		s.each(c, func(n *node) { n.do(v, 0) })
+		s.each(c, func(n *node) { n.do(v) })
 	case "lsn":
 		for _, n := range w.nodes {
 			fmt.Fprintf(&s.out, "%s %v\n", n.ID, n.Machine.LSN())

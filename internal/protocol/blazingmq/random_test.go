@@ -52,7 +52,7 @@ func random(t *testing.T, seed uint64, cfg Config) {
 			}
 		case 6:
 			if n.Up {
-				n.do([...]protocol.Verb{protocol.Resign, protocol.Sicken, protocol.Recover, protocol.Withdraw, protocol.Campaign}[w.rng.IntN(5)], 0)
+				n.do([...]protocol.Verb{protocol.Resign, protocol.Sicken, protocol.Recover, protocol.Withdraw, protocol.Campaign}[w.rng.IntN(5)])
 			}
 		case 7:
 			if n.Up {
@@ -78,8 +78,8 @@ func random(t *testing.T, seed uint64, cfg Config) {
 		if !n.Up {
 			n.start()
 		}
-		n.do(protocol.Campaign, 0)
-		n.do(protocol.Recover, 0)
+		n.do(protocol.Campaign)
+		n.do(protocol.Recover)
 	}
 	if cfg.Durable || !restarts {
 		w.until(3*time.Minute, w.agreed)

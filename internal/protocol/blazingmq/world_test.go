@@ -86,7 +86,7 @@ func (n *node) start() {
 	}
 	n.w.Start(n.i)
 	if n.candidate {
-		n.do(protocol.Campaign, 0)
+		n.do(protocol.Campaign)
 	}
 }
 
@@ -105,8 +105,8 @@ func (n *node) crash(silently bool) {
 	}
 }
 
-func (n *node) do(v protocol.Verb, token uint64) {
-	n.give(protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: v, Token: token}})
+func (n *node) do(v protocol.Verb) {
+	n.give(protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: v}})
 }
 
 func (n *node) give(in protocol.Input) { n.w.Step(n.i, in) }

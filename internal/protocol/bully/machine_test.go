@@ -37,41 +37,6 @@ func TestRandom(t *testing.T) {
 	t.Logf("%d steps", steps)
 }
 
-// TestSplit: each side of a partition has its coordinator. When they meet the higher one leads,
-// with a token above both.
-func TestSplit(t *testing.T) {
-	w := newNet(t, 5, nil)
-	w.StandAll()
-	w.Run(2 * time.Second)
-	w.Cut = func(from, to int) bool { return (from < 3) != (to < 3) }
-	w.Run(3 * time.Second)
-	if got := w.Leaders(); !slices.Equal(got, []protocol.NodeID{"n3", "n5"}) {
-		t.Fatalf("%v lead in a partition", got)
-	}
-	low := w.Nodes[2].Token
-	w.Cut = nil
-	w.Run(3 * time.Second)
-	if got := w.Leaders(); !slices.Equal(got, []protocol.NodeID{"n5"}) || w.Nodes[4].Token <= low {
-		t.Errorf("%v lead after it, with %d, and n3 had %d", got, w.Nodes[4].Token, low)
-	}
-}
-
-// TestResign: another wins, and is bullied afterwards.
-func TestResign(t *testing.T) {
-	w := newNet(t, 3, nil)
-	w.StandAll()
-	w.Run(2 * time.Second)
-	w.Do(2, protocol.Resign)
-	w.Run(w.Nodes[0].Machine.cfg.WorstTakeover())
-	if got := w.Leaders(); !slices.Equal(got, []protocol.NodeID{"n2"}) {
-		t.Errorf("%v lead after n3 has resigned", got)
-	}
-	w.Run(time.Second)
-	if got := w.Leaders(); !slices.Equal(got, []protocol.NodeID{"n3"}) {
-		t.Errorf("%v lead later", got)
-	}
-}
-
 // TestLastEpoch: a participant that claims the last epoch ends elections for good, across restarts.
 func TestLastEpoch(t *testing.T) {
 	w := newNet(t, 4, nil)

@@ -26,7 +26,7 @@ func steady(tb testing.TB) map[string]*script {
 	all := make(map[string]*script)
 	for name, cfg := range settings() {
 		s := newScript(tb, cfg)
-		s.lead(9)
+		s.lead()
 		all[name+"/leading"] = s
 		s = newScript(tb, cfg)
 		s.enter(9)

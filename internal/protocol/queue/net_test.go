@@ -152,11 +152,11 @@ func (n *node) boot() {
 	n.m, n.open, n.working, n.inbox, n.paused, n.session, n.reason = m, make(map[uint64]uint64), 0, nil, false, 0, ""
 	n.twin = newTwin(m.cfg)
 	n.step(protocol.Input{Kind: protocol.Boot})
-	n.do(protocol.Campaign, 0)
+	n.do(protocol.Campaign)
 }
 
-func (n *node) do(v protocol.Verb, token uint64) {
-	n.deliver(func() { n.step(protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: v, Token: token}}) })
+func (n *node) do(v protocol.Verb) {
+	n.deliver(func() { n.step(protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: v}}) })
 }
 
 // deliver hands something in: at once, or when the pause is over.
@@ -231,7 +231,7 @@ func (n *node) order(o protocol.Order) {
 		w.leads++
 		// The fewer tenures end by themselves, the fewer there are.
 		if w.story == nil && w.rng.IntN(4) > 0 {
-			w.later(n, w.rng.Int64N(int64(w.cfg.TTL)), func() { n.do(protocol.Resign, 0) })
+			w.later(n, w.rng.Int64N(int64(w.cfg.TTL)), func() { n.do(protocol.Resign) })
 		}
 	case protocol.Stop:
 		if o.Reason == Superseded {
@@ -465,13 +465,13 @@ func (w *world) nemesis() {
 			n.arm()
 		}
 	case 5:
-		n.do(protocol.Withdraw, 0)
-		w.later(n, w.rng.Int64N(int64(w.cfg.TTL)), func() { n.do(protocol.Campaign, 0) })
+		n.do(protocol.Withdraw)
+		w.later(n, w.rng.Int64N(int64(w.cfg.TTL)), func() { n.do(protocol.Campaign) })
 	case 6:
-		n.do(protocol.Sicken, 0)
-		w.later(n, w.rng.Int64N(int64(w.cfg.TTL)), func() { n.do(protocol.Recover, 0) })
+		n.do(protocol.Sicken)
+		w.later(n, w.rng.Int64N(int64(w.cfg.TTL)), func() { n.do(protocol.Recover) })
 	case 7, 8:
-		n.do(protocol.Confirm, 0)
+		n.do(protocol.Confirm)
 	case 9: // an operator deletes an entry: any that the hold-off covers, or one that waits
 		least := 1
 		if w.cfg.Hold > 0 {
@@ -496,7 +496,7 @@ func (w *world) nemesis() {
 	case 11:
 		n.deliver(func() { n.step(protocol.Input{Kind: protocol.PeerClosed}) })
 	case 12:
-		n.do(protocol.Resign, 0)
+		n.do(protocol.Resign)
 	case 13, 14: // no connection, in one direction or both, at once or after a time of slow answers
 		until := w.now() + w.rng.Int64N(2*int64(w.cfg.TTL))
 		way := w.rng.IntN(3)
@@ -536,8 +536,8 @@ func (w *world) settle() {
 	w.faults = false
 	for _, n := range w.nodes {
 		n.cut, n.slow = [2]int64{}, 0
-		n.do(protocol.Campaign, 0)
-		n.do(protocol.Recover, 0)
+		n.do(protocol.Campaign)
+		n.do(protocol.Recover)
 	}
 	from := w.Now
 	w.run(from + 12*w.cfg.TTL)

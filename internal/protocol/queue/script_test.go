@@ -95,11 +95,11 @@ func (s *script) list(mark protocol.QueueMark, before ...uint64) {
 	s.answer(s.asked(protocol.List), protocol.Answer{Entries: append(all, s.m.own), Mark: mark, Revision: 50})
 }
 
-// lead makes the machine lead, with the order as its token.
-func (s *script) lead(order uint64) {
+// lead makes the machine lead, with the order 9 as its token.
+func (s *script) lead() {
 	s.t.Helper()
 	free := protocol.QueueMark{Order: 1}
-	s.enter(order)
+	s.enter(9)
 	s.list(free)
 	if s.m.cfg.Dialect == ZooKeeper {
 		s.answer(s.asked(protocol.Touch), protocol.Answer{})
@@ -110,7 +110,7 @@ func (s *script) lead(order uint64) {
 	if s.m.cfg.Hold > 0 {
 		s.answer(s.asked(protocol.Mark), protocol.Answer{})
 	}
-	if v := s.m.View(); !v.Active || v.Token != order {
+	if v := s.m.View(); !v.Active || v.Token != 9 {
 		s.t.Fatalf("it does not lead: %+v", v)
 	}
 }
@@ -205,7 +205,7 @@ func watches(t *testing.T, cfg Config) (orders [2]uint64) {
 func TestSuspect(t *testing.T) {
 	for _, cfg := range settings() {
 		s := newScript(t, cfg)
-		s.lead(9)
+		s.lead()
 		before := s.m.AppendState(nil)
 		s.step(protocol.Input{Kind: protocol.PeerClosed})
 		if v := s.m.View(); !v.Proven(s.now) || string(s.m.AppendState(nil)) != string(before) || len(s.fx.Asks)+len(s.fx.Orders) != 0 {
@@ -222,7 +222,7 @@ func TestConfirm(t *testing.T) {
 			op = protocol.Touch
 		}
 		s := newScript(t, cfg)
-		s.lead(9)
+		s.lead()
 		s.after(10 * ms)
 		s.do(protocol.Confirm)
 		first := s.asked(op)
@@ -358,10 +358,10 @@ func TestStrayEnter(t *testing.T) {
 
 // vainly lets time pass, and answers every ask in vain, until a session is to be closed. It returns
 // how long that took.
-func (s *script) vainly(status protocol.Status, most time.Duration) time.Duration {
+func (s *script) vainly(status protocol.Status) time.Duration {
 	s.t.Helper()
 	from := s.now.Boot
-	for s.now.Boot.Sub(from) < most {
+	for s.now.Boot.Sub(from) < time.Hour {
 		for _, a := range append([]protocol.Ask(nil), s.fx.Asks...) {
 			switch a.Op {
 			case protocol.CloseSession:
@@ -378,7 +378,7 @@ func (s *script) vainly(status protocol.Status, most time.Duration) time.Duratio
 			s.fire()
 		}
 	}
-	s.t.Fatalf("after %v it still asks in vain, in %s", most, phaseName(s.m.phase))
+	s.t.Fatalf("after %v it still asks in vain, in %s", time.Hour, phaseName(s.m.phase))
 	return 0
 }
 
@@ -390,7 +390,7 @@ func TestAsksInVain(t *testing.T) {
 			s := newScript(t, cfg)
 			s.enter(9)
 			ttl := s.m.cfg.TTL
-			if took := s.vainly(status, time.Hour); took < ttl-ms || took > ttl+2*time.Second {
+			if took := s.vainly(status); took < ttl-ms || took > ttl+2*time.Second {
 				t.Errorf("%s, %s from the list on: left after %v; want %v", name, status, took, ttl)
 			}
 			s.want(closing)
@@ -401,7 +401,7 @@ func TestAsksInVain(t *testing.T) {
 			s.list(protocol.QueueMark{}, 8)
 			watch := s.asked(protocol.WatchEntry)
 			s.answer(watch, protocol.Answer{Status: protocol.StatusEvent})
-			if took := s.vainly(status, time.Hour); took < ttl-ms || took > ttl+2*time.Second {
+			if took := s.vainly(status); took < ttl-ms || took > ttl+2*time.Second {
 				t.Errorf("%s, %s after an event: left after %v; want %v", name, status, took, ttl)
 			}
 
@@ -411,7 +411,7 @@ func TestAsksInVain(t *testing.T) {
 			s.list(protocol.QueueMark{}, 8)
 			watch = s.asked(protocol.WatchEntry)
 			s.answer(watch, protocol.Answer{Status: protocol.StatusClosed})
-			if took := s.vainly(status, time.Hour); took < MaxTTL-ms || took > MaxTTL+2*time.Second {
+			if took := s.vainly(status); took < MaxTTL-ms || took > MaxTTL+2*time.Second {
 				t.Errorf("%s, %s behind another: left after %v; want %v", name, status, took, MaxTTL)
 			}
 		}
@@ -451,23 +451,23 @@ func TestLeavesInVain(t *testing.T) {
 			continue // it leaves by its session alone
 		}
 		s := newScript(t, cfg)
-		s.lead(9)
+		s.lead()
 		s.do(protocol.Resign)
 		s.do(protocol.Joined)
 		s.asked(protocol.Leave)
-		if took, hold := s.vainly(protocol.StatusRefused, time.Hour), s.m.cfg.Hold; took < hold-ms || took > hold+2*time.Second {
+		if took, hold := s.vainly(protocol.StatusRefused), s.m.cfg.Hold; took < hold-ms || took > hold+2*time.Second {
 			t.Errorf("%s: closes its session after %v; want %v", name, took, hold)
 		}
 		s.want(closing)
 	}
 }
 
-// A tenure that ends by command keeps its claim, and its entry, for as long as the work takes; unless an answer says that
+// A tenure that ends by command keeps its claim and its entry for as long as the work takes, unless an answer says that
 // the entry is gone.
 func TestWorkThatTakesLong(t *testing.T) {
 	for name, cfg := range settings() {
 		s := newScript(t, cfg)
-		s.lead(9)
+		s.lead()
 		s.do(protocol.Resign)
 		begun := s.now.Boot
 		for s.now.Boot.Sub(begun) < 10*s.m.cfg.TTL {
@@ -510,7 +510,7 @@ func TestWorkThatTakesLong(t *testing.T) {
 // has returned.
 func TestWorkThatNeverReturns(t *testing.T) {
 	s := newScript(t, Config{Self: "n1", Dialect: ZooKeeper, TTL: 10 * time.Second, Hold: 4 * time.Second})
-	s.lead(9)
+	s.lead()
 	for s.m.phase == leading {
 		s.fire()
 		for _, a := range append([]protocol.Ask(nil), s.fx.Asks...) {
@@ -537,7 +537,7 @@ func TestWorkThatNeverReturns(t *testing.T) {
 
 	// Work that returns in time writes "free".
 	s = newScript(t, Config{Self: "n1", Dialect: ZooKeeper})
-	s.lead(9)
+	s.lead()
 	s.after(20 * time.Second)
 	s.step(protocol.Input{Kind: protocol.Fire})
 	s.ordered(protocol.Stop, Expired)

@@ -98,7 +98,7 @@ func (s *story) command(c *golden.Command) error {
 		if err := v.UnmarshalText([]byte(c.Name)); err != nil {
 			return err
 		}
-		n.do(v, 0)
+		n.do(v)
 	case "disconnect":
 		n.step(protocol.Input{Kind: protocol.PeerClosed})
 		s.line(string(n.name), "is suspected; still proven: %v", n.proven())

@@ -58,46 +58,6 @@ func TestTokenLoss(t *testing.T) {
 	}
 }
 
-// TestSplit: each side of a partition has its leader. When they meet one is left, with the latest
-// token.
-func TestSplit(t *testing.T) {
-	w := settled(t, 5, nil)
-	for i := range w.Nodes {
-		w.Do(i, protocol.Campaign)
-	}
-	w.Run(2 * time.Second)
-	w.Cut = func(from, to int) bool { return (from < 3) != (to < 3) }
-	w.Run(3 * time.Second)
-	if got := w.Leaders(); !slices.Equal(got, []protocol.NodeID{"n3", "n5"}) {
-		t.Fatalf("%v lead in a partition", got)
-	}
-	before := max(w.Nodes[2].Token, w.Nodes[4].Token)
-	w.Cut = nil
-	w.Run(3 * time.Second)
-	got := w.Leaders()
-	if len(got) != 1 {
-		t.Fatalf("%v lead when they have met", got)
-	}
-	w.follow(got[0])
-	if after := max(w.Nodes[2].Token, w.Nodes[4].Token); after < before {
-		t.Errorf("%s leads with %d, and %d was led with", got[0], after, before)
-	}
-}
-
-// TestResign: another wins, and stays.
-func TestResign(t *testing.T) {
-	w := settled(t, 3, nil)
-	for i := range w.Nodes {
-		w.Do(i, protocol.Campaign)
-	}
-	w.Run(2 * time.Second)
-	w.Do(2, protocol.Resign)
-	w.Run(w.Nodes[0].Machine.cfg.WorstTakeover())
-	w.follow("n2")
-	w.Run(5 * time.Second)
-	w.follow("n2")
-}
-
 // TestAlone: a participant that hears no other leads, and joins the others when it hears them.
 func TestAlone(t *testing.T) {
 	w := newNet(t, 1, nil)

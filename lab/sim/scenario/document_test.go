@@ -5,135 +5,148 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/electd/elect/lab/sim/protocols"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the generated part of docs/scenarios.md")
+var rewrite = flag.Bool("rewrite", false, "write the generated part of docs/scenarios.md, and testdata/outcomes.txt")
 
 const (
 	documentPath = "../../../docs/scenarios.md"
-	documentMark = "<!-- From here on it is generated: go test ./lab/sim/scenario -run TestScenarios -rewrite -->\n"
+	documentMark = "<!-- From here on it is generated: go test ./lab/sim/scenario -run TestDocument -rewrite -->\n"
+	outcomesPath = "testdata/outcomes.txt"
 )
 
-// document is the generated part of docs/scenarios.md.
-func document(reports map[string]*Report) string {
-	var b bytes.Buffer
-	for _, s := range All() {
-		fmt.Fprintf(&b, "\n### %s\n\n%s\n", s.Name, s.Says)
-		if s.Source != "" {
-			fmt.Fprintf(&b, "Source: %s.\n", s.Source)
-		}
-		names := s.Protocols()
-		if s.seeds > 1 {
-			fmt.Fprintf(&b, "%d seeds.\n", s.seeds)
-		}
-		fmt.Fprint(&b, "\n| expected | outcome |\n|---|---|\n")
-		first := func(p part) int {
-			return slices.IndexFunc(names, func(name string) bool { return slices.Contains(p.on, name) })
-		}
-		slices.SortFunc(s.parts, func(a, b part) int { return first(a) - first(b) })
-		for i := range s.parts {
-			var outcomes []string
-			by := map[string][]string{}
-			for _, p := range names {
-				if s.part(p) != &s.parts[i] {
-					continue
-				}
-				outcome := reports[s.Name+"/"+p].Outcome
-				if by[outcome] == nil {
-					outcomes = append(outcomes, outcome)
-				}
-				by[outcome] = append(by[outcome], "`"+p+"`")
-			}
-			same, differ := common(outcomes)
-			for k, o := range outcomes {
-				outcomes[k] = strings.Join(by[o], " ") + ": " + differ[k]
-			}
-			if same != "" {
-				outcomes = slices.Insert(outcomes, 0, same)
-			}
-			fmt.Fprintf(&b, "| %s | %s |\n", s.parts[i].expected, strings.Join(outcomes, "<br>"))
-		}
-	}
-	return b.String()
-}
-
-// ranges are figures such as "152ms (119ms–239ms)" and "10 to 14", which count as one word.
-var ranges = regexp.MustCompile(`\S+ \(\S+–\S+\)|\d+ to \d+`)
-
-// common is what several outcomes have in common, with … for each word in which they differ, and
-// those words of each. It is empty if they differ in their length, and then each is told as it is.
-func common(outcomes []string) (same string, differ []string) {
-	const joint = "\u00a0"
-	var words [][]string
-	for _, o := range outcomes {
-		o = ranges.ReplaceAllStringFunc(strings.TrimSuffix(o, "."), func(text string) string { return strings.ReplaceAll(text, " ", joint) })
-		words = append(words, strings.Split(o, " "))
-		differ = append(differ, strings.Join(words[len(words)-1], " "))
-	}
-	if len(words) > 1 && !slices.ContainsFunc(words, func(w []string) bool { return len(w) != len(words[0]) }) {
-		own := make([][]string, len(words))
-		var all []string
-		for i, first := range words[0] {
-			if !slices.ContainsFunc(words, func(w []string) bool { return w[i] != first }) {
-				all = append(all, first)
-				continue
-			}
-			bare := strings.TrimRight(first, ",;")
-			all = append(all, "…"+first[len(bare):])
-			for k, w := range words {
-				own[k] = append(own[k], strings.TrimRight(w[i], ",;"))
-			}
-		}
-		same = strings.Join(all, " ")
-		for k := range own {
-			differ[k] = strings.Join(own[k], ", ")
-		}
-	}
-	for k := range differ {
-		differ[k] = strings.ReplaceAll(differ[k], joint, " ")
-	}
-	return strings.ReplaceAll(same, joint, " "), differ
-}
-
-// testDocument holds docs/scenarios.md to the outcomes of the scenarios.
-func testDocument(t *testing.T, reports map[string]*Report) {
-	for _, s := range All() {
-		for _, p := range s.Protocols() {
-			if reports[s.Name+"/"+p] == nil {
-				t.Skip("not all of them were run")
-			}
-		}
-	}
+// TestDocument: the generated part of docs/scenarios.md is what the scenarios say and expect.
+func TestDocument(t *testing.T) {
 	text, err := os.ReadFile(documentPath)
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, generated, ok := strings.Cut(string(text), documentMark)
+	head, got, ok := strings.Cut(string(text), documentMark)
 	if !ok {
 		t.Fatalf("%s has no line %q", documentPath, documentMark)
 	}
-	want := document(reports)
+	want := document()
 	if *rewrite {
 		if err := os.WriteFile(documentPath, []byte(head+documentMark+want), 0o666); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	got, expected := strings.Split(generated, "\n"), strings.Split(want, "\n")
-	for i := range max(len(got), len(expected)) {
-		g, w := "nothing", "nothing"
-		if i < len(got) {
-			g = got[i]
+	if got != want {
+		t.Errorf("%s is not what the scenarios say; want go test ./lab/sim/scenario -run TestDocument -rewrite", documentPath)
+	}
+}
+
+// document is the generated part of docs/scenarios.md.
+func document() string {
+	var b bytes.Buffer
+	for _, s := range All() {
+		says := s.Says
+		if s.Source != "" {
+			says += " Source: " + s.Source + "."
 		}
-		if i < len(expected) {
-			w = expected[i]
+		fmt.Fprintf(&b, "\n### %s\n\n%s\n", s.Name, wrapped(says, ""))
+		names := s.Protocols()
+		slices.SortFunc(s.parts, func(a, b part) int {
+			first := func(p part) int {
+				return slices.IndexFunc(names, func(name string) bool { return slices.Contains(p.on, name) })
+			}
+			return first(a) - first(b)
+		})
+		for i := range s.parts {
+			var on []string
+			for _, p := range names {
+				if s.part(p) == &s.parts[i] {
+					on = append(on, p)
+				}
+			}
+			if i == 0 {
+				b.WriteString("\n")
+			}
+			b.WriteString(wrapped("- "+families(on)+": "+s.parts[i].expected, "  ") + "\n")
 		}
-		if g != w {
-			t.Fatalf("the document has\n%s\nwant\n%s", g, w)
+	}
+	return b.String()
+}
+
+// families lists protocols, and raft* for raft and all of its variants.
+func families(names []string) string {
+	of := func(name string) string { name, _, _ = strings.Cut(name, "-"); return name }
+	var all []string
+	for i, name := range names {
+		same := func(other string) bool { return of(other) == of(name) }
+		variants := 0
+		for _, p := range protocols.All() {
+			if same(p.Name) {
+				variants++
+			}
+		}
+		switch n := len(slices.DeleteFunc(slices.Clone(names), func(other string) bool { return !same(other) })); {
+		case variants == 1 || n < variants:
+			all = append(all, "`"+name+"`")
+		case slices.IndexFunc(names, same) == i:
+			all = append(all, "`"+of(name)+"*`")
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// wrapped breaks a text into lines of at most 120 characters; all but the first begin with the indent.
+func wrapped(text, indent string) string {
+	var b strings.Builder
+	width := 0
+	for i, word := range strings.Split(text, " ") {
+		n := len([]rune(word))
+		switch {
+		case i == 0:
+		case width+1+n > 120:
+			b.WriteString("\n" + indent)
+			width = len(indent)
+		default:
+			b.WriteString(" ")
+			width++
+		}
+		b.WriteString(word)
+		width += n
+	}
+	return b.String()
+}
+
+// testOutcomes holds the outcomes of those that were run to testdata/outcomes.txt.
+func testOutcomes(t *testing.T, reports map[string]*Report) {
+	text, err := os.ReadFile(outcomesPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, recorded, ok := strings.Cut(string(text), "\n\n")
+	if !ok {
+		t.Fatalf("%s has no head", outcomesPath)
+	}
+	var all strings.Builder
+	for _, s := range All() {
+		for _, p := range s.Protocols() {
+			r := reports[s.Name+"/"+p]
+			if r == nil {
+				if *rewrite {
+					t.Fatalf("%s/%s was not run; want all of them to write %s", s.Name, p, outcomesPath)
+				}
+				continue
+			}
+			line := fmt.Sprintf("%s/%s, %d: %s\n", s.Name, p, r.Runs, r.Outcome)
+			all.WriteString(line)
+			if !*rewrite && !strings.Contains("\n"+recorded, "\n"+line) {
+				t.Errorf("%s does not have\n%s", outcomesPath, line)
+			}
+		}
+	}
+	if *rewrite {
+		if err := os.WriteFile(outcomesPath, []byte(head+"\n\n"+all.String()), 0o666); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"reflect"
-
 	"slices"
 	"strings"
 	"sync"
@@ -31,14 +30,14 @@ func each(t *testing.T, test func(t *testing.T, s *Scenario, protocol string)) {
 }
 
 // TestScenarios: each judgement holds for its protocol, and fails for another one with another
-// expectation. The document has the outcomes.
+// expectation. testdata/outcomes.txt has the outcomes.
 func TestScenarios(t *testing.T) {
 	var mu sync.Mutex
 	reports := map[string]*Report{}
 	t.Run("each", func(t *testing.T) {
 		scenarios(t, func(r *Report) { mu.Lock(); reports[r.Scenario+"/"+r.Protocol] = r; mu.Unlock() })
 	})
-	t.Run("document", func(t *testing.T) { testDocument(t, reports) })
+	t.Run("outcomes", func(t *testing.T) { testOutcomes(t, reports) })
 }
 
 func scenarios(t *testing.T, done func(*Report)) {

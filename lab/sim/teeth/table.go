@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/electd/elect/internal/mutation"
@@ -23,11 +22,10 @@ const (
 	times = 3
 )
 
-// Figure is the hardest of the mutants that died on a ground.
+// Figure is how many seeds the hardest of the mutants that died on a ground took; 0 if none did.
 type Figure struct {
 	Protocol, Ground string
-	Mutant           string // "" if none did
-	Seeds            int    // that it took
+	Seeds            int
 }
 
 // Enough is how many seeds of the ground the unchanged machine has to pass.
@@ -46,8 +44,8 @@ func Figures(kills []Kill) []Figure {
 				at[key] = i
 				all = append(all, Figure{Protocol: k.Protocol, Ground: g.Name})
 			}
-			if g.Name == k.Ground.Name && int(k.Seed) > all[i].Seeds {
-				all[i].Mutant, all[i].Seeds = k.Name, int(k.Seed)
+			if g.Name == k.Ground.Name {
+				all[i].Seeds = max(all[i].Seeds, int(k.Seed))
 			}
 		}
 	}
@@ -66,16 +64,16 @@ func Equivalent() []Harmless {
 	return []Harmless{
 		{
 			quorum.Name, "older-membership-wins", "R15", "helps candidates whose membership is older than the voter's",
-			"the answer carries the voter's membership, and a candidate that learns of a newer one gives its round up before it counts the answer. A leader holds rounds only while its lease lives, when no other can change the membership",
+			"the answer carries the voter's membership, and a candidate that learns of a newer one ends its round before it counts the answer. A leader asks for votes only while its lease lives, when no other can change the membership",
 		},
 		{
 			queue.Name + "-zookeeper", "adopt-from-older-session", "Q2", "keeps its nonce, and adopts an entry of another session",
-			"a candidacy ends when the store has said that its session is gone, and the next one looks for its entry only after a write through the quorum. A client library that replaced a live session would show the difference: the random net of package queue has one, and there this mutant dies",
+			"a candidacy ends when the store has said that its session is gone, and the next one looks for its entry only after a write through the quorum. In the random net of package queue, whose client library replaces a live session, this mutant dies",
 		},
 	}
 }
 
-// Table writes docs/teeth.md.
+// Table writes docs/teeth.md, which needs of each kill its invariant and its runs.
 func Table(w io.Writer, kills []Kill) {
 	protocols := 0
 	var order []string
@@ -93,57 +91,35 @@ func Table(w io.Writer, kills []Kill) {
 
 <!-- Written by go generate ./lab/sim/teeth. Do not edit. -->
 
-A test that has never failed has shown nothing. So each rule of the protocols that guards something can be switched off,
-by name, in builds with the tag `+"`mutants`"+`, and the simulator hunts what is left of the machine, seed after seed, until
-an invariant fails. There are %d such mutants of %d protocols. A mutant that survives %d seeds, and the exhaustive
-checker besides, fails the build; the toughest took %d runs.
+Each rule of the protocols that guards something can be switched off by name, in builds with the tag `+"`mutants`"+`. The
+simulator then runs the machine without it, seed after seed, until an invariant fails. There are %d such mutants of %d
+protocols. A mutant that survives %d seeds, and the exhaustive checker besides, fails the build; the toughest took
+%d runs.
 
-`+"```\ngo run -tags mutants ./lab/sim/teeth/hunt                # all of them\ngo run -tags mutants ./lab/sim/teeth/hunt -only no-verify   # one\n```"+`
+`+"```\ngo run -tags mutants ./lab/sim/teeth/hunt                   # all of them\ngo run -tags mutants ./lab/sim/teeth/hunt -only no-verify   # one\n```"+`
 
-- *Runs* counts from seed 1; *events* had happened in the last run when the mutant was found. The table is the same on
-  every computer, and changes when a machine or the world does.
-- *Ground* is the kind of world: `+"`swarm`"+` draws from the seed which faults there are; `+"`storm`"+` is that on slow networks,
-  without a rest; the others have what these two seldom have.
-- *Checker* is what `+"`electlab check`"+` finds wrong with the mutant, in how many states, and the steps of the shortest way.
-  A dash: its worlds do not have what the rule is about.
-- Some grounds judge by more than safety. *Undisturbed*: a healthy leader stays; *prompt*: a leader that is gone is
-  replaced in time; *joined*: no node leads before the work of one that resigned has returned; *no-herd*: a departure
-  from a queue wakes one; *lawful*: a voter that refuses a vote stays in its term, no renewal follows a tenure that
-  ended by itself, and one candidacy has one entry in one session.
-`, len(kills), protocols, Seeds, longest)
+[kills.txt](../lab/sim/teeth/testdata/kills.txt) has, for each mutant, the kind of world and the seed that found it, and
+what the exhaustive checker found. It is the same on every computer.
+
+- Some worlds judge by more than safety. *Undisturbed*: a healthy leader stays. *Prompt*: a leader that is gone is
+  replaced in time. *Joined*: no node leads before the work of one that resigned has returned. *No-herd*: a departure
+  from a queue wakes one participant. *Lawful*: a voter that refuses a vote stays in its term, no renewal follows a
+  tenure that ended by itself, and one candidacy has one entry in one session.
+- In each kind of world the unchanged machine holds for %d times as many seeds as the hardest mutant that died there
+  took, and for %d at least (`+"`TestGroundsAreFair`"+`; without `+"`ELECT_LONG`"+`, and under the race detector, for 2).
+  `+"`make sim-long`"+` takes [more](track-record.md#long-runs).
+`, len(kills), protocols, Seeds, longest, times, Least)
 	for _, name := range order {
-		checker, rule := "", ""
-		if name == quorum.Name {
-			checker, rule = " checker: states, steps |", "---|"
-		}
-		fmt.Fprintf(w, "\n## %s\n\n| mutant | rule | what it does | killed by | runs | events | ground |%s\n|---|---|---|---|---|---|---|%s\n", name, checker, rule)
+		fmt.Fprintf(w, "\n## %s\n\n| mutant | rule | what it does | killed by |\n|---|---|---|---|\n", name)
 		for _, k := range kills {
-			if k.Protocol != name {
-				continue
+			if k.Protocol == name {
+				fmt.Fprintf(w, "| %s | %s | %s | %s |\n", k.Name, k.Rule, sentence(k.Says), k.by())
 			}
-			by, ground, events := "**nothing**", "–", "–"
-			if k.Seed != 0 {
-				by, ground, events = string(k.Violation.Invariant), k.Ground.Name, strconv.FormatUint(k.Violation.Event, 10)
-			}
-			if checker != "" {
-				ground += " | " + k.checked()
-			}
-			fmt.Fprintf(w, "| %s | %s | %s | %s | %d | %s | %s |\n", k.Name, k.Rule, sentence(k.Says), by, k.Runs, events, ground)
 		}
-	}
-	fmt.Fprintf(w, "\n## Grounds\n\n"+`On each ground the machine as it is holds for %d times as many seeds as the hardest of the mutants that died there took,
-and for %d at least (TestGroundsAreFair; without ELECT_LONG, and under the race detector, for 2). `+"`make sim-long`"+` takes
-10,000 of each, and of each profile: [the track record](track-record.md#long-runs).
-
-| protocol | ground | hardest mutant | its seeds |
-|---|---|---|---|
-`, times, Least)
-	for _, f := range Figures(kills) {
-		fmt.Fprintf(w, "| %s | %s | %s | %d |\n", f.Protocol, f.Ground, cmp.Or(f.Mutant, "–"), f.Seeds)
 	}
 	driving(w)
 	if e := Equivalent(); len(e) > 0 {
-		fmt.Fprint(w, "\n## Harmless\n\nIn this world these rules can be left out, and nothing that is promised breaks.\n\n| rule left out | of | what it does | why it is harmless |\n|---|---|---|---|\n")
+		fmt.Fprint(w, "\n## Harmless\n\nWithout these rules nothing that is promised breaks in this world.\n\n| rule left out | of | what it does | why it is harmless |\n|---|---|---|---|\n")
 		for _, h := range e {
 			fmt.Fprintf(w, "| %s | %s %s | %s | %s |\n", h.Name, h.Protocol, h.Rule, sentence(h.Says), sentence(h.Why))
 		}
@@ -156,8 +132,8 @@ func driving(w io.Writer) {
 	fmt.Fprint(w, `
 ## Driving a machine
 
-The simulator drives machines by code of its own, so it cannot see a mistake of what drives them in production. Package
-`+"`internal/runtime`"+` has a test for each, and `+"`peer`"+` for the last:
+The simulator has a driver of its own, so it cannot see a mistake in `+"`internal/runtime`"+`, which drives machines in
+production. There each mutant has a test, and the last in `+"`peer`"+`:
 `+"`go test -tags mutants ./internal/runtime ./peer -run TestDrivingTeeth`"+`. A survivor fails the build.
 
 | mutant | what it does | killed by |
@@ -168,12 +144,33 @@ The simulator drives machines by code of its own, so it cannot see a mistake of 
 	}
 }
 
-// checked is the checker's result, in states and steps.
-func (k *Kill) checked() string {
-	if k.Checked == nil {
-		return "–"
+// by is the invariant that killed it.
+func (k *Kill) by() string {
+	if k.Seed == 0 {
+		return "**nothing**"
 	}
-	return fmt.Sprintf("%s: %d, %d", k.Checked.Invariant, k.Checked.States, k.Checked.Steps)
+	return string(k.Violation.Invariant)
+}
+
+// Record writes testdata/kills.txt.
+func Record(w io.Writer, kills []Kill) {
+	fmt.Fprint(w, `# What killed each mutant. Written by go generate ./lab/sim/teeth. Do not edit.
+#
+# protocol mutant | invariant | ground | seed | runs | checker
+#
+# The ground is the kind of world: swarm draws from the seed which faults there are; storm has all of them on slow
+# networks, without a rest; the others have what these two seldom have. Each ground takes seed 1, then 2, and so on; runs
+# counts those of all grounds. The checker is what electlab check finds wrong with the mutant, in how many states, and the
+# steps of the shortest way. A dash: its worlds do not have what the rule is about.
+
+`)
+	for _, k := range kills {
+		checked := "-"
+		if k.Checked != nil {
+			checked = fmt.Sprintf("%s, %d, %d", k.Checked.Invariant, k.Checked.States, k.Checked.Steps)
+		}
+		fmt.Fprintf(w, "%s %s | %s | %s | %d | %d | %s\n", k.Protocol, k.Name, k.by(), cmp.Or(k.Ground.Name, "-"), k.Seed, k.Runs, checked)
+	}
 }
 
 // sentence begins with a capital, ends without a full stop, and fits in a cell.

@@ -4,12 +4,12 @@
 //
 // Mutants exist only in builds with the tag "mutants"; [Hunt] in any other build
 // returns an error. The package's test makes such a build and fails if a mutant
-// survives. The command in hunt writes docs/teeth.md.
+// survives. The command in hunt writes testdata/kills.txt and docs/teeth.md.
 //
 // All functions may be called by any number of goroutines.
 package teeth
 
-//go:generate go run -tags mutants ./hunt -write ../../../docs/teeth.md
+//go:generate go run -tags mutants ./hunt -record testdata/kills.txt -write ../../../docs/teeth.md
 
 import (
 	"context"

@@ -70,8 +70,8 @@ func saveTogether(b *testing.B, saves []func() error) {
 	b.ReportMetric(float64(sum)/float64(b.N*len(saves))/1e6, "ms/save")
 }
 
-// group is the prototype of a shared commit: a save writes its place in one file, and waits for a sync that begins after
-// that. It has no directory of its own for an election, no mirror and no recovery.
+// group is the prototype of a shared commit: a save writes its place in one file, and waits for a sync that begins
+// after that. It has no directory of its own for an election, no mirror and no recovery.
 type group struct {
 	f     file
 	syncs int

@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/url"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +41,8 @@ type Config struct {
 	Era      uint64
 	Logger   *slog.Logger            // nil is silence
 	Now      func() protocol.Reading // reads the clocks; nil: those of the system
+	// Source is the URL by which a witness can open the store, with credentials; nil: there is no witness.
+	Source *url.URL
 }
 
 // Hooks are the actions of a back end beside its machine.
@@ -52,6 +56,9 @@ type Hooks struct {
 	Standing func(context.Context) (Standing, error)
 	// SetMetadata replaces what is shown beside the leader that has the mandate.
 	SetMetadata func(context.Context, *runtime.Mandate, map[string]string) error
+	// Tenure returns, in a turn, what identifies the own tenure with that count in the store; nil if it is not known.
+	// It is written as JSON.
+	Tenure func(count uint64) any
 }
 
 // Elector is embedded in that of a back end. Its zero value is not usable before [Elector.Init].
@@ -72,8 +79,9 @@ type Elector struct {
 	Trouble  error             // of the latest request
 	Answered bool              // there was an answer, or a trouble
 	closed   bool
-	wished   uint64 // the count of an own tenure that an operator has asked to end
-	warned   bool   // of malformed text in place of a wish
+	wished   uint64   // the count of an own tenure that an operator has asked to end
+	warned   bool     // of malformed text in place of a wish
+	alive    *os.File // locked by this process and its keepers; nil if no witness has needed it
 
 	mu    sync.Mutex
 	idle  bool          // the machine releases nothing
@@ -142,7 +150,7 @@ func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 		e.released(context.WithoutCancel(ctx)) // what was under way could still win
 		return nil, err
 	}
-	return &mandate{m, e}, nil
+	return e.mandateOf(m), nil
 }
 
 // Close implements [driver.Elector]. It waits for a release that is under way.
@@ -157,6 +165,9 @@ func (e *Elector) Close() error {
 		e.cancel()
 		e.work.Wait()
 		e.Run.Close()
+		if e.alive != nil {
+			e.alive.Close()
+		}
 	})
 	return nil
 }

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"net/url"
 	"slices"
 	"sync"
 	"testing"
@@ -296,7 +297,7 @@ func open(t testing.TB, s *store, era uint64, name, id string) electtest.Partici
 	t.Helper()
 	l := &line{store: s, healed: make(chan struct{})}
 	e, err := queue.New(l, queue.Config{
-		Config:  drive.Config{Name: name, ID: id, Era: era, Now: now},
+		Config:  drive.Config{Name: name, ID: id, Era: era, Now: now, Source: source},
 		Machine: machine.Config{Dialect: machine.Etcd, TTL: 4 * time.Second, Hold: 2 * time.Second, MaxHold: 2 * time.Second, KeepAliveEvery: 900 * time.Millisecond},
 		Assumes: "a test",
 	})
@@ -330,3 +331,6 @@ func TestConformance(t *testing.T) {
 		Recreate: func(testing.TB) { s.reset(); era++ },
 	})
 }
+
+// source is where a witness would find the store: a user, and several hosts.
+var source = &url.URL{Scheme: "test", Opaque: "//a:1,b:2/path%20", RawQuery: "key=%2F&x=y", User: url.UserPassword("me", "se:cr/et")}

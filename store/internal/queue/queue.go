@@ -107,7 +107,7 @@ func New(q Queue, cfg Config) (*Elector, error) {
 		return nil, driver.Permanent(err)
 	}
 	e.cfg.Machine = m.Config()
-	if err := e.Start(m, drive.Hooks{Store: e, Timeout: e.cfg.Machine.RequestTimeout(), Standing: e.standing, SetMetadata: e.setMetadata}); err != nil {
+	if err := e.Start(m, drive.Hooks{Store: e, Timeout: e.cfg.Machine.RequestTimeout(), Standing: e.standing, SetMetadata: e.setMetadata, Tenure: e.tenure}); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -120,7 +120,7 @@ func (e *Elector) Limits() driver.Limits {
 	return driver.Limits{
 		Lease: c.Claim(), MinLease: least, MaxLease: protocol.DefaultDrift().Claim(machine.MaxTTL),
 		Takeover: c.WorstTakeover() + e.cfg.Round, Exclusive: true,
-		Abilities: []driver.Ability{driver.AbilityConfirm, driver.AbilityMetadata, driver.AbilityResign},
+		Abilities: e.Abilities(),
 		Assumes:   drive.Assumes(e.cfg.Assumes),
 	}
 }

@@ -99,7 +99,7 @@ func TestNoWish(t *testing.T) {
 			}
 			release(t, m)
 			closed(t, a)
-			if n := strings.Count(log.String(), "counts as nothing"); n != warns {
+			if n := strings.Count(log.String(), "is malformed, and is ignored"); n != warns {
 				t.Errorf("%.60s: it is said %d times that it is no wish; want %d\n%s", text, n, warns, log)
 			}
 		})

@@ -3,6 +3,7 @@ package register_test
 import (
 	"context"
 	"errors"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -215,7 +216,7 @@ func open(t testing.TB, k *kept, era uint64, name, id string) electtest.Particip
 func participant(t testing.TB, l *line, r register.Register, era uint64, name, id string) electtest.Participant {
 	t.Helper()
 	e, err := register.New(r, register.Config{
-		Config: drive.Config{Name: name, ID: id, Era: era, Now: now}, Lease: time.Second, MaxLease: 2 * time.Second, Assumes: "a test",
+		Config: drive.Config{Name: name, ID: id, Era: era, Now: now, Source: source}, Lease: time.Second, MaxLease: 2 * time.Second, Assumes: "a test",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -259,3 +260,6 @@ func conforms(t *testing.T, open func(t testing.TB, k *kept, era uint64, name, i
 }
 
 var _ driver.Elector = (*register.Elector)(nil)
+
+// source is where a witness would find the store: a user, and several hosts.
+var source = &url.URL{Scheme: "test", Opaque: "//a:1,b:2/path%20", RawQuery: "key=%2F&x=y", User: url.UserPassword("me", "se:cr/et")}

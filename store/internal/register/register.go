@@ -106,7 +106,7 @@ func New(r Register, cfg Config) (*Elector, error) {
 	if err != nil {
 		return nil, driver.Permanent(err)
 	}
-	if err := e.Start(m, drive.Hooks{Store: e, Timeout: e.times.RequestTimeout(), Published: e.published, Standing: e.standing, SetMetadata: e.setMetadata}); err != nil {
+	if err := e.Start(m, drive.Hooks{Store: e, Timeout: e.times.RequestTimeout(), Published: e.published, Standing: e.standing, SetMetadata: e.setMetadata, Tenure: e.tenure}); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -140,7 +140,7 @@ func (e *Elector) Limits() driver.Limits {
 	return driver.Limits{
 		Lease: drift.Claim(e.cfg.Lease), MinLease: drift.Claim(MinLease), MaxLease: drift.Claim(MaxLease),
 		Takeover: e.times.WorstTakeover(), Exclusive: true,
-		Abilities: []driver.Ability{driver.AbilityConfirm, driver.AbilityMetadata, driver.AbilityResign},
+		Abilities: e.Abilities(),
 		Assumes:   drive.Assumes(e.cfg.Assumes),
 	}
 }

@@ -354,14 +354,15 @@ func (v *voters) hold(d time.Duration) {
 	}
 }
 
-// rising fails the test if the tokens of the commands, in the order in which they
-// began, do not rise.
+// rising fails the test if the tokens of the commands, in the order in which they began, do not rise. It waits for the
+// first one, which a leader starts a little after it has said that it leads.
 func rising(t *testing.T, path string) (count int) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var text []byte
+	harness.Eventually(t, "a command has begun", func() (begun bool) {
+		text, _ = os.ReadFile(path)
+		return len(text) > 0
+	})
 	last := uint64(0)
 	for line := range strings.Lines(string(text)) {
 		token, err := strconv.ParseUint(strings.TrimSpace(line), 10, 64)

@@ -39,10 +39,12 @@ var openers = map[string]driver.Opener{
 }
 
 func TestMain(m *testing.M) {
+	serveNative()
 	if arguments := os.Getenv(crowdVariable); arguments != "" {
 		crowd(arguments)
 	}
 	electtest.Serve(openers)
+	work()
 	os.Exit(m.Run())
 }
 

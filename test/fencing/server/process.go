@@ -90,6 +90,13 @@ func (p *process) unprivileged(name string, args ...string) *exec.Cmd {
 // start starts the server, and returns when it answers.
 func (p *process) start(t testing.TB, cmd *exec.Cmd, ping func(context.Context) error) {
 	t.Helper()
+	p.launch(t, cmd)
+	p.answers(t, ping)
+}
+
+// launch starts the server.
+func (p *process) launch(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
 	log, err := os.OpenFile(filepath.Join(p.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		t.Fatal(err)
@@ -100,6 +107,11 @@ func (p *process) start(t testing.TB, cmd *exec.Cmd, ping func(context.Context) 
 		t.Fatal(err)
 	}
 	p.cmd = cmd
+}
+
+// answers waits until the server does.
+func (p *process) answers(t testing.TB, ping func(context.Context) error) {
+	t.Helper()
 	for deadline := time.Now().Add(patience); ; {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		err := ping(ctx)
@@ -114,6 +126,21 @@ func (p *process) start(t testing.TB, cmd *exec.Cmd, ping func(context.Context) 
 	}
 }
 
+// Pause stops all of the server's processes as SIGSTOP does, or resumes them.
+func (p *process) Pause(t testing.TB, on bool) {
+	t.Helper()
+	sig := syscall.SIGCONT
+	if on {
+		sig = syscall.SIGSTOP
+	}
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+	for pid := range childrenOf(p.cmd.Process.Pid) {
+		_ = syscall.Kill(pid, sig) // it may have ended
+	}
+}
+
 // Kill kills the server as kill -9 does, and returns when none of its processes is left.
 func (p *process) Kill(t testing.TB) {
 	t.Helper()
@@ -123,6 +150,9 @@ func (p *process) Kill(t testing.TB) {
 	}
 	_ = p.cmd.Wait()
 	p.cmd = nil
+	for pid := range children {
+		_ = syscall.Kill(pid, syscall.SIGCONT) // a paused one would not notice that the server has ended
+	}
 	for deadline := time.Now().Add(patience); ; { // they end when they notice that it has
 		left := 0
 		for pid, start := range children {

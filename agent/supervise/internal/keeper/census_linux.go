@@ -192,7 +192,7 @@ func (k *keeper) tellSurvivors(sweeping clock.Boot) {
 			pids = append(pids, pid)
 		}
 	})
-	text, count := Survivors(pids)
+	text, count := Survivors(pids, k.outside)
 	if count == 0 {
 		return // the last one has just ended
 	}
@@ -205,8 +205,8 @@ func (k *keeper) tellSurvivors(sweeping clock.Boot) {
 	}
 }
 
-// Survivors names some of the processes that are alive, and counts them.
-func Survivors(pids []int) (text string, count int) {
+// Survivors names some of the processes that are alive, with the numbers that outside gives them, and counts them.
+func Survivors(pids []int, outside func(pid int) int) (text string, count int) {
 	const most = 6
 	for _, pid := range pids {
 		s, ok := proc.Read(pid)
@@ -219,7 +219,7 @@ func Survivors(pids []int) (text string, count int) {
 		if text != "" {
 			text += ", "
 		}
-		text += describe(pid, s)
+		text += describe(pid, outside(pid), s)
 	}
 	if count > most {
 		text += fmt.Sprintf(" and %d others", count-most)
@@ -228,10 +228,10 @@ func Survivors(pids []int) (text string, count int) {
 }
 
 // describe describes a process, and what /proc tells about why it does not die.
-func describe(pid int, s proc.Stat) string {
+func describe(pid, outside int, s proc.Stat) string {
 	place := "/proc/" + strconv.Itoa(pid)
 	name := strings.TrimSpace(string(proc.ReadFile(place+"/comm", make([]byte, 64))))
-	text := fmt.Sprintf("%d (%q, state %c", pid, name, s.State)
+	text := fmt.Sprintf("%d (%q, state %c", outside, name, s.State)
 	if s.State == 'Z' {
 		text += fmt.Sprintf(" with %d threads", s.Threads)
 	}

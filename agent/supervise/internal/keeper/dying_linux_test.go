@@ -1,8 +1,8 @@
 package keeper
 
 import (
-	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,7 +21,7 @@ func TestDying(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	if dying(os.Getpid()) || dying(cmd.Process.Pid) {
+	if dying("self") || dying(strconv.Itoa(cmd.Process.Pid)) {
 		t.Error("a living process is taken for one that dies")
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -30,11 +30,11 @@ func TestDying(t *testing.T) {
 	if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 		t.Fatal(err)
 	}
-	if !dying(cmd.Process.Pid) {
+	if !dying(strconv.Itoa(cmd.Process.Pid)) {
 		t.Error("a process that was killed is taken for alive")
 	}
 	_ = cmd.Wait()
-	if dying(cmd.Process.Pid) {
+	if dying(strconv.Itoa(cmd.Process.Pid)) {
 		t.Error("a process that is reaped is said to be dying yet")
 	}
 }

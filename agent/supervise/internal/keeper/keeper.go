@@ -28,8 +28,9 @@ const (
 	slotStdout
 	slotStderr
 	slotTerminal
-	slotGate // what keeps the network guard open
-	SlotHold // and those after it: the locks, and the files to keep; the command inherits only these
+	slotGate   // what keeps the network guard open
+	slotParent // a pidfd of the parent
+	SlotHold   // and those after it: the locks, and the files to keep; the command inherits only these
 )
 
 func IsSocket(fd int) bool {
@@ -40,6 +41,7 @@ func IsSocket(fd int) bool {
 // keeper is the state of a keeper process. One goroutine, on the main thread,
 // owns it.
 type keeper struct {
+	space     Space
 	base      int
 	witness   Witness // or nil
 	spec      Spec
@@ -49,6 +51,7 @@ type keeper struct {
 	witnesses witnesses // the testaments, and the state of the parent
 	guarded   guarded
 	bounds    Bounds
+	outer     string // the parent's /proc, below this one, if the keeper is the init of a pid namespace; else ""
 
 	pid    int // the command's, and that of its group
 	reaped bool
@@ -89,7 +92,10 @@ func (k *keeper) start() bool {
 	for fd := k.base; fd <= k.base+slotGone; fd++ {
 		unix.CloseOnExec(fd)
 	}
-	blind := SeesFamily() // early, while there may be time
+	blind := k.settle() // early, while there may be time
+	if blind == nil {
+		blind = SeesFamily()
+	}
 	payload, ok := k.firstFrame()
 	if !ok {
 		return false // the parent is dead, or gave up, or no longer needs a keeper
@@ -132,6 +138,9 @@ func (k *keeper) start() bool {
 		}
 		k.bounds = b
 	}
+	if k.outer != "" {
+		k.bounds = namespace{k.bounds}
+	}
 	k.bounds.Enter(attr.Sys)
 	if k.spec.Guard {
 		if err := k.guarded.connect(attr, k.base+SlotHold+k.spec.Hold+k.spec.Run); err != nil {
@@ -153,7 +162,7 @@ func (k *keeper) start() bool {
 		// A parent that does not read must not stop a sweep.
 		_ = unix.SetNonblock(k.base+slot, true)
 	}
-	k.report(KindStarted, int64(k.pid))
+	k.report(KindStarted, int64(k.outside(k.pid)))
 	for fd := k.base + slotStdin; fd <= k.base+slotStderr; fd++ {
 		unix.Close(fd) // or a reader of the command's output would wait for the keeper too
 	}
@@ -187,6 +196,9 @@ func (k *keeper) place() error {
 	var slots []int
 	if k.spec.Network {
 		slots = append(slots, slotGate)
+	}
+	if k.spec.Parent != 0 {
+		slots = append(slots, slotParent)
 	}
 	for slot := slotStdin; slot <= slotStderr; slot++ {
 		slots = append(slots, slot)
@@ -528,7 +540,7 @@ func (k *keeper) finish() {
 	}
 	if k.spec.Terminal {
 		tty := k.base + slotTerminal
-		if Reclaim(tty, k.pid, k.spec.Group) && k.saved != nil && k.status.Signaled() {
+		if k.reclaim(tty) && k.saved != nil && k.status.Signaled() {
 			// The command had no chance to restore the terminal's modes. One that exits by itself may have changed them on
 			// purpose, as stty does.
 			setTermios(tty, k.saved)

@@ -15,6 +15,15 @@ func BecomeReaper() error { return nil }
 // SeesFamily returns nil: on this system the keeper does not look for descendants.
 func SeesFamily() error { return nil }
 
+// namespace is never made on this system.
+type namespace struct{ Bounds }
+
+func (k *keeper) settle() error { return nil }
+
+func (k *keeper) outside(pid int) int { return pid }
+
+func (k *keeper) reclaim(tty int) bool { return Reclaim(tty, k.pid, k.spec.Group) }
+
 func dieWithParent(*syscall.SysProcAttr) {}
 
 // commandEnded reports false: what has ended is reaped at once. The system does not reuse the number of a group that

@@ -45,7 +45,7 @@ func (k *keeper) sweep() {
 		// No more than a pipe without a reader has room for.
 		if len(denied) < 16 && !denied[pid] {
 			denied[pid] = true
-			k.note(fmt.Sprintf("cannot kill process %d of the family (%v): waiting for its end with the lock held", pid, err))
+			k.note(fmt.Sprintf("cannot kill process %d of the family (%v): waiting for its end with the lock held", k.outside(pid), err))
 		}
 	}}
 	wait, muted := shortest, false

@@ -4,6 +4,7 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -14,24 +15,52 @@ import (
 // keeperName is the argv[0] by which a keeper knows itself.
 const keeperName = "elect-keeper"
 
-// The first argument of a keeper is the number of its first descriptor, unless it is one of these.
+// Space says which namespaces the parent has made for a keeper. The number 1 does not: the first child after
+// unshare(CLONE_NEWPID) has it, too, and the mounts of its parent.
+type Space string
+
+// The spaces.
 const (
-	probeName = "probe"   // it only tries whether it can send
+	OfParent Space = ""     // none
+	OwnPids  Space = "init" // it is the init of a pid namespace, with mounts of its own
+	OwnUser  Space = "user" // and in a user namespace, in which it has the right to mount
+)
+
+// The arguments of a keeper are its Space, unless that is OfParent, and the number of its first descriptor, unless that
+// is preceded or replaced by one of these.
+const (
+	probeName = "probe"   // it only tries whether it can send or, in a Space of its own, mount /proc
 	lateName  = "witness" // it may need a witness, and starts in main; the number follows
 )
 
 // Arguments are those of a keeper whose descriptors begin with base. late is whether it may need a witness. name is for
 // lists of processes.
-func Arguments(late bool, base int, name string) []string {
-	args := []string{keeperName, strconv.Itoa(base), name}
+func Arguments(space Space, late bool, base int, name string) []string {
+	args := space.arguments()
 	if late {
-		args = []string{keeperName, lateName, strconv.Itoa(base), name}
+		args = append(args, lateName)
 	}
-	return args
+	return append(args, strconv.Itoa(base), name)
 }
 
-// ProbeArguments are those of a process that tries whether it can send: its exit code is the error's number.
-func ProbeArguments() []string { return []string{keeperName, probeName} }
+// ProbeArguments are those of a process that makes one try, see probeName: its exit code is the error's number.
+func ProbeArguments(space Space) []string { return append(space.arguments(), probeName) }
+
+func (s Space) arguments() []string {
+	if s == OfParent {
+		return []string{keeperName}
+	}
+	return []string{keeperName, string(s)}
+}
+
+// given reads the Space of this keeper, and returns the arguments that follow. There is one at least.
+func given() (Space, []string) {
+	switch s := Space(os.Args[1]); {
+	case len(os.Args) > 2 && (s == OwnPids || s == OwnUser):
+		return s, os.Args[2:]
+	}
+	return OfParent, os.Args[1:]
+}
 
 // Witness is supervise.Witness.
 type Witness func(ctx context.Context, testament []byte) (speak func(ctx context.Context) error, err error)
@@ -47,7 +76,8 @@ func Early() bool {
 	if !Is() {
 		return false
 	}
-	if _, ok := firstDescriptor(os.Args[1]); ok || os.Args[1] == probeName {
+	_, args := given()
+	if _, ok := firstDescriptor(args[0]); ok || args[0] == probeName {
 		Run(nil)
 	}
 	return true
@@ -60,22 +90,29 @@ func firstDescriptor(arg string) (base int, ok bool) {
 
 // Run runs the keeper and exits. w may be nil.
 func Run(w Witness) {
-	if os.Args[1] == probeName {
-		syscall.Exit(int(probeNetwork()))
+	space, args := given()
+	if args[0] == probeName {
+		var errno syscall.Errno
+		if space != OfParent {
+			errno, _ = errors.AsType[syscall.Errno]((&keeper{space: space}).settle())
+		} else {
+			errno = probeNetwork()
+		}
+		syscall.Exit(int(errno))
 	}
 	// The command asks for SIGKILL when its parent dies, and to the kernel the parent is a thread. This thread lives as
 	// long as the process.
 	runtime.LockOSThread()
-	first := os.Args[1]
-	if first == lateName && len(os.Args) > 2 {
-		first = os.Args[2]
+	first := args[0]
+	if first == lateName && len(args) > 1 {
+		first = args[1]
 	}
 	base, ok := firstDescriptor(first)
 	if !ok {
 		fmt.Fprintln(os.Stderr, "elect-keeper: this program starts itself under this name; it is not to be started by hand")
 		os.Exit(64)
 	}
-	k := keeper{base: base, witness: w, guarded: guarded{conn: -1}, bounds: Unbound{}}
+	k := keeper{space: space, base: base, witness: w, guarded: guarded{conn: -1}, bounds: Unbound{}}
 	if k.start() {
 		k.prepare()
 		k.watch()

@@ -27,7 +27,7 @@ type Spec struct {
 	Network  bool   // the cgroup has a network guard, and its gate comes with the files
 	Deadline int64  // on the shared clock; 0 is none
 	Cgroup   string // the path of the family's; "" is none
-	// Testament is for the witness, which speaks if the process Parent is dead.
+	// Testament is for the witness, which speaks if the process Parent is dead. Its pidfd comes with the files; 0 is none.
 	Testament string
 	Parent    int
 }

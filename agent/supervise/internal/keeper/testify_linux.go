@@ -25,8 +25,7 @@ const (
 // witnesses is the state of the testaments and of the parent's death.
 type witnesses struct {
 	pending []*testament
-	pidfd   int  // the parent's, or -1
-	orphan  bool // the parent was dead before it could be watched
+	pidfd   int // the parent's, or -1
 }
 
 // testament is a valid testament. The keeper's goroutine owns it; its own goroutine prepares the witness.
@@ -43,12 +42,9 @@ func (k *keeper) prepare() {
 	if k.spec.Testament == "" || k.witness == nil {
 		return
 	}
-	if fd, err := unix.PidfdOpen(k.spec.Parent, 0); err == nil {
-		k.witnesses.pidfd = fd
+	if k.spec.Parent != 0 {
+		k.witnesses.pidfd = k.base + slotParent
 	}
-	// A process keeps its parent while the parent lives. If the parent is still the starter of this process, the number
-	// was its own when the pidfd was opened.
-	k.witnesses.orphan = os.Getppid() != k.spec.Parent
 	var keep []int
 	for i := range k.spec.Run {
 		keep = append(keep, k.base+SlotHold+k.spec.Hold+i)
@@ -123,14 +119,14 @@ func (k *keeper) testify() {
 // dead before all its threads have ended, and the family may be quicker. The parent of a guarded program does no
 // work: the testament is about the program alone.
 func (k *keeper) orphaned(ctx context.Context) bool {
-	if k.witnesses.orphan || k.spec.Guard {
+	if k.spec.Guard {
 		return true
 	}
 	if k.witnesses.pidfd < 0 {
 		return false
 	}
 	for {
-		ending := hungUp(k.base+slotCommands) || dying(k.spec.Parent) // before the question
+		ending := hungUp(k.base+slotCommands) || dying(k.outer+strconv.Itoa(k.spec.Parent)) // before the question
 		if readable(k.witnesses.pidfd, 0) {
 			return true
 		}
@@ -144,11 +140,11 @@ func (k *keeper) orphaned(ctx context.Context) bool {
 }
 
 // dying reports whether a process was killed, or is about to exit, although some of its threads may run for a moment
-// yet. For a live process it costs some reading.
-func dying(pid int) bool {
+// yet. place is its directory in /proc. For a live process it costs some reading.
+func dying(place string) bool {
 	// The kernel makes SIGKILL pending for each thread of a process that is to die, whatever the cause. A thread that
 	// has taken it is marked as exiting: so that mark is read afterwards.
-	tasks := fmt.Sprintf("/proc/%d/task/", pid)
+	tasks := "/proc/" + place + "/task/"
 	threads, _ := os.ReadDir(tasks)
 	for _, thread := range threads {
 		status, err := os.ReadFile(tasks + thread.Name() + "/status")
@@ -157,7 +153,7 @@ func dying(pid int) bool {
 		}
 	}
 	const exiting = 0x4 // PF_EXITING
-	s, ok := proc.Read(pid)
+	s, ok := proc.ReadAt(place)
 	return ok && (s.Dead() || s.Flags&exiting != 0) // if it is dead and reaped, its pidfd shows that
 }
 

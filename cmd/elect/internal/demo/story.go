@@ -46,8 +46,8 @@ func (m *model) tell(mood mood, format string, args ...any) int {
 }
 
 // begin adds a sentence whose outcome is still to come.
-func (m *model) begin(mood mood, format string, args ...any) int {
-	key := m.tell(mood, format, args...)
+func (m *model) begin(format string, args ...any) int {
+	key := m.tell(struck, format, args...)
 	m.story[len(m.story)-1].open = true
 	return key
 }
@@ -105,12 +105,12 @@ func (m *model) narrate(a act, i int, leads bool) {
 		}
 	case kill:
 		if leads {
-			strike(m.begin(struck, "%s was killed. %s", id, rest))
+			strike(m.begin("%s was killed. %s", id, rest))
 			break
 		}
 		m.tell(struck, "%s was killed. %s", id, rest)
 	case killJob:
-		strike(m.begin(struck, "%s's job was killed.", id))
+		strike(m.begin("%s's job was killed.", id))
 	case pause:
 		if leads {
 			m.tell(struck, "%s is paused: it is frozen and cannot answer. No node may take over before the promise to it has run out, in %s at most. %s", id, span(m.promise), rest)
@@ -119,7 +119,7 @@ func (m *model) narrate(a act, i int, leads bool) {
 		}
 		m.tell(struck, "%s is paused. %s", id, rest)
 	case wake:
-		m.begin(struck, "%s wakes up.", id)
+		m.begin("%s wakes up.", id)
 	case cut:
 		if leads {
 			m.tell(struck, "%s is cut off: no message reaches it or leaves it. It must end its job before the promise runs out, in %s at most. Only then may another job begin. %s", id, span(m.promise), rest)
@@ -128,9 +128,9 @@ func (m *model) narrate(a act, i int, leads bool) {
 		}
 		m.tell(struck, "%s is cut off. %s", id, rest)
 	case heal:
-		m.begin(struck, "%s is connected again.", id)
+		m.begin("%s is connected again.", id)
 	case resign:
-		strike(m.begin(struck, "%s was asked to resign.", id))
+		strike(m.begin("%s was asked to resign.", id))
 	}
 }
 

@@ -70,7 +70,7 @@ func Zombie(ctx context.Context, cfg Config) (err error) {
 	t.introduce()
 	for attempt := range zombieAttempts {
 		if attempt > 0 {
-			t.say(warning, "           This machine was too busy (%v). Once more, from the beginning.", err)
+			t.say(warning, "           This machine was too busy (%v). The example starts again.", err)
 			t.out.say()
 		}
 		if err = t.attempt(ctx, cfg, filepath.Join(dir, fmt.Sprint(attempt))); !errors.Is(err, errAgain) {
@@ -113,10 +113,10 @@ func (t *zombieRun) introduce() {
 		"The usual example for fencing tokens, with real processes:",
 		"Kleppmann, \"How to do distributed locking\" (2016).",
 		"",
-		"Two clients, processes of this machine, take turns to work on an account. An",
-		"election among three voters decides which one may: a lease of 30 seconds. Two",
-		"servers keep the account: one checks the token of each write, the other",
-		"does not. A second of the story is a hundredth of yours.",
+		"Two clients, processes of this machine, work on one account. Only the leader may",
+		"write. An election among three voters decides which client leads, with a lease of",
+		"30 seconds. Two servers keep the account: one checks the token of each write, the",
+		"other does not. The example runs a hundred times as fast as it says.",
 		"",
 	} {
 		t.say(normal, "%s", line)
@@ -133,7 +133,7 @@ func (t *zombieRun) introduce() {
 
 // attempt plays once.
 func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, zombieLimit, fmt.Errorf("the story has not come to its end within %v", zombieLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, zombieLimit, fmt.Errorf("the example has not ended within %v", zombieLimit))
 	defer cancel()
 	c, err := startParticipants(ctx, cfg, dir, t.unguarded == nil)
 	if err != nil {
@@ -152,7 +152,7 @@ func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err er
 	t.begin = stamp.Now()
 	t.say(normal, "earlier:   Four leaders have come and gone, with the tokens 1, 2, 3 and 4. Each has")
 	t.more(normal, "a greater token than all before it.")
-	t.tell(t.begin, leading, "Client 1 is elected: token 5. Its lease of 30 s is renewed all the time.")
+	t.tell(t.begin, leading, "Client 1 is elected: token 5. Its lease of 30 s is renewed while it runs.")
 
 	checked, err := one.work(ctx, firstPays)
 	if err != nil {
@@ -166,16 +166,16 @@ func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err er
 	}
 	paused := stamp.Now()
 	t.tell(checked.ReadAt, normal, "Client 1 has read the account at both servers: %d euros. It pays in %d.", checked.Balance, firstPays)
-	t.tell(checked.At, normal, "Client 1 asks whether it still leads. It does, its lease is good for another")
+	t.tell(checked.At, normal, "Client 1 checks whether it still leads. It does: its lease lasts for another")
 	t.more(normal, "%d s. So it may write %d.", storySeconds(checked.Left), checked.Balance+firstPays)
 	pause := zombiePause
 	if one.writer != nil {
 		pause += writerPatience
 	}
-	t.tell(paused, warning, "Just here client 1 is stopped (SIGSTOP), as by a garbage collection: for %d s.", storySeconds(pause))
+	t.tell(paused, warning, "Now client 1 is stopped for %d s (SIGSTOP), as by a garbage collection.", storySeconds(pause))
 	if one.writer != nil {
-		t.more(warning, "So are the keeper that would kill its writer before the lease ends, and for")
-		t.more(warning, "%d s the writer itself.", storySeconds(zombiePause))
+		t.more(warning, "Its keeper is stopped too, which would kill its writer before the lease ends,")
+		t.more(warning, "and for %d s the writer itself.", storySeconds(zombiePause))
 	}
 	if err := one.ask(command{Do: "write"}); err != nil { // the step that is interrupted
 		return err
@@ -192,7 +192,7 @@ func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err er
 	if checked.Lost != "" {
 		return fmt.Errorf("%w: %s", errAgain, checked.Lost)
 	}
-	t.tell(checked.ReadAt, normal, "Client 2 shows its token, and only then reads the account: %d euros.", checked.Balance)
+	t.tell(checked.ReadAt, normal, "Client 2 shows its token first, and then reads the account: %d euros.", checked.Balance)
 	t.more(normal, "It pays in %d.", secondPays)
 	if err := two.meetWriter(ctx); err != nil {
 		return err
@@ -205,7 +205,7 @@ func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err er
 		return err
 	}
 	if two.writer == nil {
-		t.tell(second.At, normal, "Client 2 writes %d. Both servers have taken it.", checked.Balance+secondPays)
+		t.tell(second.At, normal, "Client 2 writes %d. Both servers accept it.", checked.Balance+secondPays)
 	} else {
 		a, err := two.writer.write(ctx, checked.Balance+secondPays)
 		if err != nil {
@@ -214,7 +214,7 @@ func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err er
 		if a.Refused != "" {
 			return fmt.Errorf("%w: the writer of client 2 had no answer: %s", errAgain, a.Refused)
 		}
-		t.tell(second.At, normal, "Client 2 writes %d. All three servers have taken it.", checked.Balance+secondPays)
+		t.tell(second.At, normal, "Client 2 writes %d. All three servers accept it.", checked.Balance+secondPays)
 	}
 
 	select {
@@ -237,11 +237,11 @@ func (t *zombieRun) attempt(ctx context.Context, cfg Config, dir string) (err er
 	if err != nil {
 		return err
 	}
-	t.tell(woken, warning, "Client 1 goes on where it was, after %d s. It believes that it leads, and writes", storySeconds(woken-paused))
+	t.tell(woken, warning, "Client 1 continues, after %d s. It believes that it leads, and writes", storySeconds(woken-paused))
 	t.more(warning, "%d, with token 5.", opening+firstPays)
-	t.more(failed, "The server that does not check takes it.")
+	t.more(failed, "The server that does not check accepts it.")
 	t.more(leading, "The server that checks refuses it: %s.", first.Refused)
-	t.tell(first.At, normal, "Client 1 learns that its lease has ended: after its write, not before.")
+	t.tell(first.At, normal, "Client 1 learns only after its write that its lease has ended.")
 	return t.judge(ctx, c, paused, first, second)
 }
 
@@ -258,8 +258,8 @@ func (t *zombieRun) wakeWriter(ctx context.Context, w *client) error {
 	if a.Refused == "" {
 		return errors.New("the server that checks nothing has answered the writer of client 1: the network guard did not stop it")
 	}
-	t.tell(woken, warning, "The writer of client 1 goes on first, where it was. It writes %d, with nobody", opening+firstPays)
-	t.more(leading, "there to kill it. For %d s the kernel drops each packet, sent again and again.", storySeconds(a.At-woken))
+	t.tell(woken, warning, "The writer of client 1 continues first. It writes %d, and no keeper is running", opening+firstPays)
+	t.more(leading, "to kill it. For %d s the kernel drops each packet, however often it is sent.", storySeconds(a.At-woken))
 	return signalTo(w.is.Keeper, resume)
 }
 
@@ -290,7 +290,7 @@ func (t *zombieRun) judge(ctx context.Context, c *participants, paused time.Dura
 	if want := opening + secondPays; guarded != want {
 		return fmt.Errorf("the server that checks has %d; want %d", guarded, want)
 	}
-	t.out.say(piece{"  no check  ", strong}, piece{fmt.Sprintf("%d  CORRUPTED. ", bare), failed}, piece{fmt.Sprintf("The %d of client 2 are gone, and no client was told.", secondPays), normal})
+	t.out.say(piece{"  no check  ", strong}, piece{fmt.Sprintf("%d  CORRUPTED. ", bare), failed}, piece{fmt.Sprintf("The %d of client 2 are lost, and no client was told.", secondPays), normal})
 	t.out.say(piece{"  checked   ", strong}, piece{fmt.Sprintf("%d  intact. ", guarded), leading}, piece{fmt.Sprintf("Client 1 knows that its %d were not paid in; they can", firstPays), normal})
 	t.say(normal, "            be paid in again, by the present leader.")
 	if t.unguarded != nil {
@@ -316,10 +316,10 @@ func (t *zombieRun) judge(ctx context.Context, c *participants, paused time.Dura
 func (t *zombieRun) conclude() {
 	for _, line := range []string{
 		"",
-		"Client 1 has done nothing wrong: it asked before it wrote. Between asking and",
-		"writing there is always time for a pause, or a slow network. The server that",
-		"receives the write can refuse it, by the token. For a server that cannot, the",
-		"sender's kernel can drop it; not what left before the end of the lease.",
+		"Client 1 has done nothing wrong: it checked before it wrote. A pause or a slow",
+		"network can always come between the check and the write. The server that receives",
+		"the write can refuse it, by the token. Where the server cannot, the sender's",
+		"kernel can drop what is sent after the end of the lease.",
 		"",
 		"To guard what you write to:   elect fence --help, docs/fencing.md",
 		"To guard what writes:         elect run --guard network, docs/containment.md",

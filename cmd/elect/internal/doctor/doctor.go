@@ -61,6 +61,7 @@ type Contain struct {
 	Level   string `json:"level"`             // of supervise
 	Missing string `json:"missing,omitempty"` // for the level cgroup
 	Guard   string `json:"guard,omitempty"`   // what the network guard lacks; "" is nothing
+	Pid     string `json:"pid,omitempty"`     // likewise the level pid
 }
 
 // Certificate is that of a node, an operator or an authority.

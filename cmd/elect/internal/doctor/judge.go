@@ -121,7 +121,7 @@ func (v *Verdict) machine(m *Measurements) {
 func (v *Verdict) notes(m *Measurements, known bool, voters int) {
 	note := func(format string, args ...any) { v.Notes = append(v.Notes, fmt.Sprintf(format, args...)) }
 	if voters == 0 {
-		note("no election was given: round trips count as 0, and worst cases are for %d voters; --election peer://… measures them", v.Voters)
+		note("no election was given, so round trips are taken as 0, and worst cases are for %d voters; want --election peer://… to measure them", v.Voters)
 	}
 	for _, p := range m.Peers {
 		switch {
@@ -132,10 +132,10 @@ func (v *Verdict) notes(m *Measurements, known bool, voters int) {
 		}
 	}
 	if voters > 0 && !known {
-		note("the round trip to a peer is not known: the times may not fit it")
+		note("the round trip to a peer is not known, so a profile may not fit it")
 	}
 	if m.Disk.Error == "" && !m.Disk.Lasts {
-		note("%s is on %s, which is memory: a voter whose directory is lost is refused when it comes back", m.Disk.Dir, m.Disk.Kind)
+		note("%s is on %s, which is lost at a reboot: a voter without its directory is refused", m.Disk.Dir, m.Disk.Kind)
 	}
 	for _, c := range m.Certificates {
 		switch {
@@ -146,10 +146,10 @@ func (v *Verdict) notes(m *Measurements, known bool, voters int) {
 		}
 	}
 	if m.Clock.Suspends {
-		note("%s stands still while this machine sleeps: a leader that sleeps does not see that its lease has ended", m.Clock.Name)
+		note("%s stops while this machine sleeps: a leader does not notice then that its lease has ended", m.Clock.Name)
 	}
 	if apart := time.Duration(m.Clock.Apart).Abs(); apart > protocol.JumpTolerance {
-		note("the clocks came apart by %s during the measurement: the machine slept, or a clock was set; a leader loses its lease when that happens", show(Millis(apart)))
+		note("the clocks differed by %s after the measurement: the machine slept, or a clock was set; a leader then loses its lease", show(Millis(apart)))
 	}
 }
 
@@ -211,17 +211,17 @@ func judge(m *Measurements, p quorum.Profile, far Peer, voters int) Judgement {
 
 	// Two rounds, pre-vote and vote, and a save on each side.
 	need := 2*rtt + 2*sync
-	j.find("round", need, j.Slot, "an election takes 2 · RTT %s%s + 2 · sync %s = %s, and has a slot of %s", show(rtt), way, show(sync), show(need), show(j.Slot))
+	j.find("round", need, j.Slot, "an election takes 2 · RTT %s%s + 2 · sync %s = %s; its slot is %s", show(rtt), way, show(sync), show(need), show(j.Slot))
 
 	// The leader is about to send when the pause begins, and must be heard again before the work is told. It sends a
 	// probe first, because it asks for no promises after a long silence.
 	drain := lease / drainShare
 	bearable := lease - drain - 2*j.Heartbeat - 2*rtt
-	j.find("pauses", pause, max(bearable, 0), "a leader survives a pause of lease %s − drain %s − 2 · heartbeat %s − 2 · RTT %s = %s; the longest seen was %s",
+	j.find("pauses", pause, max(bearable, 0), "a leader survives a pause of lease %s − drain %s − 2 · heartbeat %s − 2 · RTT %s = %s; the longest pause was %s",
 		leaseOf(lease), show(drain), show(j.Heartbeat), show(rtt), show(bearable), show(pause))
 
 	// Otherwise several heartbeats are in flight to each peer.
-	j.find("heartbeat", rtt, j.Heartbeat, "a heartbeat every %s needs its answer before the next one; RTT is %s%s", show(j.Heartbeat), show(rtt), way)
+	j.find("heartbeat", rtt, j.Heartbeat, "a heartbeat is sent every %s, and its answer must arrive before the next; RTT is %s%s", show(j.Heartbeat), show(rtt), way)
 	return j
 }
 

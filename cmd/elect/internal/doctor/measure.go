@@ -75,6 +75,9 @@ func contained(ctx context.Context) Contain {
 	} else if err := c.GuardNetwork(); err != nil {
 		found.Guard = err.Error()
 	}
+	if _, err := supervise.Contain(ctx, supervise.Pid, "doctor", nil); err != nil {
+		found.Pid = err.Error()
+	}
 	return found
 }
 

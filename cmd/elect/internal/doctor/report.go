@@ -68,6 +68,11 @@ func (r *Report) Write(w io.Writer) error {
 	} else {
 		fmt.Fprint(t, ", network guard")
 	}
+	if why := r.Contain.Pid; why != "" {
+		fmt.Fprintf(t, "; no pid: %s", why)
+	} else {
+		fmt.Fprint(t, "; pid works, too")
+	}
 	fmt.Fprintln(t)
 	for i, c := range r.Certificates {
 		head := ""

@@ -30,15 +30,22 @@ const (
 	Child    Kill = "child"    // SIGKILL to the command
 	Parent   Kill = "parent"   // SIGKILL to the elect run that leads
 	Graceful Kill = "graceful" // asked to resign, as elect resign does
+	Machine  Kill = "machine"  // SIGKILL to the elect run that leads, its keeper and the command, as if the machine had died
 )
 
-// Kills are all of them.
-func Kills() []Kill { return []Kill{Child, Parent, Graceful} }
+// Kills are all ways for an election with or without a lease. Without one a frozen leader leads on.
+func Kills(lease bool) []Kill {
+	if !lease {
+		return []Kill{Child, Parent, Graceful}
+	}
+	return []Kill{Child, Parent, Graceful, Freeze, Machine}
+}
 
 // Config configures a Run. All fields are required, except Memory and Idle.
 type Config struct {
 	Election   *elect.Election // that of URL and Name, for observing and recalling
 	URL, Name  string
+	Shown      string   // the URL without credentials
 	Program    string   // this program
 	Fallback   []string // the command line of stamp.Main; see stamp.Build
 	Kills      []Kill
@@ -50,7 +57,7 @@ type Config struct {
 }
 
 const (
-	roundTimeout = 30 * time.Second
+	roundTimeout = 30 * time.Second // beside two of the longest takeovers
 
 	// settleTime lets a candidate that has reported to stand by get there.
 	settleTime = 20 * time.Millisecond
@@ -142,7 +149,9 @@ func (b *bench) run(ctx context.Context, report *Report) error {
 			return err
 		}
 	}
-	if err := b.next(ctx, 0); err != nil {
+	first, cancel := context.WithTimeout(ctx, b.limit())
+	defer cancel()
+	if err := b.next(first, 0); err != nil {
 		return err
 	}
 	if b.cfg.Idle > 0 {
@@ -153,24 +162,29 @@ func (b *bench) run(ctx context.Context, report *Report) error {
 		}
 		report.Idle = idle
 	}
-	for _, kill := range b.cfg.Kills {
-		if b.cfg.Rounds == 0 {
-			break
+	took := map[Kill][]time.Duration{}
+	defer func() {
+		for _, kill := range b.cfg.Kills {
+			report.add(kill, took[kill])
 		}
-		b.cfg.Progress("%s: %d rounds", kill, b.cfg.Rounds)
-		var took []time.Duration
-		for range b.cfg.Rounds {
+	}()
+	for round := range b.cfg.Rounds {
+		for _, kill := range b.cfg.Kills { // they take turns, so that trouble of the machine meets all of them
+			if round == 0 {
+				b.cfg.Progress("%s: %d rounds", kill, b.cfg.Rounds)
+			}
 			d, err := b.round(ctx, kill)
 			if err != nil {
-				report.add(kill, took)
-				return fmt.Errorf("%s, round %d: %w", kill, len(took)+1, err)
+				return fmt.Errorf("%s, round %d: %w", kill, round+1, err)
 			}
-			took = append(took, d)
+			took[kill] = append(took[kill], d)
 		}
-		report.add(kill, took)
 	}
 	return nil
 }
+
+// limit is how long a step may take.
+func (b *bench) limit() time.Duration { return roundTimeout + 2*b.cfg.Election.Limits().Takeover }
 
 func (b *bench) start() error {
 	b.started++
@@ -186,9 +200,9 @@ func (b *bench) round(ctx context.Context, kill Kill) (time.Duration, error) {
 	if err := b.settle(ctx); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.limit())
 	defer cancel()
-	old := b.leader
+	old, work := b.leader, b.work.PID
 	b.since[old] = old.Said()
 	var err error
 	before := stamp.Now()
@@ -199,15 +213,25 @@ func (b *bench) round(ctx context.Context, kill Kill) (time.Duration, error) {
 		err = old.Signal(syscall.SIGKILL)
 	case Graceful:
 		err = b.cfg.Election.Resign(ctx, 0)
+	case Freeze, Machine:
+		err = b.strikeStopped(kill)
 	}
 	if err != nil {
 		return 0, err
 	}
-	if err := b.next(ctx, b.work.PID); err != nil {
+	if err := b.next(ctx, work); err != nil {
 		return 0, err
 	}
+	if kill != Machine && running(work) {
+		return 0, fmt.Errorf("process %d runs while process %d leads", work, b.work.PID)
+	}
 	took := b.work.At - before
-	if kill == Parent {
+	if kill == Freeze {
+		if err := goOn(old); err != nil {
+			return 0, err
+		}
+	}
+	if kill == Parent || kill == Machine {
 		delete(b.since, old)
 		if err := b.start(); err != nil {
 			return 0, err
@@ -235,6 +259,14 @@ func (b *bench) next(ctx context.Context, before int) error {
 		}
 	}
 	b.work = record
+	if runner := runnerOf(record.PID); runner != 0 { // what the store shows may be older
+		for c := range b.since {
+			if c.PID == runner {
+				b.leader = c
+				return nil
+			}
+		}
+	}
 	leader, err := b.cfg.Election.Leader(ctx)
 	if err != nil {
 		return fmt.Errorf("process %d runs, and no leader is known: %w", record.PID, err)
@@ -262,7 +294,7 @@ func (b *bench) record(ctx context.Context) (stamp.Record, error) {
 
 // settle waits until all candidates but the leader stand by.
 func (b *bench) settle(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.limit())
 	defer cancel()
 	for c, from := range b.since {
 		if c == b.leader {

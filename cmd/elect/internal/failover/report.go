@@ -52,7 +52,7 @@ type Times struct {
 
 func newReport(cfg *Config) *Report {
 	r := &Report{
-		Election: cfg.URL, Name: cfg.Name, Candidates: cfg.Candidates, Memory: cfg.Memory, Clock: stamp.Clock,
+		Election: cfg.Shown, Name: cfg.Name, Candidates: cfg.Candidates, Memory: cfg.Memory, Clock: stamp.Clock,
 		Command:    "elect itself: the start of Go's runtime is in the figures",
 		Conditions: conditions.Now(), Takeovers: []Takeover{},
 	}

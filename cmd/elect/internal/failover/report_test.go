@@ -47,7 +47,7 @@ func TestPercentiles(t *testing.T) {
 }
 
 func TestReportWithoutRounds(t *testing.T) {
-	r := newReport(&Config{URL: "file:/x", Name: "n", Candidates: 3})
+	r := newReport(&Config{Shown: "file:/x", Name: "n", Candidates: 3})
 	r.add(Child, nil)
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -64,7 +64,7 @@ func TestReportWithoutRounds(t *testing.T) {
 }
 
 func TestReportForPeople(t *testing.T) {
-	r := newReport(&Config{URL: "file:/x", Candidates: 4, Memory: 64 << 20})
+	r := newReport(&Config{Shown: "file:/x", Candidates: 4, Memory: 64 << 20})
 	r.add(Child, spread(10))
 	r.add(Graceful, spread(3))
 	r.Idle = &Idle{Candidates: 3, Seconds: 5, Mean: 0.0012, Max: 0.0034}

@@ -1,5 +1,5 @@
-// Package localpeers prepares an election among peers of this machine, for the benchmarks and the demo: certificates of a
-// CA of its own, a data directory for each node, free ports of loopback and, if configured, cables by which a node
+// Package localpeers prepares an election among peers of this machine, for the benchmarks and the demo: certificates of
+// a CA of its own, a data directory for each node, free ports of loopback and, if configured, cables by which a node
 // can be cut off. It starts no node.
 //
 // Peers may be used by any number of goroutines. Close ends its cables and removes nothing: the caller owns the

@@ -11,8 +11,8 @@ import (
 )
 
 // dialectOf is that of elections at a URL, and what opens their database.
-func dialectOf(u *url.URL) (sqlstore.Dialect, func(*url.URL) (*sql.DB, error)) {
-	if u.Scheme == "mysql" {
+func dialectOf(scheme string) (sqlstore.Dialect, func(*url.URL) (*sql.DB, error)) {
+	if scheme == "mysql" {
 		return sqlstore.MySQL, openMySQL
 	}
 	return sqlstore.PostgreSQL, openPostgres
@@ -20,16 +20,21 @@ func dialectOf(u *url.URL) (sqlstore.Dialect, func(*url.URL) (*sql.DB, error)) {
 
 // OpenElection is a [driver.Opener] of elections in a database.
 func OpenElection(ctx context.Context, t driver.Target) (driver.Elector, error) {
-	if d, open := dialectOf(t.URL); d != sqlstore.PostgreSQL {
+	if d, open := dialectOf(t.URL.Scheme); d != sqlstore.PostgreSQL {
 		return sqlstore.Opener(d, open)(ctx, t)
 	}
 	return sqlstore.ListeningOpener(openListening)(ctx, t)
 }
 
+// Witness is the supervise.Witness for leaders of elections with that scheme.
+func Witness(scheme string) func(context.Context, []byte) (func(context.Context) error, error) {
+	return sqlstore.Witness(dialectOf(scheme))
+}
+
 // InstallElections makes the table of the elections at a URL, unless show is set. It
 // returns the statement that makes it. What is wrong with the URL is an [ErrURL].
 func InstallElections(ctx context.Context, u *url.URL, show bool) (statement string, err error) {
-	d, open := dialectOf(u)
+	d, open := dialectOf(u.Scheme)
 	at, cfg, err := sqlstore.Parameters(u)
 	if err == nil {
 		statement, err = sqlstore.Schema(d, cfg.Table)

@@ -57,6 +57,9 @@ func openPostgres(u *url.URL) (*sql.DB, error) {
 	if cfg.SSLMode == "" {
 		cfg.SSLMode = pq.SSLModePrefer // as in libpq
 	}
+	// Without it a statement and its arguments are two requests, and PgBouncer in transaction mode may let another
+	// client use the connection between them: the arguments then go to that client's statement.
+	cfg.BinaryParameters = true
 	var connector *pq.Connector
 	if err == nil {
 		connector, err = pq.NewConnectorConfig(cfg)

@@ -185,7 +185,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	r.contain, err = supervise.Contain(r.life, cfg.Contain, cfg.Name, r.log())
 	switch {
 	case r.life.Err() != nil:
-		return nil // told to end, while it waited for what an earlier life has left
+		return nil // told to end, while it waited for the processes of an earlier run
 	case errors.Is(err, supervise.ErrContain):
 		return exit.With(exit.NoProc, err)
 	case err != nil && !errors.Is(err, supervise.ErrUnsupported):
@@ -203,7 +203,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		}
 	}
 	if missing := r.contain.Missing(); missing != nil {
-		r.log().Info("contained by sweep", "missing", missing)
+		r.log().Info("contained by "+r.contain.String(), "missing", missing)
 	}
 	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Metadata: r.metadata(), Guardian: r, Logger: r.say.Logger(cfg.Verbose, runtime.NoLeaderKnown), OnEvent: r.event})
 	if err != nil {

@@ -17,7 +17,7 @@ func (r *run) prepare() {
 		return
 	}
 	log := r.log()
-	spare, err := supervise.Prepare(log)
+	spare, err := supervise.Prepare(r.contain, log)
 	if err != nil {
 		if !errors.Is(err, supervise.ErrUnsupported) {
 			log.Warn("no keeper can be started in advance: a takeover takes longer", "error", err)

@@ -90,7 +90,7 @@ func (r *run) leading(token elect.Token) {
 
 // metadata is what the leader says about itself: the level of containment, and its guard if one was wanted.
 func (r *run) metadata() map[string]string {
-	m := map[string]string{"contain": r.contain.Level().String()}
+	m := map[string]string{"contain": r.contain.String()}
 	switch {
 	case r.contain.Network():
 		m["guard"] = string(Network)
@@ -102,7 +102,7 @@ func (r *run) metadata() map[string]string {
 
 // level is how the command is contained, and whether its network is guarded if that was wanted.
 func (r *run) level() string {
-	level := r.contain.Level().String()
+	level := r.contain.String()
 	var allowed []string
 	for _, to := range r.cfg.Allow {
 		text := to.String()

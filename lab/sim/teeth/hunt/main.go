@@ -1,9 +1,8 @@
-// Command hunt hunts the mutants of the protocols and writes docs/teeth.md.
-// Build it with the tag mutants:
+// Command hunt hunts the mutants of the protocols, and writes what killed them. Build it with the tag mutants:
 //
-//	go run -tags mutants ./lab/sim/teeth/hunt -write docs/teeth.md
+//	go run -tags mutants ./lab/sim/teeth/hunt -only no-verify
 //
-// It exits with 1 if a mutant survives, if -check finds another table than the hunt has made, or on
+// It exits with 1 if a mutant survives, if -check finds another record than the hunt has made, or on
 // an error.
 package main
 
@@ -35,8 +34,9 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("hunt", flag.ContinueOnError)
-	write := flags.String("write", "", "write the table to this `file`")
-	check := flags.String("check", "", "compare the table with this `file`")
+	write := flags.String("write", "", "write the page to this `file`")
+	record := flags.String("record", "", "write what killed each mutant to this `file`")
+	check := flags.String("check", "", "compare the record with this `file`")
 	only := flags.String("only", "", "hunt this `mutant` only, or all of this protocol")
 	seeds := flags.Int("seeds", teeth.Seeds, "give up after so many seeds")
 	keep := flags.String("keep", "", "shrink what killed each mutant, and keep it in this `directory`")
@@ -81,10 +81,16 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 	}
-	var page bytes.Buffer
+	var page, kept bytes.Buffer
 	teeth.Table(&page, kills)
+	teeth.Record(&kept, kills)
 	if *write != "" {
 		if err := os.WriteFile(*write, page.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	if *record != "" {
+		if err := os.WriteFile(*record, kept.Bytes(), 0o644); err != nil {
 			return err
 		}
 	}
@@ -93,7 +99,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if readErr != nil {
 			return readErr
 		}
-		if !bytes.Equal(was, page.Bytes()) {
+		if !bytes.Equal(was, kept.Bytes()) {
 			err = errors.Join(err, fmt.Errorf("%s is not what the hunt has made; run: make generate", *check))
 		}
 	}

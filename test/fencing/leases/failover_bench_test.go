@@ -1,0 +1,169 @@
+//go:build linux && cgo
+
+package leases_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/electd/elect/internal/harness"
+	"github.com/electd/elect/store/sqlstore"
+	"github.com/electd/elect/test/fencing/server"
+)
+
+// nativeEnv makes this program a candidate of a store's own elector: the store, and where it is.
+const nativeEnv = "ELECT_TEST_NATIVE"
+
+// serveNative is that candidate. It writes its process id when it leads, and resigns at SIGTERM.
+func serveNative() {
+	store, at, is := strings.Cut(os.Getenv(nativeEnv), "=")
+	if !is {
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	resign, err := map[string]func(context.Context, string) (func(), error){"etcd": leadEtcd, "postgresql": leadPostgres}[store](ctx, at)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println(os.Getpid())
+	<-ctx.Done()
+	resign()
+	os.Exit(0)
+}
+
+// leadEtcd leads with package concurrency, and the shortest lease that etcd grants.
+func leadEtcd(ctx context.Context, at string) (func(), error) {
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{at}})
+	if err != nil {
+		return nil, err
+	}
+	s, err := concurrency.NewSession(c, concurrency.WithTTL(2))
+	if err != nil {
+		return nil, err
+	}
+	e := concurrency.NewElection(s, "native")
+	fmt.Fprintln(os.Stderr, "standing by")
+	return func() { _ = e.Resign(context.Background()) }, e.Campaign(ctx, "x")
+}
+
+// leadPostgres leads with an advisory lock of a session.
+func leadPostgres(ctx context.Context, at string) (func(), error) {
+	db, err := sql.Open("pgx", at)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintln(os.Stderr, "standing by")
+	_, err = conn.ExecContext(ctx, "SELECT pg_advisory_lock(7)")
+	return func() { _, _ = conn.ExecContext(context.Background(), "SELECT pg_advisory_unlock(7)") }, err
+}
+
+// BenchmarkFailover takes the time from just before a leader is brought down until the next one has written its first
+// line: of elect run, and in turns of the store's own elector. Each iteration is a round of each kind.
+func BenchmarkFailover(b *testing.B) {
+	program := harness.Build(b, "../../../cmd/elect")
+	stores := map[string]func(b *testing.B) (string, string){
+		"etcd": func(b *testing.B) (string, string) {
+			at := startEtcd(b).URL
+			return strings.Replace(at, "http://", "etcd://", 1) + "/bench?lease=2s&servers_fixed=on", at
+		},
+		"postgresql": func(b *testing.B) (string, string) {
+			pg := server.StartPostgres(b)
+			d := database{dialect: sqlstore.PostgreSQL, make: func(t testing.TB) *url.URL { return parse(t, pg.Database(t)) }}
+			p := d.place(b)
+			return p.url(""), p.at.String()
+		},
+	}
+	for name, start := range stores {
+		b.Run(name, func(b *testing.B) {
+			at, native := start(b)
+			ours := func(id string) *candidate { return stands(b, program, at, id) }
+			theirs := func(string) *candidate {
+				cmd := exec.Command(os.Args[0])
+				cmd.Env = append(os.Environ(), nativeEnv+"="+name+"="+native)
+				return began(b, "native", cmd)
+			}
+			took := map[string][]time.Duration{}
+			for b.Loop() {
+				for _, c := range []struct {
+					what  string
+					begin func(id string) *candidate
+					how   func(c *candidate, work int)
+				}{
+					{"killed/elect", ours, func(c *candidate, work int) {
+						c.signal(syscall.SIGSTOP)
+						killed(keeperOf(work), work, c.cmd.Process.Pid)
+					}},
+					{"killed/native", theirs, func(c *candidate, _ int) { c.signal(syscall.SIGKILL) }},
+					{"stopped/elect", ours, func(c *candidate, _ int) { c.signal(syscall.SIGSTOP) }},
+					{"stopped/native", theirs, func(c *candidate, _ int) { c.signal(syscall.SIGSTOP) }},
+					{"released/elect", ours, func(c *candidate, _ int) { c.signal(syscall.SIGTERM) }},
+					{"released/native", theirs, func(c *candidate, _ int) { c.signal(syscall.SIGTERM) }},
+					{"run-killed/elect", ours, func(c *candidate, _ int) { c.signal(syscall.SIGKILL) }},
+					{"command-killed/elect", ours, func(_ *candidate, work int) { killed(work) }},
+				} {
+					if name == "postgresql" && c.what == "stopped/native" {
+						continue // it leads for ever
+					}
+					first := c.begin("first")
+					work := first.leads(b)
+					next := c.begin("next")
+					harness.Eventually(b, "it stands by", func() bool { return strings.Contains(next.said.String(), "standing by") })
+					<-time.After(500*time.Millisecond + rand.N(time.Second)) // somewhere between two renewals
+					begun := time.Now()
+					c.how(first, work)
+					next.leads(b)
+					took[c.what] = append(took[c.what], time.Since(begun))
+					next.signal(syscall.SIGTERM)
+					first.end()
+					next.end()
+				}
+			}
+			b.ReportMetric(0, "ns/op") // it has no meaning
+			for what, all := range took {
+				slices.Sort(all)
+				b.ReportMetric(float64(all[len(all)/2])/1e6, what+"-ms")
+				b.Logf("%s: %v", what, all)
+			}
+		})
+	}
+}
+
+func killed(pids ...int) {
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// keeperOf is the parent of a command.
+func keeperOf(work int) int {
+	text, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(work), "status"))
+	for line := range strings.Lines(string(text)) {
+		if parent, is := strings.CutPrefix(line, "PPid:"); is {
+			pid, _ := strconv.Atoi(strings.TrimSpace(parent))
+			return pid
+		}
+	}
+	return 0
+}
