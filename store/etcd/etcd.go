@@ -72,7 +72,7 @@ type Config struct {
 	ServerElection time.Duration
 
 	// Poll is the mean time between two looks of a participant whose watches are silent. 0 means
-	// Lease.
+	// twice Lease.
 	Poll time.Duration
 
 	// Era is the era of the tokens, 0 to 65535: see package fence.
