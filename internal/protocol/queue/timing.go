@@ -27,8 +27,8 @@ func around(d time.Duration, rand uint64) time.Duration {
 	return d/2 + time.Duration((rand>>1)%uint64(d))
 }
 
-// checkAt is when the entry is checked again, d after from. In etcd's dialect it is up to an eighth of
-// Poll earlier, so that the checks of all elections of a process come at the same instants, and a
+// checkAt is when the entry is checked again, d after from. In etcd's dialect it is up to a quarter of
+// KeepAliveEvery earlier, so that the checks of all elections of a process come at the same instants, and a
 // back end can make them with one request.
 func (m *Machine) checkAt(from protocol.Instant, d time.Duration) protocol.Instant {
 	at := from.Add(d)
