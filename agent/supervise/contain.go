@@ -45,6 +45,7 @@ type Containment struct {
 	user    bool                 // the pid namespace needs a user namespace
 	network bool                 // guarded
 	allow   []keeper.Destination // where packets may go in spite of that; port 0 is any
+	limits  []keeper.Limit       // of each family
 	missing error                // why there are no cgroups, if they were to be tried
 	parent  string               // the directory in which cgroups are made
 	prefix  string               // of their names

@@ -32,6 +32,11 @@ func (c *Containment) GuardNetwork(...netip.AddrPort) error {
 	return fmt.Errorf("%w: this system has no network guard; want Linux", ErrContain)
 }
 
+// Limit returns ErrContain.
+func (c *Containment) Limit(string, string) error {
+	return fmt.Errorf("%w: this system limits no families; want Linux", ErrContain)
+}
+
 func (c *Containment) killAll(context.Context, keeper.Bounds, string) error { return nil }
 
 func leaves(int, string) error { return nil }

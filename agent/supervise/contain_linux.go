@@ -56,8 +56,8 @@ func Contain(ctx context.Context, want Level, name string, log *slog.Logger) (*C
 
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// ownCgroup returns where the cgroup2 file system is mounted, and the directory of this
-// process in it.
+// ownCgroup returns where the cgroup2 file system is mounted, and the directory in it for the cgroups of this process's
+// families: its own, or that from which it has stepped aside.
 func ownCgroup() (root, own string, err error) {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -82,6 +82,9 @@ func ownCgroup() (root, own string, err error) {
 		below, err := filepath.Rel(unescape.Replace(fields[3]), at)
 		if err == nil && filepath.IsLocal(below) {
 			root = unescape.Replace(fields[4])
+			if filepath.Base(below) == supervisors {
+				below = filepath.Dir(below)
+			}
 			return root, filepath.Join(root, below), nil
 		}
 	}
@@ -100,7 +103,7 @@ func (c *Containment) try() error {
 	g.Enter(attr.Sys)
 	if _, err := syscall.ForkExec("/proc/self/none", []string{"none"}, attr); err != syscall.ENOENT {
 		return fmt.Errorf("no process can be started in a cgroup in %s: %v; "+
-			"want clone3 allowed, and a cgroup that is a domain and whose cgroup.procs can be written to", c.parent, err)
+			"want clone3 allowed, a cgroup that is a domain and whose cgroup.procs can be written to, and limits that let a process start", c.parent, err)
 	}
 	if c.network {
 		return pierced(g)
@@ -154,7 +157,7 @@ func (c *Containment) bounds(ctx context.Context) (b keeper.Bounds, path string,
 	switch {
 	case err == nil:
 		return g, g.Path, nil
-	case c.auto && !c.network && ctx.Err() == nil:
+	case c.auto && !c.network && c.limits == nil && ctx.Err() == nil:
 		c.log.Warn("the command is started without a cgroup", "error", err)
 		return keeper.Unbound{}, "", nil
 	}
@@ -175,8 +178,11 @@ func (c *Containment) make(ctx context.Context) (g *keeper.Cgroup, err error) {
 		} else if err != nil {
 			return nil, fmt.Errorf("no cgroup can be made: %w; want root, or a cgroup that is delegated to this user (systemd: Delegate=yes)", err)
 		}
-		if g, err = keeper.OpenCgroup(path); err == nil && c.network {
-			if err = g.Guard(c.allow); err != nil {
+		if g, err = keeper.OpenCgroup(path); err == nil {
+			if err = g.Limit(c.limits); err == nil && c.network {
+				err = g.Guard(c.allow)
+			}
+			if err != nil {
 				g.Remove()
 				return nil, err
 			}

@@ -87,6 +87,9 @@ func Contain(context.Context, Level, string, *slog.Logger) (*Containment, error)
 // GuardNetwork returns ErrUnsupported.
 func (c *Containment) GuardNetwork(...netip.AddrPort) error { return ErrUnsupported }
 
+// Limit returns ErrUnsupported.
+func (c *Containment) Limit(string, string) error { return ErrUnsupported }
+
 // TermGuard is never made on this system.
 type TermGuard struct{}
 

@@ -71,6 +71,13 @@ selects a protocol without leases (docs/peers.md). It needs --exclusive=false.
   sweep   the keeper finds the processes and kills them one by one.
   auto    cgroup where it works, else sweep. This is the default.
 
+--limit bounds what COMMAND and all that it starts may use together. The value is
+written to the file NAME.max of their cgroup: memory=2G, pids=100, memory.swap=0. At
+its limit of memory the kernel kills all of them. It needs the level cgroup and
+cgroups of version 2 that have this controller, delegated if need be (systemd:
+Delegate=yes). elect run must be alone in its cgroup, and moves itself to a new one
+below it, elect-supervisors. Exit code 72: stderr says what is missing.
+
 --guard network has the kernel drop what COMMAND and all that it starts send over IP
 after the lease, even if elect and its keeper are frozen or dead. Without a lease
 (file:) the guard closes when the keeper lets go, or when elect and keeper are both
@@ -231,6 +238,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	f.StringVar(&guard, "guard", "", "`WHAT` of COMMAND the kernel stops at the end of the lease, even if elect is frozen or dead: network, or network,optional")
 	_ = cmd.RegisterFlagCompletionFunc("guard", cobra.FixedCompletions([]string{"network", "network,optional"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	f.StringSliceVar(&allow, "guard-allow", nil, "`ADDRESS[:PORT]` to which packets may go after the lease; may be given several times, at most 64")
+	f.StringSliceVar(&cfg.Limits, "limit", nil, "`NAME=VALUE` of a limit of COMMAND and all that it starts, such as memory=2G; may be given several times")
 	f.BoolVar(&exclusive, "exclusive", true, "start COMMAND only when leadership is proven exclusive; =false if its token fences all that it does")
 	peers.flags(f)
 	positions.flags(f)
@@ -264,7 +272,7 @@ func runSettings(cmd *cobra.Command, cfg *runner.Config) error {
 	f := cmd.Flags()
 	var except []string
 	if os.Getenv("ELECT_TOKEN") != "" {
-		except = append(except, "election", "name", "id", "exclusive")
+		except = append(except, "election", "name", "id", "exclusive", "limit") // those of the outer run hold
 		except = append(except, peerFlagNames[:]...)
 		except = append(except, positionFlagNames[:]...)
 	}

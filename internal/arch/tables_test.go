@@ -240,7 +240,7 @@ var repository = house{
 	},
 	exported: []surface{
 		{at: ".", names: 93, why: "entry"},
-		{at: "agent/supervise", names: 87, why: "keeper; network guard of commands, and of what a program starts"},
+		{at: "agent/supervise", names: 88, why: "keeper; limits of commands; network guard of commands, and of what a program starts"},
 		{at: "driver", names: 98, why: "contract"},
 		{at: "driver/electtest", names: 25, why: "conformance"},
 		{at: "fence", names: 98, why: "tokens"},
@@ -253,9 +253,9 @@ var repository = house{
 		{at: "file", names: 17, why: "backend"},
 		{at: "peer", names: 184, why: "backend"},
 		{at: "peer/certs", names: 51, why: "certificates"},
-		{at: "store/etcd", names: 13, why: "backend"},
+		{at: "store/etcd", names: 14, why: "backend; flight record"},
 		{at: "store/memory", names: 24, why: "backend"},
-		{at: "store/sqlstore", names: 28, why: "backend"},
+		{at: "store/sqlstore", names: 29, why: "backend; flight record"},
 	},
 	state: []exception{
 		{at: "internal/harness.given", why: "tests of a process that run at the same time must not be given the same port"},

@@ -35,6 +35,9 @@ func (d *Dir) Path() string { return "" }
 // Info returns nothing.
 func (d *Dir) Info() Info { return Info{} }
 
+// Lock fails.
+func (d *Dir) Lock() error { return errHere }
+
 // Close fails.
 func (d *Dir) Close() error { return errHere }
 

@@ -78,6 +78,11 @@ type Config struct {
 	// Era is the era of the tokens, 0 to 65535: see package fence.
 	Era uint16
 
+	// Flight is a directory in which a candidate keeps a flight record of its last minutes, in a directory with the
+	// election's name: see docs/electlab.md. A record that cannot be kept, as when another candidate keeps one there, is
+	// logged, and the election goes on. "" is none.
+	Flight string
+
 	// Logger receives log lines. Nil is silence.
 	Logger *slog.Logger
 }
@@ -141,7 +146,7 @@ func newElector(ctx context.Context, client *clientv3.Client, name, id string, c
 		return g, g.close, nil
 	})
 	inner, err := queue.New(s, queue.Config{
-		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Source: source},
+		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Source: source, Flight: cfg.Flight},
 		Machine: machine.Config{
 			Dialect: machine.Etcd, TTL: cfg.Lease, Hold: cfg.Hold, MaxHold: cfg.MaxHold, ServersFixed: cfg.ServersFixed,
 			ServerElection: cfg.ServerElection, Poll: cfg.Poll,

@@ -201,8 +201,10 @@ func parameters(query string, cfg *Config) (map[string]string, error) {
 			p[key] = value
 		case "key", "cacert", "cert", "cert_key", "server_name", "user", "password_file":
 			p[key] = value
+		case "flight":
+			cfg.Flight = value
 		default:
-			return nil, fmt.Errorf("unknown parameter %.40q; want lease, hold, max_hold, poll, server_election, servers_fixed, era, key, tls, cacert, cert, cert_key, server_name, user or password_file", key)
+			return nil, fmt.Errorf("unknown parameter %.40q; want lease, hold, max_hold, poll, server_election, servers_fixed, era, key, flight, tls, cacert, cert, cert_key, server_name, user or password_file", key)
 		}
 	}
 	return p, nil

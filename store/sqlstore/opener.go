@@ -23,7 +23,7 @@ import (
 // closed with the last of them; in SQLite each has its own. If open sets no limit of connections, a shared database has
 // 8. These parameters are the election's, and not in the URL that open is given:
 //
-//	lease=5s  max_lease=15s  poll=1s  table=elect_leases  era=N
+//	lease=5s  max_lease=15s  poll=1s  table=elect_leases  era=N  flight=DIR
 //
 // as in Config. For MySQL the URL has readTimeout and writeTimeout, which are those of
 // go-sql-driver/mysql: the time that a request may take, unless the URL has others. With package
@@ -164,7 +164,7 @@ func Parameters(u *url.URL) (*url.URL, Config, error) {
 	rest := url.Values{}
 	for _, key := range slices.Sorted(maps.Keys(query)) {
 		at, isTime := times[key]
-		if len(query[key]) != 1 && (isTime || key == "table" || key == "era") {
+		if len(query[key]) != 1 && (isTime || key == "table" || key == "flight" || key == "era") {
 			return nil, c, fmt.Errorf("%s is given %d times; want it once", key, len(query[key]))
 		}
 		value := query.Get(key)
@@ -175,6 +175,8 @@ func Parameters(u *url.URL) (*url.URL, Config, error) {
 			}
 		case key == "table":
 			c.Table = value
+		case key == "flight":
+			c.Flight = value
 		case key == "era":
 			n, err := strconv.ParseUint(value, 10, 16)
 			if err != nil {

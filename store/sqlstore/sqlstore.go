@@ -83,6 +83,11 @@ type Config struct {
 	// Era is the era of the tokens, 0 to 65535: see package fence.
 	Era uint16
 
+	// Flight is a directory in which a candidate keeps a flight record of its last minutes, in a directory with the
+	// election's name: see docs/electlab.md. A record that cannot be kept, as when another candidate keeps one there, is
+	// logged, and the election goes on. "" is none.
+	Flight string
+
 	// Logger receives log lines. Nil is silence.
 	Logger *slog.Logger
 }
@@ -125,7 +130,7 @@ func newElector(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg
 		store = listening{r, cfg.Listener}
 	}
 	return register.New(store, register.Config{
-		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Source: source}, Lease: cfg.Lease, MaxLease: cfg.MaxLease, Poll: cfg.Poll,
+		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Source: source, Flight: cfg.Flight}, Lease: cfg.Lease, MaxLease: cfg.MaxLease, Poll: cfg.Poll,
 		Assumes: "the database keeps every write that it has acknowledged, also when a standby takes over",
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
+	"unicode"
 
 	"github.com/electd/elect/internal/protocol"
 )
@@ -74,8 +76,9 @@ func (h *Header) Validate() error {
 	seen := make(map[protocol.NodeID]bool, len(h.Nodes))
 	for i, n := range h.Nodes {
 		field := fmt.Sprintf("nodes[%d].id", i)
-		if _, err := protocol.ParseNodeID(string(n.ID)); err != nil {
-			return at(field, err)
+		// A candidate over a store may have an id that a peer may not have.
+		if bad := func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) }; n.ID == "" || len(n.ID) > 128 || strings.ContainsFunc(string(n.ID), bad) {
+			return at(field, fmt.Errorf("node id %.130q; want 1 to 128 bytes of printable UTF-8 without spaces", n.ID))
 		}
 		if seen[n.ID] {
 			return at(field, fmt.Errorf("%s is there twice; want each node once", n.ID))

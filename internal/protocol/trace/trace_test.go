@@ -77,7 +77,7 @@ func TestDecoderSays(t *testing.T) {
 		"another source":     {strings.Replace(header, `"sim"`, `"dream"`, 1), `line 1: field source: "dream"; want sim, chaos or recorder`},
 		"no nodes":           {`{"format":1,"protocol":"token","source":"sim","nodes":[]}`, "line 1: field nodes: 0; want 1 to 1000"},
 		"a node twice":       {strings.Replace(header, "n2", "n1", 1), "line 1: field nodes[1].id: n1 is there twice"},
-		"a bad name":         {strings.Replace(header, "n2", "n 2", 1), `line 1: field nodes[1].id: node id "n 2"`},
+		"a bad name":         {strings.Replace(header, "n2", "n 2", 1), `line 1: field nodes[1].id: node id "n 2"; want 1 to 128 bytes`},
 		"a header's field":   {strings.Replace(header, `"source"`, `"sed":7,"source"`, 1), `line 1: field sed: the field "sed" is not known here`},
 		"a field":            {header + `{"n":1,"kind":"note","colour":"red"}`, `line 2: field colour: the field "colour" is not known here`},
 		"a field inside":     {header + strings.Replace(boot, `"mono"`, `"mon"`, 1), `line 2: field input.now.mon: the field "mon" is not known here`},

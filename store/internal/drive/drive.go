@@ -43,6 +43,9 @@ type Config struct {
 	Now      func() protocol.Reading // reads the clocks; nil: those of the system
 	// Source is the URL by which a witness can open the store, with credentials; nil: there is no witness.
 	Source *url.URL
+	// Flight is a directory in which the participant records its machine's steps, beneath its election's name; "" is
+	// none.
+	Flight string
 }
 
 // Hooks are the actions of a back end beside its machine.
@@ -79,6 +82,7 @@ type Elector struct {
 	Trouble  error             // of the latest request
 	Answered bool              // there was an answer, or a trouble
 	closed   bool
+	stood    bool     // there was a candidacy
 	wished   uint64   // the count of an own tenure that an operator has asked to end
 	warned   bool     // of malformed text in place of a wish
 	alive    *os.File // locked by this process and its keepers; nil if no witness has needed it
@@ -101,19 +105,21 @@ func (e *Elector) Init(cfg Config) error {
 	return nil
 }
 
-// Start starts the machine.
-func (e *Elector) Start(m protocol.Machine, h Hooks) error {
+// Start starts the machine, which was made from config. The protocol's name and config are for the record.
+func (e *Elector) Start(m protocol.Machine, protocolName string, config any, h Hooks) error {
+	rec, end := e.recorder(protocolName, config)
 	e.hooks = h
 	e.Life, e.cancel = context.WithCancel(context.Background())
 	e.Run = runtime.New(runtime.Config{
 		ID: protocol.NodeID(e.cfg.ID), Era: e.cfg.Era, Store: h.Store, Log: e.Log, Now: e.cfg.Now, Late: h.Timeout,
 		Hooks: runtime.Hooks{Published: e.published, Reason: reason, Stand: e.stand},
 	})
-	if err := e.Run.Boot(m, nil, nil); err != nil {
+	if err := e.Run.Boot(m, nil, rec); err != nil {
+		end()
 		return err
 	}
 	e.Run.Start()
-	e.work.Go(e.Run.Run)
+	e.work.Go(func() { e.Run.Run(); end() })
 	return nil
 }
 
@@ -129,7 +135,7 @@ func (e *Elector) stand(c *runtime.Candidacy) error {
 	if e.closed {
 		return runtime.ErrClosed
 	}
-	e.Metadata = c.Metadata
+	e.Metadata, e.stood = c.Metadata, true
 	return nil
 }
 

@@ -107,7 +107,7 @@ func New(q Queue, cfg Config) (*Elector, error) {
 		return nil, driver.Permanent(err)
 	}
 	e.cfg.Machine = m.Config()
-	if err := e.Start(m, drive.Hooks{Store: e, Timeout: e.cfg.Machine.RequestTimeout(), Standing: e.standing, SetMetadata: e.setMetadata, Tenure: e.tenure}); err != nil {
+	if err := e.Start(m, machine.Name, e.cfg.Machine, drive.Hooks{Store: e, Timeout: e.cfg.Machine.RequestTimeout(), Standing: e.standing, SetMetadata: e.setMetadata, Tenure: e.tenure}); err != nil {
 		return nil, err
 	}
 	return e, nil

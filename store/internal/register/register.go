@@ -106,7 +106,7 @@ func New(r Register, cfg Config) (*Elector, error) {
 	if err != nil {
 		return nil, driver.Permanent(err)
 	}
-	if err := e.Start(m, drive.Hooks{Store: e, Timeout: e.times.RequestTimeout(), Published: e.published, Standing: e.standing, SetMetadata: e.setMetadata, Tenure: e.tenure}); err != nil {
+	if err := e.Start(m, lease.Name, e.times, drive.Hooks{Store: e, Timeout: e.times.RequestTimeout(), Published: e.published, Standing: e.standing, SetMetadata: e.setMetadata, Tenure: e.tenure}); err != nil {
 		return nil, err
 	}
 	return e, nil

@@ -21,7 +21,6 @@ import (
 	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/internal/protocol/trace"
 	"github.com/electd/elect/internal/protocol/trace/replay"
-	"github.com/electd/elect/peer"
 )
 
 // The places of records below the directory of a run. Before a node's disk is removed, a copy of
@@ -319,10 +318,10 @@ type watching struct {
 
 // makers makes the machines of a record.
 func (w *watching) makers(h *trace.Header) map[string]trace.Maker {
-	all := replay.Makers(peer.Protocols())
+	all := replay.Makers([]string{h.Protocol})
 	fresh := all[h.Protocol]
 	if fresh == nil {
-		return all // the verifier reports an unknown protocol
+		return nil // the verifier reports an unknown protocol
 	}
 	return map[string]trace.Maker{h.Protocol: func(node protocol.NodeID, config json.RawMessage) (protocol.Machine, error) {
 		m, err := fresh(node, config)

@@ -6,10 +6,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -64,7 +66,12 @@ func compete(dir, number string) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("node", node)
-	election, err := elect.Openers(openers).Open(context.Background(), os.Getenv(envElection), "e", elect.Config{ID: "n" + number, Logger: log})
+	flight := "?"
+	if strings.Contains(os.Getenv(envElection), "?") {
+		flight = "&"
+	}
+	flight += "flight=" + url.QueryEscape(filepath.Join(dir, "flight", "n"+number))
+	election, err := elect.Openers(openers).Open(context.Background(), os.Getenv(envElection)+flight, "e", elect.Config{ID: "n" + number, Logger: log})
 	if err != nil {
 		return err
 	}
@@ -108,7 +115,7 @@ func newWorkers(t *testing.T) *workers {
 	if w.ledger, err = lives.Open(filepath.Join(w.dir, judge.LedgerFile)); err != nil {
 		t.Fatal(err)
 	}
-	w.history.Add(judge.Event{Kind: judge.Run, Node: judge.NoNode, Nodes: 3, Wall: time.Now(), Material: []string{judge.Writes}})
+	w.history.Add(judge.Event{Kind: judge.Run, Node: judge.NoNode, Nodes: 3, Wall: time.Now(), Material: []string{judge.Writes, judge.Flights}})
 	t.Cleanup(func() {
 		for node := range w.all {
 			w.kill(node)

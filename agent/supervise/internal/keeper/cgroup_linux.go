@@ -73,6 +73,31 @@ func (g *Cgroup) Guard(allow []Destination) (err error) {
 	return err
 }
 
+// Limit sets limits of the cgroup. At that of memory the kernel kills all processes of the family together.
+func (g *Cgroup) Limit(limits []Limit) error {
+	for _, l := range limits {
+		if err := g.write(l.Name+".max", l.Value); err != nil {
+			return fmt.Errorf("%w; want a limit that this kernel has, and a value that it takes", err)
+		}
+		if l.Name == "memory" {
+			if err := g.write("memory.oom.group", "1"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (g *Cgroup) write(file, value string) error {
+	f, err := os.OpenFile(g.Path+"/"+file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteString(value)
+	return err
+}
+
 func (g *Cgroup) Enter(attr *syscall.SysProcAttr) { attr.UseCgroupFD, attr.CgroupFD = true, g.dir }
 
 func (g *Cgroup) Kill() bool {

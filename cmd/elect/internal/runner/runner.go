@@ -31,7 +31,7 @@ import (
 // NoLimit as Config.Wait means no limit.
 const NoLimit time.Duration = -1
 
-// Config configures Run. All fields are required, except Once, Allow, Verbose and Grace.
+// Config configures Run. All fields are required, except Once, Allow, Limits, Verbose and Grace.
 type Config struct {
 	Openers elect.Openers
 	URL     string // of the election
@@ -49,6 +49,7 @@ type Config struct {
 	Contain supervise.Level
 	Guard   Guard
 	Allow   []netip.AddrPort // where the network guard lets packets pass; port 0 is any
+	Limits  []string         // of the command's family: NAME=VALUE
 	Verbose bool             // log everything
 	JSON    bool             // lines on stderr are objects
 	Time    bool             // or, for people, begin with the time
@@ -190,6 +191,14 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return exit.With(exit.NoProc, err)
 	case err != nil && !errors.Is(err, supervise.ErrUnsupported):
 		return err
+	}
+	for _, limit := range cfg.Limits {
+		name, value, _ := strings.Cut(limit, "=")
+		if err := r.contain.Limit(name, value); errors.Is(err, supervise.ErrContain) || errors.Is(err, supervise.ErrUnsupported) {
+			return exit.With(exit.NoProc, err)
+		} else if err != nil {
+			return exit.With(exit.Usage, err)
+		}
 	}
 	if cfg.Guard != Unguarded {
 		switch err := r.contain.GuardNetwork(cfg.Allow...); {

@@ -100,9 +100,12 @@ func (r *run) metadata() map[string]string {
 	return m
 }
 
-// level is how the command is contained, and whether its network is guarded if that was wanted.
+// level is how the command is contained and limited, and whether its network is guarded if that was wanted.
 func (r *run) level() string {
 	level := r.contain.String()
+	if len(r.cfg.Limits) > 0 {
+		level += ", limited to " + strings.Join(r.cfg.Limits, " and ")
+	}
 	var allowed []string
 	for _, to := range r.cfg.Allow {
 		text := to.String()

@@ -1,6 +1,6 @@
-// Package replay rebuilds the machines whose steps peers have recorded, for [trace.Decoder.Verify].
+// Package replay rebuilds the machines whose steps peers and candidates over a store have recorded, for [trace.Decoder.Verify].
 //
-// A recorder writes down a machine's own configuration, and names the protocol as peers do: a
+// A recorder writes down a machine's own configuration, and names the protocol as they do: a
 // variant follows a hyphen, and is in the configuration. A maker refuses a configuration that it
 // cannot read, or that belongs to another node. The functions may be called concurrently.
 package replay
@@ -14,13 +14,15 @@ import (
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/blazingmq"
 	"github.com/electd/elect/internal/protocol/bully"
+	"github.com/electd/elect/internal/protocol/lease"
+	"github.com/electd/elect/internal/protocol/queue"
 	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/internal/protocol/raft"
 	"github.com/electd/elect/internal/protocol/ring"
 	"github.com/electd/elect/internal/protocol/trace"
 )
 
-// Makers returns a maker for each of the names by which peers call their protocols; nil for an
+// Makers returns a maker for each of the names by which a record calls its protocol; nil for an
 // unknown name.
 func Makers(names []string) map[string]trace.Maker {
 	families := map[string]trace.Maker{
@@ -29,6 +31,8 @@ func Makers(names []string) map[string]trace.Maker {
 		ring.Name:      maker(ring.New, func(c *ring.Config) protocol.NodeID { return c.Self }),
 		bully.Name:     maker(bully.New, func(c *bully.Config) protocol.NodeID { return c.Self }),
 		blazingmq.Name: maker(blazingmq.New, func(c *blazingmq.Config) protocol.NodeID { return c.Self }),
+		lease.Name:     maker(lease.New, func(c *lease.Config) protocol.NodeID { return c.Self }),
+		queue.Name:     maker(queue.New, func(c *queue.Config) protocol.NodeID { return c.Self }),
 	}
 	makers := make(map[string]trace.Maker)
 	for _, name := range names {

@@ -6,3 +6,6 @@ type Destination struct {
 	Addr []byte
 	Port uint16
 }
+
+// Limit is a limit of a cgroup: Value is written to the file Name.max.
+type Limit struct{ Name, Value string }

@@ -1,0 +1,77 @@
+package drive
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+
+	"github.com/electd/elect/internal/flight"
+	"github.com/electd/elect/internal/place"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/runtime"
+)
+
+// recorder is the flight recorder of a candidate. It begins with the first candidacy: who only watches an election
+// must not write where its leader does.
+type recorder struct {
+	e      *Elector
+	open   func() (*flight.Recorder, *place.Dir, error)
+	tried  bool
+	dir    *place.Dir // locked
+	flight *flight.Recorder
+}
+
+// recorder returns the recorder of the machine that was made from config, nil if there is none, and what closes it
+// after the last step.
+func (e *Elector) recorder(protocolName string, config any) (runtime.Recorder, func()) {
+	if e.cfg.Flight == "" {
+		return nil, func() {}
+	}
+	r := &recorder{e: e, open: func() (*flight.Recorder, *place.Dir, error) {
+		text, err := json.Marshal(config)
+		if err != nil {
+			return nil, nil, err
+		}
+		path, err := filepath.Abs(e.cfg.Flight)
+		if err != nil {
+			return nil, nil, err
+		}
+		at := place.At{Path: path, Below: []string{e.cfg.Name}}
+		dir, err := at.Make()
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := dir.Lock(); err != nil {
+			dir.Close()
+			return nil, nil, fmt.Errorf("%w; want a directory that no other candidate of the election uses", err)
+		}
+		f, err := flight.Open(flight.Config{Dir: at, Node: protocol.NodeID(e.cfg.ID), Protocol: protocolName, Config: text})
+		if err != nil {
+			dir.Close()
+		}
+		return f, dir, err
+	}}
+	return r, r.close
+}
+
+// Step implements [runtime.Recorder].
+func (r *recorder) Step(in *protocol.Input, fx *protocol.Effects, v *protocol.View, state func() []byte) {
+	if !r.tried && r.e.stood {
+		r.tried = true
+		var err error
+		if r.flight, r.dir, err = r.open(); err != nil {
+			r.flight = nil
+			r.e.Log.Warn("no flight record", "error", err)
+		}
+	}
+	if r.flight != nil {
+		r.flight.Step(in, fx, v, state)
+	}
+}
+
+func (r *recorder) close() {
+	if r.flight != nil {
+		_ = r.flight.Close() // what was recorded is already written
+		r.dir.Close()
+	}
+}
