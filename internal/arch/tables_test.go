@@ -266,7 +266,7 @@ var repository = house{
 		{at: "agent/supervise.keepers", why: "who is a keeper is a fact of the process: orphans are told from keepers by it"},
 		{at: "agent/supervise.keeperReady", why: "whether main called KeeperMain, which is about the process"},
 		{at: "store/etcd.clients", why: "as peer.hosts: elections with one URL share a client, and are opened by independent calls"},
-		{at: "store/etcd.streams", why: "as peer.hosts: elections that share a client share a stream of renewals"},
+		{at: "store/etcd.groups", why: "as peer.hosts: elections that share a client share a stream of renewals"},
 		{at: "peer.hosts", why: "the listening addresses of a process are its own, and a second election is opened by the same call as the first one, with nothing that they share"},
 	},
 	sleeps: []exception{

@@ -72,7 +72,7 @@ type Config struct {
 	ServerElection time.Duration
 
 	// Poll is the mean time between two looks of a participant whose watches are silent. 0 means
-	// Lease.
+	// twice Lease.
 	Poll time.Duration
 
 	// Era is the era of the tokens, 0 to 65535: see package fence.
@@ -87,15 +87,21 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// clients are those of the URLs of this process, and streams those of its clients. They are variables
+// clients are those of the URLs of this process, and groups those of its elections. They are variables
 // of the package because elections are opened by independent calls, with no common argument.
 var (
 	clients pool.Pool[access, *clientv3.Client]
-	streams pool.Pool[pace, *renewals]
+	groups  pool.Pool[pace, *group]
 )
 
-// pace tells two streams apart: an election ends its stream when its own request has timed out, which must not be
-// earlier than those of the others there.
+// group is what the elections of a client with the same times share.
+type group struct {
+	*renewals
+	*checks
+}
+
+// pace tells two groups apart: an election ends its stream of renewals when its own request has timed out, which must
+// not be earlier than those of the others there.
 type pace struct {
 	client      *clientv3.Client
 	lease, hold time.Duration
@@ -105,7 +111,7 @@ type pace struct {
 const maxKey = 1024
 
 // New returns the participant id in the election called name. The caller keeps client, and closes it after the Elector.
-// Many participants can share it: those with the same Lease and Hold renew their leases on one stream. New asks etcd
+// Many participants can share it: those with the same Lease and Hold renew their leases on one stream, and look at their keys together. New asks etcd
 // whether the client's user may do what is needed, and returns an error marked by [driver.Permanent] if not. An etcd
 // that does not answer within 5 s is asked again, before anything else.
 func New(ctx context.Context, client *clientv3.Client, name, id string, cfg Config) (driver.Elector, error) {
@@ -145,9 +151,10 @@ func newElector(ctx context.Context, client *clientv3.Client, name, id string, c
 		cfg.Logger.Warn("etcd does not answer yet", "election", name, "error", err)
 	}
 	var done func() error
-	s.renewals, done, _ = streams.Use(pace{client, cfg.Lease, cfg.Hold}, func() (*renewals, func() error, error) { // which does not fail
-		r := newRenewals(client)
-		return r, r.close, nil
+	s.group, done, _ = groups.Use(pace{client, cfg.Lease, cfg.Hold}, func() (*group, func() error, error) { // which does not fail
+		g := &group{renewals: newRenewals(client)}
+		g.checks = newChecks(g.renewals.life, client)
+		return g, g.close, nil
 	})
 	inner, err := queue.New(s, queue.Config{
 		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Source: source, Flight: cfg.Flight},
@@ -165,6 +172,13 @@ func newElector(ctx context.Context, client *clientv3.Client, name, id string, c
 	e := &elector{Elector: inner, store: s}
 	e.close = sync.OnceValue(func() error { return errors.Join(inner.Close(), done()) })
 	return e, nil
+}
+
+// close ends what the group makes. Its elections are closed.
+func (g *group) close() error {
+	err := g.renewals.close()
+	g.checks.work.Wait()
+	return err
 }
 
 // elector is a participant with its store.

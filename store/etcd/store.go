@@ -19,11 +19,11 @@ import (
 
 // store is one election in etcd. Sessions are leases, and orders are create revisions.
 type store struct {
-	client   *clientv3.Client
-	renewals *renewals // shared by the elections that share the client
-	key      string
-	fixed    bool
-	checked  atomic.Bool
+	client  *clientv3.Client
+	*group  // shared by the elections that share the client
+	key     string
+	fixed   bool
+	checked atomic.Bool
 }
 
 var _ queue.Queue = (*store)(nil)
@@ -57,7 +57,7 @@ func (s *store) Open(ctx context.Context, ttl time.Duration) (uint64, time.Durat
 
 // KeepAlive implements [queue.Queue].
 func (s *store) KeepAlive(ctx context.Context, session uint64) (time.Duration, error) {
-	ttl, err := s.renewals.renew(ctx, int64(session))
+	ttl, err := s.renew(ctx, int64(session))
 	switch {
 	case err != nil:
 		return 0, plain(err)
@@ -148,18 +148,19 @@ func (s *store) Watch(ctx context.Context, e queue.Entry, after uint64) error {
 
 // Verify implements [queue.Queue].
 func (s *store) Verify(ctx context.Context, own queue.Entry) (l queue.Listing, err error) {
-	r, err := s.client.Txn(ctx).If(
-		clientv3.Compare(clientv3.CreateRevision(own.Key), "=", int64(own.Order)),
-		clientv3.Compare(clientv3.LeaseValue(own.Key), "=", clientv3.LeaseID(own.Session)),
-	).Then(clientv3.OpGet(s.prefix(), clientv3.WithFirstCreate()...), clientv3.OpGet(s.wish())).Commit()
-	switch {
-	case err != nil:
-		return l, err
-	case !r.Succeeded:
+	// Without its value a key may come without its lease: etcd 3.7 has it from its index.
+	r := s.get(ctx, clientv3.OpGet(own.Key), clientv3.OpGet(s.prefix(), clientv3.WithFirstCreate()...), clientv3.OpGet(s.wish()))
+	if r.err != nil {
+		return l, r.err
+	}
+	there := slices.ContainsFunc(r.ranges[0].Kvs, func(kv *mvccpb.KeyValue) bool {
+		return uint64(kv.CreateRevision) == own.Order && uint64(kv.Lease) == own.Session
+	})
+	if !there {
 		return l, queue.ErrGone
 	}
-	l = queue.Listing{Entries: []queue.Entry{entry(r.Responses[0].GetResponseRange().Kvs[0])}, Revision: uint64(r.Header.Revision)}
-	for _, kv := range r.Responses[1].GetResponseRange().Kvs {
+	l = queue.Listing{Entries: []queue.Entry{entry(r.ranges[1].Kvs[0])}, Revision: uint64(r.revision)}
+	for _, kv := range r.ranges[2].Kvs {
 		l.Wish = string(kv.Value)
 	}
 	return l, nil

@@ -32,7 +32,7 @@ import (
 // The path is before the election's name in its key: here /jobs/NAME. Without a path the key is the
 // name. The port is 2379 if there is none. The parameters are
 //
-//	lease=10s  hold=5s  max_hold=5s  poll=10s  server_election=1s  servers_fixed=on  era=N  key=KEY
+//	lease=10s  hold=5s  max_hold=5s  poll=20s  server_election=1s  servers_fixed=on  era=N  key=KEY
 //
 // as in [Config], and
 //

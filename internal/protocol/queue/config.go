@@ -93,12 +93,14 @@ type Config struct {
 	// while another one counts them already, by another clock: 4ρE are subtracted from each claim
 	// in addition to the guard (Q5). ZooKeeper's dialect does not use it; it must be zero there.
 	ServerElection time.Duration `json:"server_election,omitzero"`
-	// KeepAliveEvery is the time from one renewal of the claim to the next: KeepAlive in etcd's
-	// dialect, Touch in ZooKeeper's. The default is a quarter of TTL or, if it is set, of Hold. The
-	// back end should give up on a request after no more than this.
+	// KeepAliveEvery is the time from one renewal of the claim to the next: Touch in ZooKeeper's
+	// dialect; in etcd's, Verify with a Hold and KeepAlive without. The default is a quarter of TTL
+	// or, if it is set, of Hold; in etcd's dialect without a Hold it is a third of TTL, as etcd's own
+	// clients have it.
 	KeepAliveEvery time.Duration `json:"keep_alive_every,omitzero"`
 	// Poll is the mean time between two checks of a waiter whose watches are silent, and of a
-	// leader of its own entry in etcd's dialect. The default is TTL.
+	// leader of its own entry in etcd's dialect without a Hold. The default is TTL, and twice TTL in
+	// etcd's dialect.
 	Poll time.Duration `json:"poll,omitzero"`
 	// Backoff is the mean time until a failed request is repeated; it doubles up to 16-fold. The
 	// default is 100 ms.
@@ -128,13 +130,16 @@ func (c Config) withDefaults() Config {
 		c.ServerElection = time.Second
 	}
 	if c.KeepAliveEvery == 0 {
-		c.KeepAliveEvery = c.TTL / 4
+		c.KeepAliveEvery = c.TTL / 3
 		if c.Hold > 0 {
 			c.KeepAliveEvery = min(c.TTL, c.Hold) / 4
 		}
 	}
 	if c.Poll == 0 {
 		c.Poll = c.TTL
+		if c.Dialect == Etcd {
+			c.Poll *= 2
+		}
 	}
 	if c.Backoff == 0 {
 		c.Backoff = 100 * time.Millisecond
@@ -190,12 +195,12 @@ func (c Config) Validate() error {
 		return fmt.Errorf("queue: keep_alive_every of %v; want more than 0", c.KeepAliveEvery)
 	}
 	if c.Dialect == Etcd {
-		if err := c.validateClaim("TTL", c.TTL); err != nil {
+		if err := c.validateClaim("TTL", c.TTL, c.renewEvery(leading)); err != nil {
 			return err
 		}
 	}
 	if c.Hold > 0 {
-		return c.validateClaim("hold", c.Hold)
+		return c.validateClaim("hold", c.Hold, c.KeepAliveEvery)
 	}
 	return nil
 }
@@ -215,11 +220,11 @@ func (c Config) validateEtcd() error {
 }
 
 // validateClaim refuses a promise whose claim is too short to be renewed.
-func (c Config) validateClaim(what string, promise time.Duration) error {
+func (c Config) validateClaim(what string, promise, every time.Duration) error {
 	margin := c.margin()
-	if left := margin.Claim(promise); left <= c.KeepAliveEvery {
+	if left := margin.Claim(promise); left <= every {
 		return fmt.Errorf("queue: of a %s of %v a holder may claim %v × (1−ρ)/(1+ρ) − %v = %v (ρ = %d ppm), which is not more than keep_alive_every, %v: it would lapse before it is renewed",
-			what, promise, promise, margin.Guard, left, margin.PPM, c.KeepAliveEvery)
+			what, promise, promise, margin.Guard, left, margin.PPM, every)
 	}
 	return nil
 }
@@ -249,6 +254,21 @@ func (c Config) margin() protocol.Drift {
 	return d
 }
 
+// renewEvery is the time from one KeepAlive or Touch to the next. In etcd's dialect a waiter claims
+// nothing: half of TTL leaves time to repeat a request that was lost. With a Hold a leader's claim
+// counts from Verify, and KeepAlive only keeps the session.
+func (c Config) renewEvery(p phase) time.Duration {
+	switch {
+	case c.Dialect != Etcd:
+		return c.KeepAliveEvery
+	case p == waiting:
+		return max(c.KeepAliveEvery, c.TTL/2)
+	case c.Hold > 0:
+		return max(c.KeepAliveEvery, c.TTL/3)
+	}
+	return c.KeepAliveEvery
+}
+
 // Claim is how long a tenure is proven after its renewals were sent.
 func (c Config) Claim() time.Duration {
 	c = c.withDefaults()
@@ -258,8 +278,15 @@ func (c Config) Claim() time.Duration {
 	return c.margin().Claim(c.TTL)
 }
 
-// RequestTimeout is how long a back end should wait for an answer before it reports StatusUnknown.
-func (c Config) RequestTimeout() time.Duration { return c.withDefaults().KeepAliveEvery }
+// RequestTimeout is how long a back end should wait for an answer before it reports StatusUnknown:
+// only one request of a kind is in flight, and it can be repeated while the claim lasts.
+func (c Config) RequestTimeout() time.Duration {
+	c = c.withDefaults()
+	if c.Hold == 0 {
+		return min(c.KeepAliveEvery, c.TTL/4)
+	}
+	return c.KeepAliveEvery
+}
 
 // WorstTakeover is the longest time until another participant may lead exclusively after a leader
 // has fallen silent, without the requests that this takes, if every participant has this

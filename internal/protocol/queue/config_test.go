@@ -116,3 +116,41 @@ func TestMarginOfEtcd(t *testing.T) {
 		}
 	}
 }
+
+// TestPace: how often etcd's participants ask. A leader renews no more rarely than its claim allows
+// after a lost answer, a waiter no more often than a native one.
+func TestPace(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct {
+		cfg                        Config
+		leads, waits, checks, wait time.Duration // wait is that for an answer
+	}{
+		{Config{Dialect: Etcd, TTL: 12 * s, Hold: 4 * s}, 4 * s, 6 * s, s, s},
+		{Config{Dialect: Etcd, TTL: 12 * s, ServersFixed: true}, 4 * s, 6 * s, 4 * s, 3 * s},
+		{Config{Dialect: Etcd, TTL: 12 * s, ServersFixed: true, KeepAliveEvery: s}, s, 6 * s, s, s},
+		{Config{Dialect: ZooKeeper, TTL: 12 * s, Hold: 4 * s}, s, s, s, s},
+	} {
+		c.cfg.Self = "n1"
+		m, err := New(c.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := m.Config()
+		if leads, waits := cfg.renewEvery(leading), cfg.renewEvery(waiting); leads != c.leads || waits != c.waits || cfg.KeepAliveEvery != c.checks || cfg.RequestTimeout() != c.wait {
+			t.Errorf("%+v: a leader renews every %v, a waiter every %v, claims every %v, and waits for %v", c.cfg, leads, waits, cfg.KeepAliveEvery, cfg.RequestTimeout())
+		}
+		// Checks are never much earlier than planned; in etcd's dialect they keep their instants.
+		for _, d := range []time.Duration{cfg.KeepAliveEvery, cfg.Poll / 2, 3 * cfg.Poll / 2} {
+			for from := protocol.Instant(0); from < protocol.Instant(20*s); from += 123_456_789 {
+				at := m.checkAt(from, d)
+				again := m.checkAt(at, cfg.KeepAliveEvery)
+				if early := from.Add(d).Sub(at); early < 0 || early >= d/2 {
+					t.Fatalf("%+v: a check planned %v after %v is %v early", c.cfg, d, from, early)
+				}
+				if cfg.Dialect == Etcd && again.Sub(at) != cfg.KeepAliveEvery {
+					t.Fatalf("%+v: after the check at %v comes one at %v", c.cfg, at, again)
+				}
+			}
+		}
+	}
+}

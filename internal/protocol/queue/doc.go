@@ -72,7 +72,7 @@
 //
 // A watch may end after its first event, and may report deletions only: in ZooKeeper each Touch of
 // the leader would otherwise wake the candidate behind it. The back end should give up on a request
-// after at most Config.KeepAliveEvery: only one of a kind is in flight.
+// after at most Config.RequestTimeout: only one of a kind is in flight.
 //
 // In etcd's dialect, the hold-off covers an operator that deletes the leader's key or revokes its
 // lease. Without a hold the next candidate then leads at once, and the leader ends when its watch

@@ -34,7 +34,7 @@ func (m *Machine) opened(p pending, in *protocol.Input) {
 	if m.nonce[1] == 0 {
 		m.nonce[1] = in.Rand
 	}
-	m.renewAt = p.sent.Add(m.cfg.KeepAliveEvery)
+	m.renewAt = p.sent.Add(m.cfg.renewEvery(m.phase))
 	switch {
 	case m.cfg.Dialect == Etcd && a.TTL != m.cfg.TTL: // Q5
 		m.halt(in, fmt.Sprintf("asked etcd for a lease of %v and was granted %v; choose a TTL that its servers grant (see server_election)", m.cfg.TTL, a.TTL))

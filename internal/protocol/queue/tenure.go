@@ -22,7 +22,7 @@ func (m *Machine) elect(in *protocol.Input, fx *protocol.Effects) {
 	m.watch, m.watched = 0, 0
 	m.probe = pending{} // asked during the wait: the answer may be from then
 	if m.cfg.Hold == 0 {
-		m.pollAt = now.Add(around(m.cfg.Poll, in.Rand))
+		m.pollAt = m.checkAt(now, around(m.cfg.Poll, in.Rand))
 	}
 	if m.cfg.Dialect == Etcd { // in ZooKeeper every Touch would fire it
 		m.watchOwn(fx)

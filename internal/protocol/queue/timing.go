@@ -27,6 +27,17 @@ func around(d time.Duration, rand uint64) time.Duration {
 	return d/2 + time.Duration((rand>>1)%uint64(d))
 }
 
+// checkAt is when the entry is checked again, d after from. In etcd's dialect it is up to a quarter of
+// KeepAliveEvery earlier, so that the checks of all elections of a process come at the same instants, and a
+// back end can make them with one request.
+func (m *Machine) checkAt(from protocol.Instant, d time.Duration) protocol.Instant {
+	at := from.Add(d)
+	if step := min(m.cfg.KeepAliveEvery, m.cfg.Poll/2) / 4; m.cfg.Dialect == Etcd && step > 0 {
+		at -= at % protocol.Instant(step)
+	}
+	return at
+}
+
 // run does what is due.
 func (m *Machine) run(in *protocol.Input, fx *protocol.Effects) {
 	now := in.Now.Boot
@@ -44,14 +55,14 @@ func (m *Machine) run(in *protocol.Input, fx *protocol.Effects) {
 		if m.cfg.Dialect == ZooKeeper && !m.cfg.mutants.Has("deadline-from-pings") {
 			op, m.covers = protocol.Touch, m.asksConfirm
 		}
-		m.renewAt = now.Add(m.cfg.KeepAliveEvery)
+		m.renewAt = now.Add(m.cfg.renewEvery(m.phase))
 		m.renew = pending{op: op, session: m.session, sent: now}
 		m.renew.number = m.ask(fx, m.form(op))
 	}
 	if m.probes() && m.probe.number == 0 && now >= m.pollAt {
 		if m.phase != waiting {
 			m.covers = m.asksConfirm
-			m.pollAt = now.Add(m.cfg.KeepAliveEvery) // if Hold is set; otherwise the answer says when
+			m.pollAt = m.checkAt(now, m.cfg.KeepAliveEvery) // if Hold is set; otherwise the answer says when
 		}
 		m.probe = pending{op: protocol.Verify, session: m.session, sent: now}
 		m.probe.number = m.ask(fx, m.form(protocol.Verify))

@@ -67,7 +67,7 @@ func (m *Machine) verified(p pending, in *protocol.Input, fx *protocol.Effects) 
 			m.leave(in)
 		default:
 			m.entrySeen(p.sent, in.Now.Boot)
-			m.pollAt = p.sent.Add(m.cfg.KeepAliveEvery) // where Hold is set
+			m.pollAt = m.checkAt(p.sent, m.cfg.KeepAliveEvery) // where Hold is set
 			m.verifiedFirst(in, fx)
 		}
 	case protocol.StatusGone, protocol.StatusConflict:

@@ -98,7 +98,7 @@ func (m *Machine) wait(before *protocol.Entry, in *protocol.Input, fx *protocol.
 		m.watch = m.ask(fx, protocol.Ask{Op: protocol.WatchEntry, Entry: *before, Revision: m.revision})
 	}
 	m.watchOwn(fx)
-	m.pollAt = in.Now.Boot.Add(around(m.cfg.Poll, in.Rand))
+	m.pollAt = m.checkAt(in.Now.Boot, around(m.cfg.Poll, in.Rand))
 }
 
 // watchOwn watches the own entry, unless it is being watched.
@@ -157,7 +157,7 @@ func (m *Machine) probed(p pending, in *protocol.Input, fx *protocol.Effects) {
 			return
 		}
 		m.say(&a.Entry)
-		m.pollAt = now.Add(around(m.cfg.Poll, in.Rand))
+		m.pollAt = m.checkAt(now, around(m.cfg.Poll, in.Rand))
 	case gone:
 		m.lost(EntryGone, in, fx)
 	case a.Entry.Order != m.own.Order:
@@ -166,7 +166,7 @@ func (m *Machine) probed(p pending, in *protocol.Input, fx *protocol.Effects) {
 		m.revision = max(m.revision, a.Revision)
 		m.entrySeen(p.sent, now)
 		if m.cfg.Hold == 0 {
-			m.pollAt = now.Add(around(m.cfg.Poll, in.Rand))
+			m.pollAt = m.checkAt(now, around(m.cfg.Poll, in.Rand))
 		}
 		if m.phase == leading {
 			m.confirmedBy(&m.pollAt, now)
