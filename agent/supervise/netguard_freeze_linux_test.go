@@ -70,12 +70,16 @@ func pour(args []string) {
 			}
 		}
 	}()
+	const soon = 200 * time.Millisecond // the kernel tries to connect only once a second
+	patient := soon
 	request := func(p *place) error {
 		step(p, 0)
-		c, err := net.DialTimeout("tcp", addr[1], 200*time.Millisecond) // the kernel tries only once a second
+		c, err := net.DialTimeout("tcp", addr[1], patient)
 		if err != nil {
+			patient *= 2 // this process may have almost no processor
 			return err
 		}
+		patient = soon
 		defer c.Close()
 		for n, text := range []string{"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n", strings.Repeat("-", 2500), strings.Repeat("x", 2500)} {
 			step(p, n+1)
@@ -300,7 +304,9 @@ func realtime(at clock.Boot) int64 {
 
 // How long a packet may be on its way through this machine, from the guard to the receiver's clock. A process that has
 // stopped was not in the middle of a send. One that runs may lose the processor there: to interrupts, to softirqs, which
-// take up to net.core.netdev_budget_usecs, to other processes where the kernel is preemptible, and to the hypervisor.
+// take up to net.core.netdev_budget_usecs, to other processes where the kernel is preemptible, and to the hypervisor. The
+// worst of 18 million datagrams at a load of 85 on two processors took 11 ms. What a writer sends when it goes on cannot
+// hide in it: it goes on later than twice that. Nor can a datagram of a writer that runs on: see observer.
 const standing, running = time.Millisecond, 20 * time.Millisecond
 
 // judge fails if something has arrived after the end of a lease, or was committed that had not arrived before.
@@ -653,7 +659,7 @@ func newCount(t *testing.T) *count {
 func TestGuardFreezes(t *testing.T) {
 	c := newCount(t)
 	const rounds = 11
-	for n := range long.FullOr(1668, 6) { // of each six, three are one freeze: 10,008, or 36
+	for n := range long.FullOr(1728, 6) { // of each six, three are one freeze: 10,368, or 36
 		m, all := allMeans[n%3], n/3%2 == 1
 		t.Run(fmt.Sprintf("%d,%s,all=%t", n, m.name, all), func(t *testing.T) {
 			t.Parallel()

@@ -27,11 +27,15 @@ func (o *observer) at(datagram []byte) int64 {
 func observe(t testing.TB, cgroup string) *observer {
 	t.Helper()
 	bpf := func(command int, attr []uint32) int {
-		r, _, errno := unix.Syscall(unix.SYS_BPF, uintptr(command), uintptr(unsafe.Pointer(&attr[0])), uintptr(4*len(attr)))
-		if errno != 0 {
-			t.Fatalf("bpf(%d): %v", command, errno)
+		for {
+			r, _, errno := unix.Syscall(unix.SYS_BPF, uintptr(command), uintptr(unsafe.Pointer(&attr[0])), uintptr(4*len(attr)))
+			if errno == 0 {
+				return int(r)
+			}
+			if errno != unix.EAGAIN { // a signal came in while the kernel verified a program
+				t.Fatalf("bpf(%d): %v", command, errno)
+			}
 		}
-		return int(r)
 	}
 	array := bpf(unix.BPF_MAP_CREATE, []uint32{unix.BPF_MAP_TYPE_ARRAY, 4, 8 * observed, 1, unix.BPF_F_MMAPABLE})
 	defer unix.Close(array)
