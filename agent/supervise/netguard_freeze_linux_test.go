@@ -304,10 +304,11 @@ func realtime(at clock.Boot) int64 {
 
 // How long a packet may be on its way through this machine, from the guard to the receiver's clock. A process that has
 // stopped was not in the middle of a send. One that runs may lose the processor there: to interrupts, to softirqs, which
-// take up to net.core.netdev_budget_usecs, to other processes where the kernel is preemptible, and to the hypervisor. The
-// worst of 18 million datagrams at a load of 85 on two processors took 11 ms. What a writer sends when it goes on cannot
-// hide in it: it goes on later than twice that. Nor can a datagram of a writer that runs on: see observer.
-const standing, running = time.Millisecond, 20 * time.Millisecond
+// take up to net.core.netdev_budget_usecs, to other processes where the kernel is preemptible, and to the hypervisor.
+// The worst of 36 million datagrams took 18 ms, at a load of up to 214 on two processors. What a writer sends when it
+// goes on cannot hide in it: it goes on later than twice that. Nor can a datagram of a writer that runs on: an observer
+// notes when it came to the guard.
+const standing, running = time.Millisecond, 50 * time.Millisecond
 
 // judge fails if something has arrived after the end of a lease, or was committed that had not arrived before.
 func (c *count) judge(t *testing.T, boxes []*inbox, end clock.Boot, underway time.Duration) (bytes int64) {
@@ -547,6 +548,10 @@ func (c *count) freezeWriter(t *testing.T, n, rounds int, m means) {
 		thaw := m.keep(t, g.Path(), cmd.Process.Pid)
 		end := clock.Now().Add(time.Duration(rand.IntN(3000)) * time.Microsecond)
 		g.Until(end)
+		if now := clock.Now(); now > end { // this process lost the processor, and the guard was open until now
+			t.Logf("the end was set %v late", now.Sub(end))
+			end = now
+		}
 		// What it sends when it goes on is late by more than may be underway.
 		eventually(t, "the lease is over", func() bool { return clock.Now() > end.Add(2*m.underway) })
 		release()
