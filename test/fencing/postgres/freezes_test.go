@@ -1,0 +1,27 @@
+//go:build linux
+
+package postgres_test
+
+import (
+	"net/url"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/electd/elect/test/fencing/server"
+)
+
+// TestGuardFreezes is that of agent/supervise with a PostgreSQL among its servers, which checks nothing.
+func TestGuardFreezes(t *testing.T) {
+	pg := server.StartPostgres(t, "fsync=off")
+	at, err := url.Parse(pg.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=0", "-parallel=16", "-v", "-run=^TestGuardFreezes$", "github.com/electd/elect/agent/supervise")
+	cmd.Env = append(os.Environ(), "SUPERVISE_POSTGRES="+at.Host)
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	if err := cmd.Run(); err != nil {
+		t.Error(err)
+	}
+}
