@@ -105,8 +105,7 @@ func (o operator) is(line, id string) (token string) {
 	if err := json.Unmarshal([]byte(line), &s); err != nil {
 		o.Fatal(err)
 	}
-	marked := !strings.Contains(o.url, "servers_fixed") // the mark says since when
-	if l := s.Leader; s.Stale || l.ID != id || l.Token == "" || l.Metadata["contain"] == "" || marked && time.Since(l.Since) > time.Hour {
+	if l := s.Leader; s.Stale || l.ID != id || l.Token == "" || l.Metadata["contain"] == "" || time.Since(l.Since) > time.Hour {
 		o.Errorf("%s; want the leader %s, with token, since and contain", line, id)
 	}
 	return s.Leader.Token
@@ -118,9 +117,7 @@ func (o operator) is(line, id string) (token string) {
 func TestVerbs(t *testing.T) {
 	long.Full(t, "it needs a machine that is not busy; it waits for leases")
 	program := harness.Build(t, "../../../cmd/elect")
-	all := stores(t, "4s")
-	all["etcd, servers fixed"] = func(t *testing.T) string { return all["etcd"](t) + "&servers_fixed=on" }
-	for name, at := range all {
+	for name, at := range stores(t, "4s") {
 		t.Run(name, func(t *testing.T) {
 			o := operator{t, program, at(t)}
 			a := stands(t, program, o.url, "a")
