@@ -338,23 +338,11 @@ func shownPeers(u *url.URL) string {
 	return shown.String()
 }
 
-// ask opens the election among peers for a verb that only asks, and that no other back end supports. It returns the
-// number of voters.
+// ask resolves the place for a verb that needs peers, and returns a client of its nodes and the number of voters
+// of the URL.
 func (p *place) ask(openers elect.Openers, verb string) (c *peer.Client, voters int, err error) {
-	if err := p.resolve(openers); err != nil {
+	if err := p.amongPeers(openers, verb); err != nil {
 		return nil, 0, err
-	}
-	if !p.isPeer() {
-		scheme, _, _ := strings.Cut(p.election, ":")
-		if openers[scheme] == nil {
-			_, err := openers.Open(context.Background(), p.election, p.name, elect.Config{})
-			return nil, 0, failed.Opening(err) // it says what is wrong with the URL
-		}
-		why := "elections are not held among peers"
-		if p.isStore(openers) {
-			why = unkept(verb)
-		}
-		return nil, 0, failed.Backend(fmt.Errorf("%s: %w: %s: %s; want --election peer://…", verb, elect.ErrUnsupported, scheme, why))
 	}
 	peers, cfg, err := p.peers()
 	if err != nil {
@@ -367,15 +355,31 @@ func (p *place) ask(openers elect.Openers, verb string) (c *peer.Client, voters 
 	return c, len(peers), nil
 }
 
-// unkept says what the verb needs and a store does not keep.
-func unkept(verb string) string {
+// amongPeers resolves the place, and refuses the verb, without asking any server, if the election is not held among
+// peers.
+func (p *place) amongPeers(openers elect.Openers, verb string) error {
+	if err := p.resolve(openers); err != nil || p.isPeer() {
+		return err
+	}
+	scheme, _, _ := strings.Cut(p.election, ":")
+	if openers[scheme] == nil {
+		_, err := openers.Open(context.Background(), p.election, p.name, elect.Config{})
+		return failed.Opening(err) // it says what is wrong with the URL
+	}
+	return failed.Backend(fmt.Errorf("%s: %w: %s: %s", verb, elect.ErrUnsupported, scheme, lacking(verb)))
+}
+
+// lacking says why the verb needs peers, and what to do instead.
+func lacking(verb string) string {
 	switch verb {
 	case "history":
-		return "nothing is kept there of past leaders"
+		return "nothing is kept there of past leaders; elect watch shows each change from now on"
 	case "pause", "resume":
-		return "participants are not listed there, so none can be told to stand aside, and elect resign ends a term"
+		return "no participant can be told there not to stand; to keep one from leading, end it"
+	case "transfer":
+		return "the next leader cannot be chosen there; elect resign hands over to any candidate that stands by"
 	}
-	return "participants are not listed there"
+	return "elections there have no membership; elect status shows the leader"
 }
 
 const (

@@ -71,6 +71,9 @@ func (p *place) resolveURL(openers elect.Openers) error {
 	if err != nil || openers[u.Scheme] != nil {
 		return nil // Open reports what is wrong with it
 	}
+	if strings.HasPrefix(u.Scheme, "sqlite") {
+		return exit.Usagef("this command has no driver for SQLite, whose elections are on one machine; want a directory there, such as file:/var/lib/elect")
+	}
 	if u.Scheme == "" {
 		if strings.ContainsAny(p.election, "/.") && u.RawQuery == "" {
 			return exit.Usagef("election URL %q has no scheme; did you mean file:%s?", p.election, p.election)

@@ -22,16 +22,18 @@ A leader that is frozen cannot answer. Then resign ends with 69 after 10 s at mo
 the leader may still resign when it runs again.
 
 In a database or etcd the request is recorded beside the leader's token. The leader
-obeys it at its next renewal at the latest, and no later leader does. A leader of
-another program, such as etcdctl elect, cannot be asked: exit code 69.
+obeys it at its next renewal at the latest, and no later leader does. If the term ends
+before the answer is read, it is not known whether the leader obeyed or died, and the
+command succeeds and says so. A leader of another program, such as etcdctl elect,
+cannot be asked: exit code 69.
 
 Among peers with certificates it needs one with the role operate.
 
-It prints the leader that has agreed. -o json writes one object on one line: election,
+It prints the leader that was asked. -o json writes one object on one line: election,
 name, id and token, a string.
 
 Exit codes:
-  0   the leader has agreed
+  0   the leader has agreed; in a database or etcd also: its term has ended
   3   there is no leader
   69  the leader did not answer, or --token is not its token
   77  the certificate does not have the role operate`
@@ -63,6 +65,9 @@ func newResign(openers elect.Openers) *cobra.Command {
 				return err
 			}
 			r := resigned{Election: p.shown(), Name: p.name, ID: leader.ID, Token: leader.Token}
+			if p.isStore(openers) {
+				r.or = ", or its term has ended"
+			}
 			return format.write(cmd.OutOrStdout(), r, r.write)
 		},
 	}
@@ -77,10 +82,12 @@ type resigned struct {
 	Name     string      `json:"name"`
 	ID       string      `json:"id"`
 	Token    elect.Token `json:"token"`
+
+	or string // what else may have happened, for people
 }
 
 func (r resigned) write(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s (token %v) has agreed to resign from %s\n", r.ID, r.Token, r.Name)
+	_, err := fmt.Fprintf(w, "%s (token %v) has agreed to resign from %s%s\n", r.ID, r.Token, r.Name, r.or)
 	return err
 }
 

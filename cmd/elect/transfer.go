@@ -66,6 +66,9 @@ func newTransfer(openers elect.Openers) *cobra.Command {
 					return exit.Usagef("--to: %w", err)
 				}
 			}
+			if err := p.amongPeers(openers, "transfer"); err != nil {
+				return err
+			}
 			e, err := p.open(cmd, openers)
 			if err != nil {
 				return err

@@ -74,7 +74,8 @@ type Standing struct {
 const look = 100 * time.Millisecond
 
 // Resign implements [driver.Resigner]. A leader in another process is asked by a wish. It has
-// accepted when it has written that it obeys, or no longer leads.
+// accepted when it has written that it obeys. If another leads, or none, its term has ended: its answer
+// went with it, if there was one.
 func (e *Elector) Resign(ctx context.Context, token fence.Token) error {
 	if err := e.Run.Resign(ctx, token); !errors.Is(err, driver.ErrNoLeader) && !errors.Is(err, driver.ErrSuperseded) {
 		return err

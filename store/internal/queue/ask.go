@@ -53,6 +53,7 @@ func (e *Elector) do(ctx context.Context, a *protocol.Ask, own Entry, text strin
 		return func() { e.forget(); e.session = out.Session }, err
 	case protocol.KeepAlive:
 		out.TTL, err = e.queue.KeepAlive(ctx, a.Session)
+		heard = e.renewed
 	case protocol.CloseSession:
 		return e.forget, e.queue.Close(ctx, a.Session)
 	case protocol.Enter:
@@ -84,6 +85,21 @@ func (e *Elector) do(ctx context.Context, a *protocol.Ask, own Entry, text strin
 		panic("queue: the machine asks to " + a.Op.String())
 	}
 	return heard, err
+}
+
+// renewed reads the wish while the work returns, if the machine does not verify the entry then.
+func (e *Elector) renewed() {
+	own := e.known[e.own]
+	if e.cfg.Machine.Hold > 0 || e.Run.View().Role != protocol.Fencing || own.Order == 0 {
+		return
+	}
+	e.Go(func() {
+		ctx, cancel := context.WithTimeout(e.Life, e.cfg.Machine.RequestTimeout())
+		defer cancel()
+		if l, err := e.queue.Verify(ctx, own); err == nil {
+			e.Run.Do(func() { e.obey(own, l.Wish) })
+		}
+	})
 }
 
 // forget drops what is known of a candidacy.

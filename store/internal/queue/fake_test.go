@@ -295,10 +295,16 @@ func now() protocol.Reading {
 // from the mark at 2 s, so that a late mark is not preceded by the end of its claim.
 func open(t testing.TB, s *store, era uint64, name, id string) electtest.Participant {
 	t.Helper()
+	return holding(t, s, era, name, id, 2*time.Second)
+}
+
+// holding is open with that hold; 0: the servers are fixed.
+func holding(t testing.TB, s *store, era uint64, name, id string, hold time.Duration) electtest.Participant {
+	t.Helper()
 	l := &line{store: s, healed: make(chan struct{})}
 	e, err := queue.New(l, queue.Config{
 		Config:  drive.Config{Name: name, ID: id, Era: era, Now: now, Source: source},
-		Machine: machine.Config{Dialect: machine.Etcd, TTL: 4 * time.Second, Hold: 2 * time.Second, MaxHold: 2 * time.Second, KeepAliveEvery: 900 * time.Millisecond},
+		Machine: machine.Config{Dialect: machine.Etcd, TTL: 4 * time.Second, Hold: hold, MaxHold: 2 * time.Second, ServersFixed: hold == 0, KeepAliveEvery: 900 * time.Millisecond},
 		Assumes: "a test",
 	})
 	if err != nil {

@@ -170,36 +170,42 @@ func (s *store) first() (e queue.Entry, revision uint64) {
 }
 
 // TestDrain: after a resignation the lease is renewed until the work has returned, however long that takes. No other
-// participant leads before.
+// participant leads before. An operator who asks meanwhile is answered at the next renewal, with and without a hold.
 func TestDrain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore()
-		a, b := open(t, s, 0, "e", "a"), open(t, s, 0, "e", "b")
-		defer closed(t, a)
-		defer closed(t, b)
-		m, _ := win(t, a)
-		next := make(chan driver.Mandate, 1)
-		go func() {
-			n, err := b.Elector.Campaign(t.Context(), driver.Candidacy{Exclusive: true})
-			if err != nil {
-				t.Error(err)
+	for _, hold := range []time.Duration{2 * time.Second, 0} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore()
+			a, b := holding(t, s, 0, "e", "a", hold), holding(t, s, 0, "e", "b", hold)
+			defer closed(t, a)
+			defer closed(t, b)
+			m, _ := win(t, a)
+			next := make(chan driver.Mandate, 1)
+			go func() {
+				n, err := b.Elector.Campaign(t.Context(), driver.Candidacy{Exclusive: true})
+				if err != nil {
+					t.Error(err)
+				}
+				next <- n
+			}()
+			if err := resign(t, a, time.Minute, m); err != nil {
+				t.Fatal(err)
 			}
-			next <- n
-		}()
-		if err := resign(t, a, time.Minute, m); err != nil {
-			t.Fatal(err)
-		}
-		for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(100 * time.Millisecond) {
-			if left, bounded := m.Remaining(); !bounded || left <= 0 {
-				t.Fatalf("%v after the resignation %v remains; want the lease renewed", time.Since(begun), left)
+			a.Lose(1)
+			if err := resign(t, b, 3*time.Second, m); err != nil {
+				t.Errorf("asked while its work returns, with a hold of %v: %v", hold, err)
 			}
-		}
-		select {
-		case <-next:
-			t.Fatal("another leads before the work has returned")
-		default:
-		}
-		release(t, m)
-		release(t, <-next)
-	})
+			for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(100 * time.Millisecond) {
+				if left, bounded := m.Remaining(); !bounded || left <= 0 {
+					t.Fatalf("%v after the resignation %v remains; want the lease renewed", time.Since(begun), left)
+				}
+			}
+			select {
+			case <-next:
+				t.Fatal("another leads before the work has returned")
+			default:
+			}
+			release(t, m)
+			release(t, <-next)
+		})
+	}
 }

@@ -23,26 +23,12 @@ import (
 func TestKeeperFrees(t *testing.T) {
 	long.Full(t, "it needs a machine that is not busy; it waits for leases")
 	program := harness.Build(t, "../../../cmd/elect")
-	at := map[string]func(t *testing.T) string{"etcd": func(t *testing.T) string {
-		return strings.Replace(startEtcd(t).URL, "http://", "etcd://", 1) + "/free?lease=12s&max_hold=2s"
-	}, "etcd with TLS": func(t *testing.T) string {
+	all := stores(t, "12s")
+	all["etcd with TLS"] = func(t *testing.T) string {
 		e := startSecureEtcd(t)
 		return e.url("cacert", "cert", "cert_key", "server_name") + "&lease=12s&max_hold=2s"
-	}}
-	for name, start := range databases(t) {
-		if name != "sqlite" { // the command has none
-			at[name] = func(t *testing.T) string {
-				d := start(t)
-				u := *d.place(t).at
-				q := u.Query()
-				q.Set("lease", "12s")
-				q.Set("max_lease", "12s")
-				u.RawQuery = q.Encode()
-				return u.String()
-			}
-		}
 	}
-	for name, at := range at {
+	for name, at := range all {
 		t.Run(name, func(t *testing.T) {
 			url := at(t)
 			begin := func(id string) *candidate { return stands(t, program, url, id) }
@@ -79,6 +65,27 @@ func TestKeeperFrees(t *testing.T) {
 			}
 		})
 	}
+}
+
+// stores are those that the command has, with elections of that lease.
+func stores(t *testing.T, lease string) map[string]func(t *testing.T) string {
+	at := map[string]func(t *testing.T) string{"etcd": func(t *testing.T) string {
+		return strings.Replace(startEtcd(t).URL, "http://", "etcd://", 1) + "/free?max_hold=2s&lease=" + lease
+	}}
+	for name, start := range databases(t) {
+		if name != "sqlite" {
+			at[name] = func(t *testing.T) string {
+				d := start(t)
+				u := *d.place(t).at
+				q := u.Query()
+				q.Set("lease", lease)
+				q.Set("max_lease", lease)
+				u.RawQuery = q.Encode()
+				return u.String()
+			}
+		}
+	}
+	return at
 }
 
 // candidate is an elect run whose command writes its process id.
