@@ -25,15 +25,15 @@ const byHand = time.Second
 // hurts are the faults of a server's process.
 func hurts(t *testing.T, name string, p func() process) victim {
 	return victim{name, []fault{
-		{"killed", func(*rand.Rand) (func(), error) {
+		{"killed", func(*rand.Rand) (func() error, error) {
 			p := p()
 			p.Kill(t)
-			return func() { p.Start(t) }, nil
+			return func() error { p.Start(t); return nil }, nil
 		}},
-		{"paused", func(*rand.Rand) (func(), error) {
+		{"paused", func(*rand.Rand) (func() error, error) {
 			p := p()
 			p.Pause(t, true)
-			return func() { p.Pause(t, false) }, nil
+			return func() error { p.Pause(t, false); return nil }, nil
 		}},
 	}}
 }
@@ -72,13 +72,13 @@ func rows(t *testing.T, at func() *place) (victim, func(context.Context) error) 
 		}
 		return err
 	}
-	end := func() {
+	end := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), byHand)
 		defer cancel()
-		_ = heal(ctx) // it is done again in the end
+		return heal(ctx)
 	}
 	return victim{"row", []fault{
-		{"edited to nonsense, and back", func(r *rand.Rand) (func(), error) {
+		{"edited to nonsense, and back", func(r *rand.Rand) (func() error, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), byHand)
 			defer cancel()
 			nonsense := []string{"nonsense", `{"format":2}`, ""}[r.IntN(3)] + strings.Repeat(" ", len(was))
@@ -97,26 +97,27 @@ func rows(t *testing.T, at func() *place) (victim, func(context.Context) error) 
 				}
 			}
 		}},
-		{"beside another program's", func(*rand.Rand) (func(), error) {
+		{"beside another program's", func(*rand.Rand) (func() error, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), byHand)
 			defer cancel()
 			_, err := db().ExecContext(ctx, "INSERT INTO elect_leases (name, record) VALUES ('other', 'mine')")
 			return end, err
 		}},
-		{"locked by another program", func(*rand.Rand) (func(), error) {
+		{"locked by another program", func(*rand.Rand) (func() error, error) {
 			ctx, cancel := context.WithCancel(t.Context()) // its end rolls back, and waits for nothing
+			end := func() error { cancel(); return nil }
 			timer := time.AfterFunc(byHand, cancel)
 			defer timer.Stop()
 			tx, err := db().BeginTx(ctx, nil)
 			if err != nil {
-				return cancel, err
+				return end, err
 			}
 			statement := "SELECT record FROM elect_leases WHERE name = 'e' FOR UPDATE"
 			if at().dialect == sqlstore.SQLite {
 				statement = "DELETE FROM elect_leases WHERE name = 'none'"
 			}
 			_, err = tx.ExecContext(ctx, statement)
-			return cancel, err
+			return end, err
 		}},
 	}}, heal
 }
@@ -135,22 +136,22 @@ func newPairSite(t *testing.T) *site {
 	servers := hurts(t, "primary", func() process { return primary })
 	other := hurts(t, "standby", func() process { return p.standby })
 	for _, f := range other.faults {
-		servers.faults = append(servers.faults, fault{"of which the standby is " + f.name, func(r *rand.Rand) (func(), error) {
+		servers.faults = append(servers.faults, fault{"of which the standby is " + f.name, func(r *rand.Rand) (func() error, error) {
 			if standby == nil {
 				return nil, errors.New("it was promoted")
 			}
 			return f.begin(r)
 		}})
 	}
-	servers.faults = append(servers.faults, fault{"replaced by its standby, while it lives on", func(*rand.Rand) (func(), error) {
+	servers.faults = append(servers.faults, fault{"replaced by its standby, while it lives on", func(*rand.Rand) (func() error, error) {
 		if standby == nil {
 			return nil, errors.New("it was promoted")
 		}
 		old := primary
 		standby.Promote(t)
 		primary, at, standby = standby, p.after, nil
-		return func() { old.Kill(t) }, nil
-	}}, fault{"killed, and replaced by its standby", func(*rand.Rand) (func(), error) {
+		return func() error { old.Kill(t); return nil }, nil
+	}}, fault{"killed, and replaced by its standby", func(*rand.Rand) (func() error, error) {
 		if standby == nil {
 			return nil, errors.New("it was promoted")
 		}
@@ -195,33 +196,34 @@ func memberFaults(t *testing.T, members []*server.Etcd) victim {
 		}
 		return of
 	}
-	killed := func(of []*server.Etcd) func() {
+	killed := func(of []*server.Etcd) func() error {
 		for _, m := range of {
 			m.Kill(t)
 		}
-		return func() { server.StartEtcds(t, of...) }
+		return func() error { server.StartEtcds(t, of...); return nil }
 	}
-	paused := func(of []*server.Etcd) func() {
+	paused := func(of []*server.Etcd) func() error {
 		for _, m := range of {
 			m.Pause(t, true)
 		}
-		return func() {
+		return func() error {
 			for _, m := range of {
 				m.Pause(t, false)
 			}
+			return nil
 		}
 	}
-	leading := func(do func(leader, other *server.Etcd) (func(), error)) func(*rand.Rand) (func(), error) {
-		return func(*rand.Rand) (func(), error) { return do(etcdLeader(t, members)) }
+	leading := func(do func(leader, other *server.Etcd) (func() error, error)) func(*rand.Rand) (func() error, error) {
+		return func(*rand.Rand) (func() error, error) { return do(etcdLeader(t, members)) }
 	}
 	return victim{"etcd", []fault{
-		{"one member killed", func(r *rand.Rand) (func(), error) { return killed(some(r, 1)), nil }},
-		{"two members killed", func(r *rand.Rand) (func(), error) { return killed(some(r, 2)), nil }},
-		{"one member paused", func(r *rand.Rand) (func(), error) { return paused(some(r, 1)), nil }},
-		{"two members paused", func(r *rand.Rand) (func(), error) { return paused(some(r, 2)), nil }},
-		{"leader killed", leading(func(m, _ *server.Etcd) (func(), error) { return killed([]*server.Etcd{m}), nil })},
-		{"leader paused", leading(func(m, _ *server.Etcd) (func(), error) { return paused([]*server.Etcd{m}), nil })},
-		{"leader changed", leading(func(m, other *server.Etcd) (func(), error) {
+		{"one member killed", func(r *rand.Rand) (func() error, error) { return killed(some(r, 1)), nil }},
+		{"two members killed", func(r *rand.Rand) (func() error, error) { return killed(some(r, 2)), nil }},
+		{"one member paused", func(r *rand.Rand) (func() error, error) { return paused(some(r, 1)), nil }},
+		{"two members paused", func(r *rand.Rand) (func() error, error) { return paused(some(r, 2)), nil }},
+		{"leader killed", leading(func(m, _ *server.Etcd) (func() error, error) { return killed([]*server.Etcd{m}), nil })},
+		{"leader paused", leading(func(m, _ *server.Etcd) (func() error, error) { return paused([]*server.Etcd{m}), nil })},
+		{"leader changed", leading(func(m, other *server.Etcd) (func() error, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), byHand)
 			defer cancel()
 			to, err := other.Client(t).Status(ctx, other.URL)
@@ -256,8 +258,8 @@ func (k *keysByHand) heal(ctx context.Context) error {
 }
 
 func (k *keysByHand) victim() victim {
-	first := func(do func(ctx context.Context, key string, lease clientv3.LeaseID) error) func(*rand.Rand) (func(), error) {
-		return func(*rand.Rand) (func(), error) {
+	first := func(do func(ctx context.Context, key string, lease clientv3.LeaseID) error) func(*rand.Rand) (func() error, error) {
+		return func(*rand.Rand) (func() error, error) {
 			ctx, cancel := context.WithTimeout(k.t.Context(), byHand)
 			defer cancel()
 			r, err := k.client.Get(ctx, k.key+"/", clientv3.WithFirstCreate()...)
@@ -267,10 +269,10 @@ func (k *keysByHand) victim() victim {
 			if err == nil {
 				err = do(ctx, string(r.Kvs[0].Key), clientv3.LeaseID(r.Kvs[0].Lease))
 			}
-			return func() {
+			return func() error {
 				ctx, cancel := context.WithTimeout(k.t.Context(), byHand)
 				defer cancel()
-				_ = k.heal(ctx) // it is done again in the end
+				return k.heal(ctx)
 			}, err
 		}
 	}

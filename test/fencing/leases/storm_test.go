@@ -40,11 +40,11 @@ type victim struct {
 	faults []fault
 }
 
-// fault begins one, and returns its end, which is nil if there is nothing to end. An error means
-// that it could not be made, as by hand at a server that is down.
+// fault begins one, and returns its end, which is nil if there is nothing to end. Both may fail where
+// something is done by hand at a server that is down. A failed end is tried again.
 type fault struct {
 	name  string
-	begin func(r *rand.Rand) (end func(), err error)
+	begin func(r *rand.Rand) (end func() error, err error)
 }
 
 // sites are the stores of storms. Each function starts the servers, and returns what makes a site
@@ -79,7 +79,7 @@ type step struct {
 	fault      *fault
 	rand       *rand.Rand
 	id         int
-	undo       func()
+	undo       func() error
 }
 
 // bearable is how long faults last, and the pauses between those of one victim. Half of the faults
@@ -87,9 +87,9 @@ type step struct {
 func bearable(r *rand.Rand) (lasts, pause time.Duration) {
 	lasts = time.Duration(50+r.IntN(900)) * time.Millisecond
 	if r.IntN(2) == 0 {
-		lasts = time.Duration(1000+r.IntN(5000)) * time.Millisecond
+		lasts = time.Duration(1000+r.IntN(4000)) * time.Millisecond
 	}
-	return lasts, time.Duration(200+r.IntN(4000)) * time.Millisecond
+	return lasts, time.Duration(500+r.IntN(9000)) * time.Millisecond
 }
 
 // draw draws the faults that begin within a time. Each victim has a stream of its own.
@@ -110,24 +110,24 @@ func (s *storm) draw(victims []victim, within time.Duration) (steps []*step) {
 // own are the victims of each site: the workers, the ways from them to the servers, and their clocks.
 func (s *storm) own() (all []victim) {
 	for i := range s.cables {
-		stop := func() (cont func()) {
+		stop := func() (cont func() error) {
 			p := s.all[i].Process
 			_ = p.Signal(syscall.SIGSTOP)
-			return func() { _ = p.Signal(syscall.SIGCONT) }
+			return func() error { return p.Signal(syscall.SIGCONT) }
 		}
 		process := victim{fmt.Sprintf("n%d", i), []fault{
-			{"killed", func(*rand.Rand) (func(), error) {
+			{"killed", func(*rand.Rand) (func() error, error) {
 				s.kill(i)
-				return func() { s.workers.start(i, s.election[i]) }, nil
+				return func() error { s.workers.start(i, s.election[i]); return nil }, nil
 			}},
-			{"frozen", func(*rand.Rand) (func(), error) { return stop(), nil }},
+			{"frozen", func(*rand.Rand) (func() error, error) { return stop(), nil }},
 		}}
 		if clock := s.clocks[i]; clock != nil {
-			process.faults = append(process.faults, fault{"asleep with its computer", func(*rand.Rand) (func(), error) {
+			process.faults = append(process.faults, fault{"asleep with its computer", func(*rand.Rand) (func() error, error) {
 				at, cont := time.Now(), stop()
-				return func() { clock.Suspend(time.Since(at) * 9 / 10); cont() }, nil
+				return func() error { clock.Suspend(time.Since(at) * 9 / 10); return cont() }, nil
 			}})
-			all = append(all, victim{fmt.Sprintf("clocks of n%d", i), []fault{{"at another rate", func(r *rand.Rand) (func(), error) {
+			all = append(all, victim{fmt.Sprintf("clocks of n%d", i), []fault{{"at another rate", func(r *rand.Rand) (func() error, error) {
 				clock.Rate(0.96 + 0.08*r.Float64())
 				return nil, nil
 			}}}})
@@ -137,7 +137,7 @@ func (s *storm) own() (all []victim) {
 			continue
 		}
 		ways := func(name string, there, back cable.Way, lost bool) fault {
-			return fault{name, func(r *rand.Rand) (func(), error) {
+			return fault{name, func(r *rand.Rand) (func() error, error) {
 				some := s.cables[i]
 				if r.IntN(3) == 0 {
 					k := r.IntN(len(some))
@@ -146,14 +146,14 @@ func (s *storm) own() (all []victim) {
 				for _, c := range some {
 					c.Set(there, back)
 				}
-				return func() {
+				return func() error {
 					for _, c := range some {
 						if lost {
 							c.Reset()
 						}
-						c.Heal()
-						c.Delay(0)
+						c.Set(cable.Way{}, cable.Way{})
 					}
+					return nil
 				}, nil
 			}}
 		}
@@ -220,6 +220,7 @@ func (s *storm) rage(within time.Duration) time.Duration {
 		events = append(events, event{f, f.begin, true}, event{f, f.end, false})
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	var owed []func() error // ends that have failed
 	start := time.Now()
 	for _, e := range events {
 		<-time.After(time.Until(start.Add(e.at)))
@@ -234,8 +235,9 @@ func (s *storm) rage(within time.Duration) time.Duration {
 			continue
 		}
 		if e.undo != nil {
-			e.undo()
+			owed = append(owed, e.undo)
 		}
+		owed = slices.DeleteFunc(owed, func(undo func() error) bool { return undo() == nil })
 		s.history.Add(judge.Event{Kind: judge.Heal, Node: judge.NoNode, ID: e.id})
 		s.t.Logf("%7.3f s  ends:   %s", time.Since(start).Seconds(), name)
 	}
