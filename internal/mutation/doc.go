@@ -13,7 +13,7 @@ const Env = "ELECT_MUTANT"
 
 // The names.
 const (
-	LeaseFromAck  = "lease-from-ack"  // the lease counts from the arrival of the ack, or of a store's answer
+	LeaseFromAck  = "lease-from-ack"  // the lease counts from the arrival of the ack
 	NoResidual    = "no-residual"     // a winner leads without waiting for promises to others
 	VoteNotSynced = "vote-not-synced" // a save is answered before it is synced, and never synced
 	StoppedClock  = "stopped-clock"   // CLOCK_BOOTTIME is CLOCK_MONOTONIC, which stands still while the machine sleeps

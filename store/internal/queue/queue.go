@@ -102,7 +102,6 @@ func New(q Queue, cfg Config) (*Elector, error) {
 		return nil, err
 	}
 	e.cfg.Machine.Self = protocol.NodeID(cfg.ID)
-	mutate(&e.cfg.Machine)
 	m, err := machine.New(e.cfg.Machine)
 	if err != nil {
 		return nil, driver.Permanent(err)

@@ -102,7 +102,6 @@ func New(r Register, cfg Config) (*Elector, error) {
 		return nil, driver.Permanent(fmt.Errorf("a lease of %v, and a longest one of %v; want the longest one of any participant, at most %v", c.Lease, c.MaxLease, MaxLease))
 	}
 	e.times = lease.Config{Self: protocol.NodeID(cfg.ID), Duration: e.cfg.Lease, MaxDuration: e.cfg.MaxLease, Poll: cfg.Poll}
-	mutate(&e.times)
 	m, err := lease.New(e.times)
 	if err != nil {
 		return nil, driver.Permanent(err)

@@ -180,7 +180,7 @@ func newEtcdSites(t *testing.T) func(t *testing.T) *site {
 		t.Cleanup(func() { _ = client.Close() })
 		prefix := fmt.Sprintf("/storm%d", prefixes.Add(1))
 		s := &site{addrs: addrs, url: func(addrs []string) string {
-			return "etcd://" + strings.Join(addrs, ",") + prefix + "?lease=3s&max_hold=2s&poll=1s"
+			return "etcd://" + strings.Join(addrs, ",") + prefix + "?" + quick
 		}}
 		key := keysByHand{t, client, prefix + "/e"}
 		s.victims, s.heal = []victim{memberFaults(t, members), key.victim()}, key.heal

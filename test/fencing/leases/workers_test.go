@@ -17,7 +17,6 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/internal/mutation"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/lives"
 	"github.com/electd/elect/test/chaos/register"
@@ -49,10 +48,6 @@ const (
 func work() {
 	if os.Getenv(envDir) == "" {
 		return
-	}
-	if err := mutation.Check(); err != nil {
-		fmt.Fprintln(os.Stderr, "worker:", err)
-		os.Exit(1)
 	}
 	if err := compete(os.Getenv(envDir), os.Getenv(envNode)); err != nil {
 		fmt.Fprintln(os.Stderr, "worker:", err)
