@@ -41,19 +41,21 @@ func newCluster(t *testing.T) *cluster {
 }
 
 // leads returns the member that is etcd's leader, and another.
-func (c *cluster) leads() (leader, follower *server.Etcd) {
-	c.t.Helper()
+func (c *cluster) leads() (leader, follower *server.Etcd) { return etcdLeader(c.t, c.members) }
+
+func etcdLeader(t *testing.T, members []*server.Etcd) (leader, follower *server.Etcd) {
+	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-time.After(10 * time.Millisecond) {
-		for i, m := range c.members {
-			ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
-			s, err := m.Client(c.t).Status(ctx, m.URL)
+		for i, m := range members {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			s, err := m.Client(t).Status(ctx, m.URL)
 			cancel()
 			if err == nil && s.Leader == s.Header.MemberId {
-				return m, c.members[(i+1)%3]
+				return m, members[(i+1)%len(members)]
 			}
 		}
 	}
-	c.t.Fatal("etcd has no leader")
+	t.Fatal("etcd has no leader")
 	return nil, nil
 }
 

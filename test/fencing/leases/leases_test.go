@@ -55,34 +55,37 @@ const times = "lease=2s&max_lease=2s&poll=200ms"
 type database struct {
 	dialect sqlstore.Dialect
 	make    func(t testing.TB) *url.URL
-	restart func(t testing.TB)
-	network bool // it is asked through one
+	server  process // nil: there is none, and no network
+}
+
+// process is a server's.
+type process interface {
+	Kill(testing.TB)
+	Start(testing.TB)
+	Pause(t testing.TB, on bool)
 }
 
 func databases(t *testing.T) map[string]func(*testing.T) database {
 	return map[string]func(*testing.T) database{
 		"postgresql": func(t *testing.T) database {
 			pg := server.StartPostgres(t)
-			return database{sqlstore.PostgreSQL, func(t testing.TB) *url.URL { return parse(t, pg.Database(t)) }, restarts(pg), true}
+			return database{sqlstore.PostgreSQL, func(t testing.TB) *url.URL { return parse(t, pg.Database(t)) }, pg}
 		},
 		"mariadb": func(t *testing.T) database {
 			m := server.StartMariaDB(t)
 			return database{sqlstore.MySQL, func(t testing.TB) *url.URL {
 				cfg := m.Database(t)
 				return parse(t, "mysql://"+cfg.User+"@"+cfg.Addr+"/"+cfg.DBName)
-			}, restarts(m), true}
+			}, m}
 		},
 		"sqlite": func(*testing.T) database {
-			return database{sqlstore.SQLite, func(t testing.TB) *url.URL { return parse(t, "sqlite:"+filepath.Join(t.TempDir(), "elections.db")) }, nil, false}
+			return database{sqlstore.SQLite, func(t testing.TB) *url.URL { return parse(t, "sqlite:"+filepath.Join(t.TempDir(), "elections.db")) }, nil}
 		},
 	}
 }
 
 // restarts kills a server, and starts it again.
-func restarts(s interface {
-	Kill(testing.TB)
-	Start(testing.TB)
-}) func(testing.TB) {
+func restarts(s process) func(testing.TB) {
 	return func(t testing.TB) { s.Kill(t); s.Start(t) }
 }
 
@@ -163,7 +166,7 @@ func (p *place) exec(t testing.TB, statement string, args ...any) {
 // participant opens one in a process of its own, behind a cable that can be cut.
 func (p *place) participant(t testing.TB, name, id string) electtest.Participant {
 	t.Helper()
-	if !p.network {
+	if p.server == nil {
 		return electtest.Spawn(t, p.url(""), name, id)
 	}
 	c, err := cable.New(p.at.Host)
@@ -203,18 +206,22 @@ func TestConformance(t *testing.T) {
 				electtest.Lose:  "a connection loses no single answer; the register's own tests do",
 				electtest.Delay: "as Lose",
 			}
-			if !d.network {
+			if d.server == nil {
 				cannot[electtest.Cut] = "a file cannot be cut off"
 				cannot[electtest.Restart] = "there is no server"
 			}
-			electtest.Run(t, func(t testing.TB, name, id string) electtest.Participant { return of(t).participant(t, name, id) }, electtest.Config{
-				Cannot: cannot, Candidates: 5, Restart: d.restart,
+			cfg := electtest.Config{
+				Cannot: cannot, Candidates: 5,
 				Recreate: func(t testing.TB) {
 					p := of(t)
 					p.exec(t, "DELETE FROM "+sqlstore.DefaultTable)
 					p.era++
 				},
-			})
+			}
+			if d.server != nil {
+				cfg.Restart = restarts(d.server)
+			}
+			electtest.Run(t, func(t testing.TB, name, id string) electtest.Participant { return of(t).participant(t, name, id) }, cfg)
 		})
 	}
 }

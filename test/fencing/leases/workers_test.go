@@ -3,6 +3,7 @@
 package leases_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/lives"
 	"github.com/electd/elect/test/chaos/register"
@@ -31,6 +33,9 @@ type workers struct {
 	ledger  *lives.Ledger
 	all     map[int]*exec.Cmd
 	faults  int
+	program string                // of a worker; "": this one
+	env     []string              // of workers, beside this process's own
+	judged  func(r *judge.Report) // what becomes of the verdict; nil: a violation fails the test
 }
 
 // The environment of a worker.
@@ -38,6 +43,7 @@ const (
 	envDir      = "LEASES_DIR"
 	envNode     = "LEASES_NODE"
 	envElection = "LEASES_ELECTION"
+	envDeaf     = "LEASES_DEAF" // a mistake to be found: its work asks once whether it leads, and not again
 )
 
 // work makes this process a worker if it was started as one.
@@ -71,10 +77,16 @@ func compete(dir, number string) error {
 		flight = "&"
 	}
 	flight += "flight=" + url.QueryEscape(filepath.Join(dir, "flight", "n"+number))
-	election, err := elect.Openers(openers).Open(context.Background(), os.Getenv(envElection)+flight, "e", elect.Config{ID: "n" + number, Logger: log})
-	if err != nil {
-		return err
+	var election *elect.Election
+	for election == nil { // its server may be down
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		election, err = elect.Openers(openers).Open(ctx, os.Getenv(envElection)+flight, "e", elect.Config{ID: "n" + number, Logger: log})
+		cancel()
+		if driver.IsPermanent(err) {
+			return err
+		}
 	}
+	deaf := os.Getenv(envDeaf) != ""
 	return election.Lead(context.Background(), func(ctx context.Context, term *elect.Term) error {
 		if term.Check() != nil {
 			return nil
@@ -83,9 +95,15 @@ func compete(dir, number string) error {
 		slot := ledger.Begin(lives.Life{Token: int64(term.Token()), Node: node, Kind: lives.Library, Start: start})
 		ticks := time.NewTicker(2 * time.Millisecond)
 		defer ticks.Stop()
+		done := ctx.Done()
+		if deaf {
+			late, end := context.WithCancel(context.WithoutCancel(ctx))
+			context.AfterFunc(ctx, func() { time.AfterFunc(5*time.Second, end) })
+			done = late.Done()
+		}
 		for n := 0; ; n++ {
 			at := ledger.Now() // before Check, which holds at that time then
-			if term.Check() != nil {
+			if !deaf && term.Check() != nil {
 				return nil
 			}
 			slot.StampAt(0, at)
@@ -94,7 +112,7 @@ func compete(dir, number string) error {
 			}
 			select {
 			case <-ticks.C:
-			case <-ctx.Done():
+			case <-done:
 				return nil
 			}
 		}
@@ -131,8 +149,12 @@ func newWorkers(t *testing.T) *workers {
 		if err != nil {
 			t.Error(err)
 		}
+		if w.judged != nil {
+			w.judged(&report)
+			report.Violations = nil
+		}
 		for _, v := range report.Violations {
-			t.Errorf("%s: %s", v.Check, v.Text)
+			t.Errorf("%v after the beginning: %s: %s", time.Duration(v.At-report.From).Round(time.Millisecond), v.Check, v.Text)
 		}
 		t.Logf("%d terms, %d writes, of which %d were late and refused; a leader for %.0f %% of the time", report.Elections, report.Ops, report.StaleRefused, 100*report.Availability)
 		_ = w.ledger.Close()
@@ -143,8 +165,8 @@ func newWorkers(t *testing.T) *workers {
 // start starts a worker.
 func (w *workers) start(node int, election string) {
 	w.t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envDir+"="+w.dir, fmt.Sprintf("%s=%d", envNode, node), envElection+"="+election)
+	cmd := exec.Command(cmp.Or(w.program, os.Args[0]))
+	cmd.Env = append(append(os.Environ(), w.env...), envDir+"="+w.dir, fmt.Sprintf("%s=%d", envNode, node), envElection+"="+election)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	log, err := os.OpenFile(filepath.Join(w.t.ArtifactDir(), fmt.Sprintf("worker-%d.log", node)), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -162,6 +184,9 @@ func (w *workers) start(node int, election string) {
 func (w *workers) kill(node int) {
 	_ = w.all[node].Process.Kill()
 	_ = w.all[node].Wait()
+	if status, ok := w.all[node].ProcessState.Sys().(syscall.WaitStatus); ok && status.Exited() {
+		w.t.Errorf("n%d has ended by itself, with %d; its log tells why", node, status.ExitStatus())
+	}
 	w.history.Add(judge.Event{Kind: judge.End, Node: node, Pid: w.all[node].Process.Pid, Text: "killed"})
 	delete(w.all, node)
 }

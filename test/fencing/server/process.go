@@ -170,6 +170,24 @@ func (p *process) Kill(t testing.TB) {
 	}
 }
 
+// Backup copies the data of a server that does not run, and returns what puts the copy in its place.
+func (p *process) Backup(t testing.TB) (restore func()) {
+	t.Helper()
+	data, kept := filepath.Join(p.dir, "data"), filepath.Join(p.dir, "backup")
+	run := func(name string, args ...string) {
+		t.Helper()
+		if out, err := p.command(name, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, out)
+		}
+	}
+	run("cp", "-a", data, kept)
+	return func() {
+		t.Helper()
+		run("rm", "-r", data)
+		run("cp", "-a", kept, data)
+	}
+}
+
 // Pids are the ids of its processes.
 func (p *process) Pids() []int {
 	pids := []int{p.cmd.Process.Pid}
