@@ -146,14 +146,14 @@ var ends = []struct {
 // process without a main thread and one that is held stopped by a tracer, and fork bombs. What the hostile do at the
 // level cgroup is for an ordinary user here, for others see TestFamilyDiesBeforeTheLockIsFree, TestPid and TestCgroup.
 func TestAttacks(t *testing.T) {
-	long.Test(t, "13 families, or 52")
+	long.Full(t, "52 families")
 	t.Setenv("SUPERVISE_FORKS", "500")
 	eachLevel(t, func(t *testing.T, level string, as *syscall.Credential) {
 		for _, command := range []string{"evil", "bomb", "hostile"} {
 			if command == "hostile" && (level != "cgroup" || as == nil) {
 				continue
 			}
-			for _, e := range ends[:long.FullOr(len(ends), 1)] {
+			for _, e := range ends {
 				t.Run(command+", "+e.name, func(t *testing.T) {
 					var s *scene
 					if command != "evil" {
@@ -178,7 +178,7 @@ func TestKeeperTraced(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("an ordinary user may not trace its keeper: TestAttacks")
 	}
-	long.Test(t, "each family lives on for a second")
+	long.Full(t, "each family lives on for a second")
 	t.Setenv("SUPERVISE_TRACE", "yes")
 	for _, level := range []string{"sweep", "cgroup", "pid"} {
 		t.Run(level, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestSetUID(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("want root, to make a set-uid program")
 	}
-	long.Test(t, "six families")
+	long.Full(t, "six families")
 	exe := program(t)
 	if err := os.Chmod(exe, 0o755|os.ModeSetuid); err != nil {
 		t.Fatal(err)
@@ -255,16 +255,62 @@ func TestSetUID(t *testing.T) {
 }
 
 // enter starts a member in another pid namespace, and waits for it. Arguments: board, place, namespace.
-func enter(args []string) {
+func enter(args []string) { within(parseArgs(args)["namespace"], "member", args) }
+
+// within runs a part in a pid namespace.
+func within(namespace, part string, args []string) {
 	runtime.LockOSThread()
-	a := parseArgs(args)
-	fd, err := unix.Open(a["namespace"], unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(namespace, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	check(err)
 	check(unix.Setns(fd, unix.CLONE_NEWPID))
-	pid, err := syscall.ForkExec(selfExe(), append([]string{"member"}, args...), &syscall.ProcAttr{Env: partEnv("member")})
+	pid, err := syscall.ForkExec(selfExe(), append([]string{part}, args...), &syscall.ProcAttr{Env: partEnv(part)})
 	check(err)
 	_, err = unix.Wait4(pid, nil, 0, nil)
 	check(err)
+}
+
+// leave is a command with a daemon in another pid namespace. Argument: board.
+func leave(args []string) {
+	b, err := openBoard(parseArgs(args)["board"])
+	check(err)
+	within(os.Getenv("SUPERVISE_NAMESPACE"), "daemon", append(args, "place=1"))
+	b.Members[0].live()
+}
+
+// TestNamespaceLeft: a daemon that root has started in the pid namespace of another process outlives the family at the
+// level sweep, and dies with its cgroup. At the level pid it cannot be started: see TestPidOfTheFamily.
+func TestNamespaceLeft(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("want root, to enter a namespace")
+	}
+	long.Full(t, "two families")
+	for _, level := range []string{"sweep", "cgroup"} {
+		t.Run(level, func(t *testing.T) {
+			atLevel(t, level, nil)
+			other := exec.Command("sleep", "300")
+			other.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
+			if err := other.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() }) // and with it all in its namespace
+			t.Setenv("SUPERVISE_NAMESPACE", fmt.Sprintf("/proc/%d/ns/pid", other.Process.Pid))
+			s := newScene(t, "leave", nil, "adopt=yes")
+			daemon := &s.board.Members[1]
+			eventually(t, "the daemon lives", func() bool { return daemon.Alive.Load() != 0 })
+			had := s.compete()
+			since := s.kill(s.parent, syscall.SIGKILL)
+			if level == "cgroup" {
+				s.settle(since, had)
+				return
+			}
+			select {
+			case at := <-had:
+				eventually(t, "the daemon acts beside the next leader", func() bool { return clock.Boot(daemon.Alive.Load()) > at })
+			case <-time.After(patience):
+				t.Fatal("the lock was never free")
+			}
+		})
+	}
 }
 
 // TestPidEntered: a process that has entered the namespace from outside is dead before the lock is free.
@@ -272,8 +318,9 @@ func TestPidEntered(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("want root, to enter a namespace")
 	}
+	long.Full(t, "four families")
 	const place = 15
-	for _, e := range ends[:long.FullOr(len(ends), 1)] {
+	for _, e := range ends {
 		t.Run(e.name, func(t *testing.T) {
 			atPid(t, nil)
 			s := newScene(t, "member", nil, "adopt=yes", "deadline=200ms")
