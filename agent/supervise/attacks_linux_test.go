@@ -340,6 +340,7 @@ func TestPidEntered(t *testing.T) {
 // TestPidConceals: a command reaches no /proc but that of its own namespace: not through its keeper's files, which an
 // ordinary user cannot see, and not beneath its own.
 func TestPidConceals(t *testing.T) {
+	long.Full(t, "two families")
 	users(t, func(t *testing.T, as *syscall.Credential) {
 		atPid(t, as)
 		cmd := exec.Command(program(t), "/bin/sh", "-c", `ls /proc/1/fd >/dev/null 2>&1 && echo seen
