@@ -200,7 +200,7 @@ func TestCgroupOfDeadSupervisors(t *testing.T) {
 			eventually(t, "the next command runs", func() bool { return b.Members[0].First.Load() != 0 })
 			first := clock.Boot(b.Members[0].First.Load())
 			for _, pid := range s.pids {
-				if alive(pid) {
+				if s.lives(pid) {
 					t.Errorf("process %d is alive beside the next command", pid)
 				}
 			}
@@ -318,12 +318,17 @@ func TestCgroupForkBomb(t *testing.T) {
 	}
 }
 
-// bomb forks as long as it is let. Argument: board.
+// bomb forks as long as it is let, or about as often as SUPERVISE_FORKS says. Argument: board.
 func bomb(args []string) {
 	deafen()
 	b, err := openBoard(parseArgs(args)["board"])
 	check(err)
-	bombMember(&b.Members[1])
+	forks, err := strconv.Atoi(os.Getenv("SUPERVISE_FORKS"))
+	if err != nil {
+		forks = 1 << 30
+	}
+	b.Members[2].PID.Store(int64(forks))
+	bombMember(&b.Members[1], &b.Members[2])
 	b.Members[0].live()
 }
 
@@ -331,20 +336,25 @@ func bomb(args []string) {
 //
 //go:norace
 //go:nosplit
-func bombMember(p *place) {
+func bombMember(p, limit *place) {
 	pid, _, errno := syscall.RawSyscall(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0)
 	if pid != 0 || errno != 0 {
 		return
 	}
-	slot := (*[2]int64)(unsafe.Pointer(p))
+	slot, left := (*[2]int64)(unsafe.Pointer(p)), (*int64)(unsafe.Pointer(limit))
 	var now unix.Timespec
 	nap := unix.Timespec{Nsec: 20_000_000}
 	for n := range 120 {
 		if n == 10 { // its limit is reached, and a fork that fails costs as much as another: others use this machine, too
 			nap = unix.Timespec{Sec: 1}
 		}
-		syscall.RawSyscall(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0)
+		if *left > 0 {
+			*left-- // some are lost, when two do it at once
+			syscall.RawSyscall(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0)
+		}
 		syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0)
+		pid, _, _ := syscall.RawSyscall(syscall.SYS_GETPID, 0, 0, 0)
+		slot[0] = int64(pid)
 		syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, unix.CLOCK_BOOTTIME, uintptr(unsafe.Pointer(&now)), 0)
 		slot[1] = int64(now.Sec)*1e9 + int64(now.Nsec)
 		syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&nap)), 0, 0)
@@ -378,26 +388,11 @@ func TestCgroupOfOrdinaryUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("want root, to become another user")
 	}
-	_, name := contain(t)
-	_, own, err := supervise.OwnCgroup()
-	if err != nil {
-		t.Fatal(err)
-	}
+	contain(t)
 	exe := program(t)
 	as := &syscall.Credential{Uid: nobody, Gid: nobody}
 	for _, delegated := range []bool{false, true} {
-		dir := own + "/delegated-" + name
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = unix.Rmdir(dir) })
-		if delegated {
-			for _, file := range []string{"", "/cgroup.procs", "/cgroup.threads", "/cgroup.subtree_control"} {
-				if err := os.Chown(dir+file, nobody, nobody); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
+		dir := delegate(t, delegated)
 		fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -423,8 +418,39 @@ func TestCgroupOfOrdinaryUser(t *testing.T) {
 				t.Errorf("delegated: %t: %q; want %q", delegated, lines[n], text)
 			}
 		}
-		eventually(t, "the delegated cgroup is empty", func() bool { return unix.Rmdir(dir) == nil })
 	}
+}
+
+// delegate makes a cgroup, and delegates it to the ordinary user if yes. It is removed when the test ends.
+func delegate(t *testing.T, yes bool) string {
+	t.Helper()
+	_, own, err := supervise.OwnCgroup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(own, "delegated-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = os.WriteFile(dir+"/cgroup.kill", []byte("1"), 0) // keepers, too, which then leave their families' cgroups
+		eventually(t, "the delegated cgroup is empty", func() bool {
+			below, _ := filepath.Glob(dir + "/elect-*")
+			for _, path := range below {
+				_ = unix.Rmdir(path)
+			}
+			return unix.Rmdir(dir) == nil
+		})
+	})
+	if !yes {
+		return dir
+	}
+	for _, file := range []string{"", "/cgroup.procs", "/cgroup.threads", "/cgroup.subtree_control"} {
+		if err := os.Chown(dir+file, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 // TestCgroupRefused: what is missing is named.

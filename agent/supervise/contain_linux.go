@@ -279,7 +279,7 @@ func (c *Containment) killAll(ctx context.Context, g keeper.Bounds, path string)
 				return context.Cause(ctx)
 			}
 		}
-		text, _ := keeper.Survivors(g.Members(), func(pid int) int { return pid })
+		text, _ := keeper.Survivors(g.Members(), strconv.Itoa)
 		c.log.Warn("waiting for processes that were killed and are alive", "cgroup", path, "processes", text)
 	}
 }

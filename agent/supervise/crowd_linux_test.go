@@ -126,10 +126,14 @@ func benchmarkCrowd(b *testing.B, size int, c *supervise.Containment) {
 		acted = append(acted, time.Duration(last-int64(end)))
 		dead = append(dead, f.Ended().Sub(end))
 	}
-	for name, took := range map[string][]time.Duration{"acted": acted, "dead": dead} {
-		slices.Sort(took)
-		b.ReportMetric(took[len(took)/2].Seconds()*1000, "ms-"+name+"-median")
-		b.ReportMetric(took[len(took)-1].Seconds()*1000, "ms-"+name+"-worst")
-	}
+	reportTimes(b, "acted", acted)
+	reportTimes(b, "dead", dead)
+}
+
+// reportTimes reports the median and the greatest of some times in place of the time of an iteration.
+func reportTimes(b *testing.B, name string, took []time.Duration) {
+	slices.Sort(took)
+	b.ReportMetric(took[len(took)/2].Seconds()*1000, "ms-"+name+"-median")
+	b.ReportMetric(took[len(took)-1].Seconds()*1000, "ms-"+name+"-worst")
 	b.ReportMetric(0, "ns/op")
 }

@@ -12,20 +12,23 @@ import (
 
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/proc"
 )
 
 // scene is a parent with a family, in processes of their own, and a lock.
 type scene struct {
 	t      *testing.T
 	board  *board
+	path   string // the board's
 	lock   string
 	parent int
 	pids   []int // of the family, the command's first
+	starts map[int]int
 	wait   func() error
 }
 
 // members is how many places each family fills.
-var members = map[string]int{"hostile": 6, "tree": 6, "forkloop": 1 + chains, "shout": 2}
+var members = map[string]int{"hostile": 6, "tree": 6, "forkloop": 1 + chains, "shout": 2, "evil": 1, "bomb": 2, "setuid": 2, "member": 1, "leave": 1}
 
 func newScene(t *testing.T, command string, as *syscall.Credential, args ...string) *scene {
 	return newSceneWith(t, os.Stderr, command, as, args...)
@@ -34,9 +37,8 @@ func newScene(t *testing.T, command string, as *syscall.Credential, args ...stri
 func newSceneWith(t *testing.T, stderr *os.File, command string, as *syscall.Credential, args ...string) *scene {
 	t.Helper()
 	dir := openDir(t)
-	s := &scene{t: t, lock: filepath.Join(dir, "lock")}
-	boardPath := filepath.Join(dir, "board")
-	for path, size := range map[string]int64{boardPath: 8192, s.lock: 0} {
+	s := &scene{t: t, path: filepath.Join(dir, "board"), lock: filepath.Join(dir, "lock")}
+	for path, size := range map[string]int64{s.path: 8192, s.lock: 0} {
 		if err := os.WriteFile(path, nil, 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -48,11 +50,11 @@ func newSceneWith(t *testing.T, stderr *os.File, command string, as *syscall.Cre
 		}
 	}
 	var err error
-	if s.board, err = openBoard(boardPath); err != nil {
+	if s.board, err = openBoard(s.path); err != nil {
 		t.Fatal(err)
 	}
 	cmd := startPartWith(t, stderr, program(t), "parent", as,
-		append([]string{"board=" + boardPath, "lock=" + s.lock, "command=" + command}, args...)...)
+		append([]string{"board=" + s.path, "lock=" + s.lock, "command=" + command}, args...)...)
 	s.parent, s.wait = cmd.Process.Pid, cmd.Wait
 	eventually(t, "the parent runs the command", func() bool { return s.board.Parent.Load() != 0 && s.board.Keeper.Load() != 0 })
 	for n := range members[command] {
@@ -63,7 +65,23 @@ func newSceneWith(t *testing.T, stderr *os.File, command string, as *syscall.Cre
 	if os.Getenv("SUPERVISE_LEVEL") == "pid" {
 		s.pids = outside(t, s.keeper(), s.pids)
 	}
+	s.remember()
 	return s
+}
+
+// remember notes when the processes of the family have started: their numbers may be another's later.
+func (s *scene) remember() {
+	s.starts = map[int]int{}
+	for _, pid := range s.pids {
+		p, _ := proc.Read(pid)
+		s.starts[pid] = p.Start
+	}
+}
+
+// lives reports whether one of pids is alive.
+func (s *scene) lives(pid int) bool {
+	p, ok := proc.Read(pid)
+	return ok && !p.Dead() && p.Start == s.starts[pid]
 }
 
 // compete waits for the lock, as the next candidate does, and returns when it
@@ -117,7 +135,7 @@ func (s *scene) settle(since clock.Boot, had <-chan clock.Boot) (at clock.Boot) 
 		time.Sleep(time.Millisecond)
 	}
 	for _, pid := range s.pids {
-		if alive(pid) {
+		if s.lives(pid) {
 			s.t.Errorf("process %d of the family is alive after the lock was free", pid)
 		}
 	}

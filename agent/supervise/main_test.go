@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 			"guarded": guarded, "guardrun": guardRun, "guardbench": guardBench,
 			"late": late, "latecommand": lateCommand, "spin": spin, "readproc": readProc,
 			"headless": headless, "crowd": crowd, "blind": blind, "stuck": stuck,
-			"bomb": bomb, "level": level, "limited": limited, "talk": talk, "shout": shout, "pump": pump, "pour": pour,
+			"bomb": bomb, "evil": evil, "tracer": tracer, "setuid": setUID, "enter": enter, "leave": leave, "level": level, "limited": limited, "talk": talk, "shout": shout, "pump": pump, "pour": pour,
 		}
 		parts[part](os.Args[1:])
 		os.Exit(0)
@@ -115,6 +115,14 @@ func startPartWith(t testing.TB, stderr *os.File, exe, part string, as *syscall.
 	cmd.Env = partEnv(part)
 	cmd.Stderr = stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Pdeathsig: syscall.SIGKILL}
+	if dir := os.Getenv("SUPERVISE_CGROUP"); dir != "" {
+		in, err := os.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(in.Fd())
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func TestPidBothKilled(t *testing.T) {
 					t.Errorf("processes %d of the namespace are alive", left)
 				}
 				for _, pid := range s.pids {
-					if alive(pid) {
+					if s.lives(pid) {
 						t.Errorf("process %d of the family is alive", pid)
 					}
 				}
@@ -200,13 +200,14 @@ func TestPidOfOrdinaryUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("want root, to become another user")
 	}
-	as := &syscall.Credential{Uid: nobody, Gid: nobody}
+	const user = 54321 // no number that stands for one without a mapping, as nobody's does
+	as := &syscall.Credential{Uid: user, Gid: user}
 	atPid(t, as)
 	cmd := exec.Command(program(t), "/bin/sh", "-c", `id -u; id -g; grep -c "^Cap\(Inh\|Prm\|Eff\|Amb\):.0*$" /proc/self/status; cat /proc/self/setgroups`)
 	cmd.Env, cmd.Stderr = partEnv("run"), os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
 	out, err := cmd.Output()
-	if want := fmt.Sprintf("%d\n%d\n4\ndeny\n", nobody, nobody); err != nil || string(out) != want {
+	if want := fmt.Sprintf("%d\n%d\n4\ndeny\n", user, user); err != nil || string(out) != want {
 		t.Errorf("%v, %q; want %q", err, out, want)
 	}
 }

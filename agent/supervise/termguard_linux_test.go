@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -55,13 +56,17 @@ func talkIn(t *testing.T, g *supervise.TermGuard, addr string) (k *talker, ended
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe, "udp", addr)
-	cmd.Env, cmd.Stdout, cmd.Stderr = partEnv("talk"), out, os.Stderr
+	given := &syscall.SysProcAttr{}
+	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = partEnv("talk"), out, os.Stderr, given
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := g.Start(cmd); err != nil {
 		t.Fatal(err)
+	}
+	if cmd.SysProcAttr != given || given.UseCgroupFD {
+		t.Errorf("Start has changed the caller's SysProcAttr: %+v", given)
 	}
 	done := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(done) }()

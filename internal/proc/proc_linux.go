@@ -34,7 +34,11 @@ func Read(pid int) (s Stat, ok bool) { return ReadAt(strconv.Itoa(pid)) }
 // ReadAt reads it from a path in /proc: PID, self, or, for a thread, PID/task/TID.
 func ReadAt(place string) (s Stat, ok bool) {
 	var buf [1024]byte
-	text := ReadFile("/proc/"+place+"/stat", buf[:])
+	return Parse(ReadFile("/proc/"+place+"/stat", buf[:]))
+}
+
+// Parse reads it from the text of a file stat.
+func Parse(text []byte) (s Stat, ok bool) {
 	at := bytes.LastIndexByte(text, ')') // the end of the name, which may contain anything
 	fields := bytes.Fields(text[at+1:])
 	if at < 0 || len(fields) < 20 || len(fields[0]) != 1 {

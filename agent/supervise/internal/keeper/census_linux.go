@@ -206,7 +206,7 @@ func (k *keeper) tellSurvivors(sweeping clock.Boot) {
 }
 
 // Survivors names some of the processes that are alive, with the numbers that outside gives them, and counts them.
-func Survivors(pids []int, outside func(pid int) int) (text string, count int) {
+func Survivors(pids []int, outside func(pid int) string) (text string, count int) {
 	const most = 6
 	for _, pid := range pids {
 		s, ok := proc.Read(pid)
@@ -228,10 +228,10 @@ func Survivors(pids []int, outside func(pid int) int) (text string, count int) {
 }
 
 // describe describes a process, and what /proc tells about why it does not die.
-func describe(pid, outside int, s proc.Stat) string {
+func describe(pid int, outside string, s proc.Stat) string {
 	place := "/proc/" + strconv.Itoa(pid)
 	name := strings.TrimSpace(string(proc.ReadFile(place+"/comm", make([]byte, 64))))
-	text := fmt.Sprintf("%d (%q, state %c", outside, name, s.State)
+	text := fmt.Sprintf("%s (%q, state %c", outside, name, s.State)
 	if s.State == 'Z' {
 		text += fmt.Sprintf(" with %d threads", s.Threads)
 	}

@@ -51,7 +51,7 @@ type keeper struct {
 	witnesses witnesses // the testaments, and the state of the parent
 	guarded   guarded
 	bounds    Bounds
-	outer     string // the parent's /proc, below this one, if the keeper is the init of a pid namespace; else ""
+	outer     *outer // if the keeper is the init of a pid namespace; else nil
 
 	pid    int // the command's, and that of its group
 	reaped bool
@@ -138,7 +138,7 @@ func (k *keeper) start() bool {
 		}
 		k.bounds = b
 	}
-	if k.outer != "" {
+	if k.outer != nil {
 		k.bounds = namespace{k.bounds}
 	}
 	k.bounds.Enter(attr.Sys)
@@ -147,12 +147,11 @@ func (k *keeper) start() bool {
 			return k.fail(err)
 		}
 	}
-	var err error
-	k.pid, err = syscall.ForkExec(k.spec.Path, k.spec.Args, attr)
-	if err != nil && k.spec.Foreground {
+	outside, err := k.fork(attr)
+	if err != nil && k.pid == 0 && k.spec.Foreground {
 		// The refusal may be the terminal's and not the program's.
 		attr.Sys.Foreground = false
-		k.pid, err = syscall.ForkExec(k.spec.Path, k.spec.Args, attr)
+		outside, err = k.fork(attr)
 	}
 	k.guarded.started()
 	if err != nil {
@@ -162,7 +161,7 @@ func (k *keeper) start() bool {
 		// A parent that does not read must not stop a sweep.
 		_ = unix.SetNonblock(k.base+slot, true)
 	}
-	k.report(KindStarted, int64(k.outside(k.pid)))
+	k.report(KindStarted, int64(outside))
 	for fd := k.base + slotStdin; fd <= k.base+slotStderr; fd++ {
 		unix.Close(fd) // or a reader of the command's output would wait for the keeper too
 	}

@@ -15,14 +15,22 @@ func BecomeReaper() error { return nil }
 // SeesFamily returns nil: on this system the keeper does not look for descendants.
 func SeesFamily() error { return nil }
 
-// namespace is never made on this system.
-type namespace struct{ Bounds }
+// namespace and outer are never made on this system.
+type (
+	namespace struct{ Bounds }
+	outer     struct{}
+)
 
 func (k *keeper) settle() error { return nil }
 
-func (k *keeper) outside(pid int) int { return pid }
+func (k *keeper) fork(attr *syscall.ProcAttr) (outside int, err error) {
+	k.pid, err = syscall.ForkExec(k.spec.Path, k.spec.Args, attr)
+	return k.pid, err
+}
 
 func (k *keeper) reclaim(tty int) bool { return Reclaim(tty, k.pid, k.spec.Group) }
+
+func conceal() {}
 
 func dieWithParent(*syscall.SysProcAttr) {}
 

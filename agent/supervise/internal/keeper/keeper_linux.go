@@ -20,6 +20,10 @@ func BecomeReaper() error {
 // SeesFamily returns why this process could not find its descendants, or nil.
 func SeesFamily() error { return proc.Check() }
 
+// conceal keeps processes of the same user from tracing this one and from its descriptors, for which they need
+// CAP_SYS_PTRACE then. A tracer could stop a keeper without its parent's knowledge.
+func conceal() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
+
 // dieWithParent has the kernel kill the command if the keeper is killed. It is only a second line of defence:
 // descendants do not inherit it.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
@@ -45,7 +49,7 @@ func (k *keeper) sweep() {
 		// No more than a pipe without a reader has room for.
 		if len(denied) < 16 && !denied[pid] {
 			denied[pid] = true
-			k.note(fmt.Sprintf("cannot kill process %d of the family (%v): waiting for its end with the lock held", k.outside(pid), err))
+			k.note(fmt.Sprintf("cannot kill process %s of the family (%v): waiting for its end with the lock held", k.outside(pid), err))
 		}
 	}}
 	wait, muted := shortest, false
@@ -63,7 +67,7 @@ func (k *keeper) sweep() {
 			}
 		}
 		ended, none := k.reap()
-		if none && k.bounds.empty() {
+		if none && k.bounds.empty() && k.alone() {
 			return
 		}
 		if len(ended) > 0 {
@@ -76,7 +80,7 @@ func (k *keeper) sweep() {
 			k.bounds.Mute() // servers need not wait until the last one can die
 		}
 		k.tellSurvivors(begun)
-		if !k.bounds.empty() {
+		if none || !k.bounds.empty() {
 			k.bounds.Kill() // one may have entered since
 		}
 		// SIGCHLD ends the pause. A process that cannot die now (it waits for a disk) must not cost a core. One that is

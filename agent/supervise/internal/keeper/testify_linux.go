@@ -126,7 +126,7 @@ func (k *keeper) orphaned(ctx context.Context) bool {
 		return false
 	}
 	for {
-		ending := hungUp(k.base+slotCommands) || dying(k.outer+strconv.Itoa(k.spec.Parent)) // before the question
+		ending := hungUp(k.base+slotCommands) || k.parentDies() // before the question
 		if readable(k.witnesses.pidfd, 0) {
 			return true
 		}
@@ -152,9 +152,14 @@ func dying(place string) bool {
 			return true
 		}
 	}
-	const exiting = 0x4 // PF_EXITING
 	s, ok := proc.ReadAt(place)
-	return ok && (s.Dead() || s.Flags&exiting != 0) // if it is dead and reaped, its pidfd shows that
+	return ok && exits(s)
+}
+
+// exits reports whether a process ends or has ended. If it is reaped, its pidfd shows that.
+func exits(s proc.Stat) bool {
+	const exiting = 0x4 // PF_EXITING
+	return s.Dead() || s.Flags&exiting != 0
 }
 
 // killPending reports whether SIGKILL is pending, by the text of a status file of /proc.
