@@ -12,7 +12,7 @@ import (
 )
 
 // observer knows when each of the latest datagrams of a cgroup came to the programs of that cgroup. That is before it
-// comes to the programs of the cgroups above. A datagram begins with its number, little-endian.
+// comes to the programs of the cgroups above, and after it came to those of that cgroup that were there already. A datagram begins with its number, little-endian.
 type observer struct{ times []byte }
 
 const observed = 1 << 16 // datagrams

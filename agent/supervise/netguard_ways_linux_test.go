@@ -154,6 +154,11 @@ var ways = map[string]func(addr string) (send func([]byte) error, err error){
 	"raw4":        func(string) (func([]byte) error, error) { return raw(unix.AF_INET, false) },
 	"raw4 header": func(string) (func([]byte) error, error) { return raw(unix.AF_INET, true) },
 	"raw6":        func(string) (func([]byte) error, error) { return raw(unix.AF_INET6, false) },
+	"raw6 header": func(string) (func([]byte) error, error) { return raw(unix.AF_INET6, true) },
+	"udplite": func(addr string) (func([]byte) error, error) {
+		fd, err := connected(addr, unix.SOCK_DGRAM, unix.IPPROTO_UDPLITE)
+		return func(b []byte) error { _, err := unix.Write(fd, b); return err }, err
+	},
 	"packet": func(string) (func([]byte) error, error) {
 		lo, err := net.InterfaceByName("lo")
 		if err != nil {
@@ -220,12 +225,14 @@ func writing(c net.Conn, err error) (func([]byte) error, error) {
 }
 
 // socketTo connects a socket that Go's poller does not know.
-func socketTo(addr string, kind int) (fd int, err error) {
+func socketTo(addr string, kind int) (fd int, err error) { return connected(addr, kind, 0) }
+
+func connected(addr string, kind, protocol int) (fd int, err error) {
 	a, err := net.ResolveTCPAddr("tcp4", addr)
 	if err != nil {
 		return -1, err
 	}
-	if fd, err = unix.Socket(unix.AF_INET, kind|unix.SOCK_CLOEXEC, 0); err != nil {
+	if fd, err = unix.Socket(unix.AF_INET, kind|unix.SOCK_CLOEXEC, protocol); err != nil {
 		return -1, err
 	}
 	return fd, unix.Connect(fd, &unix.SockaddrInet4{Addr: [4]byte(a.IP.To4()), Port: a.Port})
@@ -265,7 +272,11 @@ func raw(family int, header bool) (func([]byte) error, error) {
 		if family == unix.AF_INET6 {
 			to = &unix.SockaddrInet6{Addr: [16]byte{15: 1}}
 		}
-		if header { // the kernel fills in the rest
+		switch { // the kernel fills in the rest
+		case header && family == unix.AF_INET6:
+			head := [40]byte{0: 0x60, 5: byte(len(b)), 6: protocol, 7: 64, 23: 1, 39: 1} // from ::1 to ::1
+			b = append(head[:], b...)
+		case header:
 			b = append([]byte{0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 127, 0, 0, 1, 127, 0, 0, 1}, b...)
 		}
 		return unix.Sendto(fd, b, 0, to)
@@ -426,14 +437,20 @@ func socket(t testing.TB, family, kind, proto int, bind unix.Sockaddr) *ear {
 			t.Fatal(err)
 		}
 	}
-	return &ear{read: func(b []byte, until time.Time) (int, error) {
+	e := &ear{read: func(b []byte, until time.Time) (int, error) {
 		_ = file.SetReadDeadline(until)
 		return file.Read(b)
 	}}
+	if at, err := unix.Getsockname(fd); err == nil {
+		if at, ok := at.(*unix.SockaddrInet4); ok {
+			e.addr = netip.AddrPortFrom(netip.AddrFrom4(at.Addr), uint16(at.Port)).String()
+		}
+	}
+	return e
 }
 
-// TestGuardWays tries to get a byte out after the deadline, by each way that this kernel has. The table is that of
-// docs/containment.md.
+// TestGuardWays tries to get a byte out after the deadline, by each of the ways in the table of docs/containment.md that
+// this kernel has.
 func TestGuardWays(t *testing.T) {
 	const (
 		udp4, udp6, tcp4 = "127.0.0.1:0", "[::1]:0", "127.0.0.1:0"
@@ -448,13 +465,19 @@ func TestGuardWays(t *testing.T) {
 	}{
 		{"UDP over IPv4", "udp", toUDP4, covered},
 		{"UDP over IPv6", "udp", func(t testing.TB) *ear { return packets(t, "udp6", udp6) }, covered},
-		{"UDP, not connected", "sendto", toUDP4, covered},
+		{"UDP over IPv4, not connected", "sendto", toUDP4, covered},
+		{"UDP over IPv6, not connected", "sendto", func(t testing.TB) *ear { return packets(t, "udp6", udp6) }, covered},
+		{"UDP-Lite", "udplite", func(t testing.TB) *ear {
+			return socket(t, unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_UDPLITE, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})
+		}, covered},
 		{"TCP over IPv4", "tcp", toTCP4, covered},
 		{"TCP over IPv6", "tcp", func(t testing.TB) *ear { return stream(t, "[::1]:0", false) }, covered},
-		{"MPTCP", "mptcp", func(t testing.TB) *ear { return stream(t, tcp4, true) }, covered},
+		{"MPTCP over IPv4", "mptcp", func(t testing.TB) *ear { return stream(t, tcp4, true) }, covered},
+		{"MPTCP over IPv6", "mptcp", func(t testing.TB) *ear { return stream(t, "[::1]:0", true) }, covered},
 		{"raw IPv4", "raw4", func(t testing.TB) *ear { return socket(t, unix.AF_INET, unix.SOCK_RAW, protocol, nil) }, covered},
 		{"raw IPv4 with its own header", "raw4 header", func(t testing.TB) *ear { return socket(t, unix.AF_INET, unix.SOCK_RAW, protocol, nil) }, covered},
 		{"raw IPv6", "raw6", func(t testing.TB) *ear { return socket(t, unix.AF_INET6, unix.SOCK_RAW, protocol, nil) }, covered},
+		{"raw IPv6 with its own header", "raw6 header", func(t testing.TB) *ear { return socket(t, unix.AF_INET6, unix.SOCK_RAW, protocol, nil) }, covered},
 		{"sendfile", "sendfile", toTCP4, covered},
 		{"splice", "splice", toTCP4, covered},
 		{"MSG_ZEROCOPY", "zerocopy", toTCP4, covered},
