@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"sync"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -20,6 +21,7 @@ type checks struct {
 	mu    sync.Mutex
 	queue []*check
 	busy  int // goroutines of run
+	slow  int // of these, those whose transaction takes long
 }
 
 // check is a request. Its caller may have given up; then its answer is dropped.
@@ -38,13 +40,17 @@ type checked struct {
 const (
 	// atATime is how many checks are in one transaction: etcd allows 128 operations by default.
 	atATime = 40
-	// underWay is how many of these transactions are made at a time.
-	underWay = 2
+	// underWay is how many of these transactions are made at a time. One that takes longer than slowAfter does not count,
+	// because a server that is cut off from the others may not answer; with these there are at most mostUnderWay.
+	underWay     = 2
+	mostUnderWay = 8
+	slowAfter    = 100 * time.Millisecond
 )
 
 func newChecks(life context.Context, client *clientv3.Client) *checks {
 	return &checks{life: life, commit: func(ctx context.Context, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
-		return client.Txn(ctx).Then(ops...).Commit()
+		// A server that has no leader refuses it, and another one is asked.
+		return client.Txn(clientv3.WithRequireLeader(ctx)).Then(ops...).Commit()
 	}}
 }
 
@@ -53,16 +59,21 @@ func (c *checks) get(ctx context.Context, ops ...clientv3.Op) checked {
 	q := &check{ops: ops, gone: ctx.Done(), answer: make(chan checked, 1)}
 	c.mu.Lock()
 	c.queue = append(c.queue, q)
-	if c.busy < underWay {
-		c.busy++
-		c.work.Go(c.run)
-	}
+	c.start()
 	c.mu.Unlock()
 	select {
 	case a := <-q.answer:
 		return a
 	case <-ctx.Done():
 		return checked{err: ctx.Err()}
+	}
+}
+
+// start starts a goroutine of run if there is room for one. The caller has locked mu.
+func (c *checks) start() {
+	if len(c.queue) > 0 && c.busy-c.slow < underWay && c.busy < mostUnderWay {
+		c.busy++
+		c.work.Go(c.run)
 	}
 }
 
@@ -73,10 +84,22 @@ func (c *checks) run() {
 		if len(all) == 0 {
 			return
 		}
-		answers := c.ask(all)
-		for i, q := range all {
-			q.answer <- answers[i]
-		}
+		ended, slow := false, 0
+		timer := time.AfterFunc(slowAfter, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if !ended {
+				slow = 1
+				c.slow++
+				c.start()
+			}
+		})
+		c.ask(all)
+		timer.Stop()
+		c.mu.Lock()
+		ended = true
+		c.slow -= slow
+		c.mu.Unlock()
 	}
 }
 
@@ -99,9 +122,9 @@ func (c *checks) next() (all []*check) {
 	return all
 }
 
-// ask makes one transaction, which ends when all who wait for it have given up. If etcd refuses it for
-// what one of several checks may be the reason for, each is made alone.
-func (c *checks) ask(all []*check) (answers []checked) {
+// ask makes one transaction, which ends when all who wait for it have given up, and answers. If etcd refuses it for
+// what one of several checks may be the reason for, both halves are asked.
+func (c *checks) ask(all []*check) {
 	ctx, cancel := context.WithCancel(c.life)
 	defer cancel()
 	c.work.Go(func() {
@@ -119,21 +142,19 @@ func (c *checks) ask(all []*check) (answers []checked) {
 		ops = append(ops, q.ops...)
 	}
 	r, err := c.commit(ctx, ops...)
-	if len(all) > 1 && isOne(err, rpctypes.ErrPermissionDenied, rpctypes.ErrTooManyOps) {
-		for i := range all {
-			answers = append(answers, c.ask(all[i:i+1])...)
-		}
-		return answers
+	if n := len(all) / 2; n > 0 && isOne(err, rpctypes.ErrPermissionDenied, rpctypes.ErrTooManyOps) {
+		c.ask(all[:n])
+		c.ask(all[n:])
+		return
 	}
-	for range all {
+	for _, q := range all {
 		a := checked{err: err}
 		if err == nil {
 			a.revision = r.Header.Revision
-			for range all[0].ops {
+			for range q.ops {
 				a.ranges, r.Responses = append(a.ranges, r.Responses[0].GetResponseRange()), r.Responses[1:]
 			}
 		}
-		answers = append(answers, a)
+		q.answer <- a
 	}
-	return answers
 }

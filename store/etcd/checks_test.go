@@ -144,9 +144,13 @@ func TestUnheard(t *testing.T) {
 		}
 
 		one, other := make(chan struct{}), make(chan struct{})
+		both := []*check{{gone: one, answer: make(chan checked, 1)}, {gone: other, answer: make(chan checked, 1)}}
 		first.Go(func() {
-			if a := c.ask([]*check{{gone: one}, {gone: other}}); len(a) != 2 || a[0].err == nil || a[1].err == nil {
-				t.Errorf("%+v; want two errors", a)
+			c.ask(both)
+			for _, q := range both {
+				if a := <-q.answer; a.err == nil {
+					t.Error("an answer from nowhere")
+				}
 			}
 		})
 		close(one)
@@ -160,6 +164,41 @@ func TestUnheard(t *testing.T) {
 		r.mute = false
 		if a := c.within(t.Context(), "next"); a.err != nil {
 			t.Error(a.err)
+		}
+	})
+}
+
+// TestSlow: transactions that a server does not answer do not keep others from one that does.
+func TestSlow(t *testing.T) {
+	reads(t, func(t *testing.T, r *reader, c *checks) {
+		answers := func(mute bool) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.mute = mute
+		}
+		answers(true)
+		var work sync.WaitGroup
+		defer work.Wait()
+		hung, end := context.WithCancel(t.Context())
+		defer end()
+		for n := range 3 * mostUnderWay {
+			work.Go(func() { c.within(hung, "key") })
+			<-time.After(slowAfter)
+			synctest.Wait()
+			r.mu.Lock()
+			most := r.most
+			r.mu.Unlock()
+			if most > mostUnderWay {
+				t.Fatalf("%d transactions are under way; want at most %d", most, mostUnderWay)
+			}
+			if n == underWay { // they were too few for a further one until now
+				answers(false)
+				begun := time.Now()
+				if a := c.within(t.Context(), "next"); a.err != nil || time.Since(begun) > 2*slowAfter {
+					t.Errorf("%v after %v; want an answer", a.err, time.Since(begun))
+				}
+				answers(true)
+			}
 		}
 	})
 }

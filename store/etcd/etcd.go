@@ -103,16 +103,16 @@ type group struct {
 // pace tells two groups apart: an election ends its stream of renewals when its own request has timed out, which must
 // not be earlier than those of the others there.
 type pace struct {
-	client      *clientv3.Client
-	lease, hold time.Duration
+	client  *clientv3.Client
+	timeout time.Duration // of a request
 }
 
 // maxKey is the longest key that is taken.
 const maxKey = 1024
 
 // New returns the participant id in the election called name. The caller keeps client, and closes it after the Elector.
-// Many participants can share it: those with the same Lease and Hold renew their leases on one stream, and look at their keys together. New asks etcd
-// whether the client's user may do what is needed, and returns an error marked by [driver.Permanent] if not. An etcd
+// Many participants can share it: those with the same times renew their leases on one stream, and look at their
+// keys together. New asks etcd whether the client's user may do what is needed, and returns an error marked by [driver.Permanent] if not. An etcd
 // that does not answer within 5 s is asked again, before anything else.
 func New(ctx context.Context, client *clientv3.Client, name, id string, cfg Config) (driver.Elector, error) {
 	e, err := newElector(ctx, client, name, id, cfg, nil)
@@ -141,7 +141,7 @@ func newElector(ctx context.Context, client *clientv3.Client, name, id string, c
 			err = why
 		}
 		if want, lasting := remedy(err, client); source != nil && want != "" {
-			if err = fmt.Errorf("%w; want %s", err, want); lasting {
+			if err = fmt.Errorf("%w; want %s", err, want); lasting && len(client.Endpoints()) == 1 { // another one may be right
 				return nil, driver.Permanent(fmt.Errorf("etcd: %w", err))
 			}
 		}
@@ -151,17 +151,18 @@ func newElector(ctx context.Context, client *clientv3.Client, name, id string, c
 		cfg.Logger.Warn("etcd does not answer yet", "election", name, "error", err)
 	}
 	var done func() error
-	s.group, done, _ = groups.Use(pace{client, cfg.Lease, cfg.Hold}, func() (*group, func() error, error) { // which does not fail
+	times := machine.Config{
+		Dialect: machine.Etcd, TTL: cfg.Lease, Hold: cfg.Hold, MaxHold: cfg.MaxHold, ServersFixed: cfg.ServersFixed,
+		ServerElection: cfg.ServerElection, Poll: cfg.Poll,
+	}
+	s.group, done, _ = groups.Use(pace{client, times.RequestTimeout()}, func() (*group, func() error, error) { // which does not fail
 		g := &group{renewals: newRenewals(client)}
 		g.checks = newChecks(g.renewals.life, client)
 		return g, g.close, nil
 	})
 	inner, err := queue.New(s, queue.Config{
-		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Source: source, Flight: cfg.Flight},
-		Machine: machine.Config{
-			Dialect: machine.Etcd, TTL: cfg.Lease, Hold: cfg.Hold, MaxHold: cfg.MaxHold, ServersFixed: cfg.ServersFixed,
-			ServerElection: cfg.ServerElection, Poll: cfg.Poll,
-		},
+		Config:  drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Source: source, Flight: cfg.Flight},
+		Machine: times,
 		Round:   500 * time.Millisecond, // lessor.runLoop
 		Assumes: "etcd keeps every write that it has acknowledged",
 	})

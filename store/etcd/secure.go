@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,7 +56,7 @@ func remedy(err error, client *clientv3.Client) (want string, lasting bool) {
 		}
 	}
 	// A server that is stopping says no more than these.
-	plain := strings.HasPrefix(client.Endpoints()[0], "http://")
+	plain := slices.ContainsFunc(client.Endpoints(), func(at string) bool { return strings.HasPrefix(at, "http://") })
 	switch {
 	case plain && strings.Contains(err.Error(), "error reading server preface"):
 		return "tls=on or cacert=FILE if the servers have TLS", false

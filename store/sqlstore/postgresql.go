@@ -84,7 +84,7 @@ func (d postgresql) check(ctx context.Context, t *table, writes bool) error {
 	case wrong.Valid:
 		return t.unusable(errors.New(wrong.String))
 	case noRights.Valid:
-		return driver.Permanent(fmt.Errorf("the role %s lacks rights on the table %s; want GRANT %s ON %[2]s TO %[1]s", role, t.plain, noRights.String))
+		return driver.Permanent(noWrites{fmt.Errorf("the role %s lacks rights on the table %s; want GRANT %s ON %[2]s TO %[1]s", role, t.plain, noRights.String)})
 	case noFunctions.Valid:
 		return driver.Permanent(fmt.Errorf("the role %s lacks rights on functions; want GRANT EXECUTE ON FUNCTION %s TO %[1]s", role, noFunctions.String))
 	case fsync != "on":

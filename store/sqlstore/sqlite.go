@@ -78,7 +78,7 @@ func (d *sqlite) check(ctx context.Context, t *table, writes bool) error {
 	case strings.Contains(text, "no such"), strings.Contains(text, "not a database"), strings.Contains(text, "cannot modify"):
 		return t.unusable(err)
 	case strings.Contains(text, "readonly"):
-		return driver.Permanent(fmt.Errorf("the database takes no writes: %w; want a file that may be written, no mode=ro, and no PRAGMA query_only", err))
+		return driver.Permanent(noWrites{fmt.Errorf("the database takes no writes: %w; want a file that may be written, no mode=ro, and no PRAGMA query_only", err)})
 	}
 	return err
 }

@@ -251,8 +251,19 @@ type row struct {
 // ready checks the database, until that was done once.
 func (r *row) ready(ctx context.Context) error { return r.once(ctx, &r.checked, false) }
 
-// Admit implements [register.Admitter].
-func (r *row) Admit(ctx context.Context) error { return r.once(ctx, &r.admitted, true) }
+// Admit implements [register.Admitter]. What was accepted before, and is refused now for another reason than the right to
+// write, may be accepted again: after a switchover, or on another connection of a pooler.
+func (r *row) Admit(ctx context.Context) error {
+	accepted := r.checked.Load()
+	err := r.once(ctx, &r.admitted, true)
+	if _, lacks := errors.AsType[noWrites](err); accepted && driver.IsPermanent(err) && !lacks {
+		return errors.New(oneLine(err))
+	}
+	return err
+}
+
+// noWrites is the error for a participant that must not or cannot write.
+type noWrites struct{ error }
 
 func (r *row) once(ctx context.Context, done *atomic.Bool, writes bool) error {
 	if done.Load() {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"github.com/electd/elect/internal/flight"
 	"github.com/electd/elect/internal/place"
@@ -11,12 +13,15 @@ import (
 	"github.com/electd/elect/internal/runtime"
 )
 
-// recorder is the flight recorder of a candidate. It begins with the first candidacy: who only watches an election
-// must not write where its leader does.
+// recorder is the flight recorder of a candidate. It begins soon after the first candidacy: who only watches an
+// election must not write where its leader does. No turn waits for the disk.
 type recorder struct {
-	e      *Elector
-	open   func() (*flight.Recorder, *place.Dir, error)
-	tried  bool
+	e     *Elector
+	open  func() (*flight.Recorder, *place.Dir, error)
+	tried bool // owned by turns
+
+	mu     sync.Mutex
+	closed bool
 	dir    *place.Dir // locked
 	flight *flight.Recorder
 }
@@ -58,20 +63,51 @@ func (e *Elector) recorder(protocolName string, config any) (runtime.Recorder, f
 func (r *recorder) Step(in *protocol.Input, fx *protocol.Effects, v *protocol.View, state func() []byte) {
 	if !r.tried && r.e.stood {
 		r.tried = true
-		var err error
-		if r.flight, r.dir, err = r.open(); err != nil {
-			r.flight = nil
-			r.e.Log.Warn("no flight record", "error", err)
-		}
+		go r.begin() // nothing waits for it: the disk may hang
 	}
-	if r.flight != nil {
-		r.flight.Step(in, fx, v, state)
+	r.mu.Lock()
+	f := r.flight
+	r.mu.Unlock()
+	if f != nil {
+		f.Step(in, fx, v, state)
 	}
 }
 
+func (r *recorder) begin() {
+	f, dir, err := r.open()
+	if err != nil {
+		r.e.Log.Warn("no flight record", "error", err)
+		return
+	}
+	r.mu.Lock()
+	closed := r.closed
+	if !closed {
+		r.flight, r.dir = f, dir
+	}
+	r.mu.Unlock()
+	if closed {
+		_ = f.Close() // it is empty
+		dir.Close()
+	}
+}
+
+// close closes the record. It waits for a disk that hangs for a second.
 func (r *recorder) close() {
-	if r.flight != nil {
-		_ = r.flight.Close() // what was recorded is already written
-		r.dir.Close()
+	r.mu.Lock()
+	f, dir := r.flight, r.dir
+	r.closed, r.flight = true, nil
+	r.mu.Unlock()
+	if f == nil {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		_ = f.Close() // what was recorded is already written
+		dir.Close()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Second):
 	}
 }

@@ -67,12 +67,13 @@ func clientOf(t testing.TB, dir string) *tls.Config {
 
 // url has these of the right parameters.
 func (e *secureEtcd) url(parameters ...string) string {
-	query := "server_election=1s"
+	var query strings.Builder
+	query.WriteString("server_election=1s")
 	for _, p := range parameters {
-		query += "&" + p + "=" + e.parameters[p]
+		query.WriteString("&" + p + "=" + e.parameters[p])
 	}
 	_, host, _ := strings.Cut(e.URL, "://")
-	return "etcd://" + host + "/tls?" + query
+	return "etcd://" + host + "/tls?" + query.String()
 }
 
 // TestEtcdTLS: with the right certificates a candidate leads. Otherwise one line says at once what would be right.
