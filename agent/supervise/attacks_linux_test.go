@@ -223,7 +223,8 @@ func TestSetUID(t *testing.T) {
 	}
 	long.Full(t, "six families")
 	exe := program(t)
-	if err := os.Chmod(exe, 0o755|os.ModeSetuid); err != nil {
+	// No other user may run it.
+	if err := errors.Join(os.Chown(exe, 0, nobody), os.Chmod(exe, 0o750|os.ModeSetuid)); err != nil {
 		t.Fatal(err)
 	}
 	if fs := (unix.Statfs_t{}); unix.Statfs(exe, &fs) != nil || fs.Flags&unix.ST_NOSUID != 0 {

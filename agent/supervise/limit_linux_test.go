@@ -27,7 +27,7 @@ func TestLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if own != root {
+	if _, err := os.Stat(own + "/cgroup.type"); own != root || err == nil {
 		t.Skip("want a machine whose processes are at the root of the cgroups")
 	}
 	controller, limit := anyLimit(t, own)
@@ -96,12 +96,12 @@ func anyLimit(t *testing.T, own string) (controller, limit string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ controller, limit string }{{"memory", "memory.swap"}, {"pids", "pids"}, {"hugetlb", "hugetlb.2MB"}} {
+	for _, c := range []struct{ controller, limit string }{{"pids", "pids"}, {"hugetlb", "hugetlb.2MB"}} {
 		if slices.Contains(strings.Fields(string(text)), c.controller) {
 			return c.controller, c.limit
 		}
 	}
-	t.Skipf("want memory, pids or hugetlb in %s/cgroup.controllers", own)
+	t.Skipf("want pids or hugetlb in %s/cgroup.controllers", own)
 	return "", ""
 }
 

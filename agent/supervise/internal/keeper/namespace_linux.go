@@ -22,18 +22,22 @@ func (n namespace) Kill() bool {
 }
 
 // alone reports whether no other process of the keeper's namespace is alive. One that has entered it is no child of the
-// keeper, and may be a zombie for as long as its parent outside wants.
+// keeper, and may be a zombie for as long as its parent outside wants. One of another user, which the keeper must not
+// kill, does not count: the kernel kills it when the keeper ends.
 func (k *keeper) alone() bool {
 	if k.outer == nil || unix.Kill(-1, 0) == unix.ESRCH {
 		return true
 	}
 	l := Lineage{Buf: make([]byte, 4096)}
+	seen := false // else /proc cannot be read
 	for _, pid := range l.Numbers("/proc") {
-		if s, ok := proc.Read(pid); ok && pid != os.Getpid() && !s.Dead() {
+		if pid == os.Getpid() {
+			seen = true
+		} else if s, ok := proc.Read(pid); ok && !s.Dead() && unix.Kill(pid, 0) != unix.EPERM {
 			return false
 		}
 	}
-	return true
+	return seen
 }
 
 // settle mounts a /proc of the own pid namespace if the parent has made one for this keeper, and one of mounts. Later

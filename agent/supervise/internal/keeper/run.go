@@ -112,7 +112,6 @@ func Run(w Witness) {
 		fmt.Fprintln(os.Stderr, "elect-keeper: this program starts itself under this name; it is not to be started by hand")
 		os.Exit(64)
 	}
-	conceal()
 	k := keeper{space: space, base: base, witness: w, guarded: guarded{conn: -1}, bounds: Unbound{}}
 	if k.start() {
 		k.prepare()
