@@ -154,8 +154,8 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 }
 
 // Resign asks the leader with that token, or any leader if token is 0, to resign. It is for operators. It returns when
-// the leader has accepted, before its work has stopped, or when its term has ended. It returns ErrNoLeader without a leader, ErrSuperseded if a
-// leader with another token leads, and ErrUnsupported if the back end cannot.
+// that leader has accepted, before its work has stopped, or when its term has ended. It returns ErrNoLeader without a
+// leader, ErrSuperseded if a leader with another token leads, and ErrUnsupported if the back end cannot.
 func (e *Election) Resign(ctx context.Context, token Token) error {
 	r, ok := e.elector.(driver.Resigner)
 	if !ok {

@@ -165,9 +165,9 @@ func (t *Term) Transfer(to string) error {
 // lapses by itself if the back end has a lease. A second call does nothing. For terms of [Election.Lead], which Lead
 // releases, it returns an error.
 //
-// Before that it calls what [Config].Guardian has returned for this term, which ctx does not bound: a guardian of
-// processes waits until they are dead, and leadership that is not lost is renewed meanwhile. A caller that cannot wait
-// ends this process; its leadership then lapses, or is freed with its locks.
+// Before that, Release calls what [Config].Guardian has returned for this term. ctx does not bound that call: a
+// guardian of processes waits until they are dead, and leadership that is not lost is renewed meanwhile. A caller that
+// cannot wait ends this process; its leadership then lapses, or is freed with its locks.
 func (t *Term) Release(ctx context.Context) error {
 	if t.led {
 		return errors.New("a term of Lead is released by Lead, when its work has returned; to end it, call Resign or return from the work")

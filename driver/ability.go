@@ -54,8 +54,9 @@ type MetadataSetter interface {
 
 // Resigner is implemented by electors that can ask the present leader to resign, from any participant.
 type Resigner interface {
-	// Resign asks the leader with that token, or any leader if token is 0, to resign, and returns when the leader has
-	// accepted, or when the term of the leader that was asked has ended. It returns ErrNoLeader without a leader, and ErrSuperseded if a leader with another token leads.
+	// Resign asks the leader with that token, or any leader if token is 0, to resign. It returns when that leader has
+	// accepted, or when its term has ended. It returns ErrNoLeader without a leader, and ErrSuperseded if a leader with
+	// another token leads.
 	Resign(ctx context.Context, token fence.Token) error
 }
 

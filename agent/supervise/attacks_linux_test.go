@@ -17,7 +17,7 @@ import (
 	"github.com/electd/elect/internal/long"
 )
 
-// atLevel has the commands of the parents that the test starts as that user contained by level. It skips the test where
+// atLevel makes the parents that the test starts as that user contain their commands by level. It skips the test where
 // there is no such level.
 func atLevel(t *testing.T, level string, as *syscall.Credential) {
 	t.Helper()
@@ -58,8 +58,7 @@ const (
 	evilRoot   // the user that setUID is, plus 1
 )
 
-// evil is a command whose family has a process without a main thread, and one that holds another one stopped as its
-// tracer.
+// evil is a command whose family has a process without a main thread, and a tracer that holds another process stopped.
 func evil(args []string) {
 	deafen()
 	a := parseArgs(args)
@@ -142,9 +141,10 @@ var ends = []struct {
 	{"keeper killed", func(s *scene) clock.Boot { return s.kill(s.keeper(), syscall.SIGKILL) }},
 }
 
-// TestAttacks: at each level families that do what they can to survive are dead before the lock is free: one with a
-// process without a main thread and one that is held stopped by a tracer, and fork bombs. What the hostile do at the
-// level cgroup is for an ordinary user here, for others see TestFamilyDiesBeforeTheLockIsFree, TestPid and TestCgroup.
+// TestAttacks: at each level families that do what they can to survive are dead before the lock is free. One has a
+// process without a main thread and one that a tracer holds stopped; others are fork bombs. The command hostile runs
+// here only for an ordinary user at the level cgroup; for the rest see TestFamilyDiesBeforeTheLockIsFree, TestPid and
+// TestCgroup.
 func TestAttacks(t *testing.T) {
 	long.Full(t, "52 families")
 	t.Setenv("SUPERVISE_FORKS", "500")
@@ -197,7 +197,7 @@ func TestKeeperTraced(t *testing.T) {
 	}
 }
 
-// setUID is a command with a descendant that is root if a program with that bit can be. Argument: board.
+// setUID is a command with a descendant that is root if a set-uid program can make it so. Argument: board.
 func setUID(args []string) {
 	a := parseArgs(args)
 	b, err := openBoard(a["board"])
@@ -215,8 +215,8 @@ func setUID(args []string) {
 	b.Members[1].live()
 }
 
-// TestSetUID: what an ordinary user's descendant becomes root by a set-uid program, sweep cannot kill: the lock is held
-// while it lives. The kernel kills it with its cgroup, and lets it have no rights in a pid namespace.
+// TestSetUID: sweep cannot kill an ordinary user's descendant that became root by a set-uid program; the lock is held
+// while it lives. The kernel kills it with its cgroup, and gives it no rights in a pid namespace.
 func TestSetUID(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("want root, to make a set-uid program")
@@ -360,7 +360,7 @@ func TestPidConceals(t *testing.T) {
 	})
 }
 
-// BenchmarkKill is from Kill until the kernel has confirmed the death of a family of that many processes.
+// BenchmarkKill measures from Kill until the kernel has confirmed the death of a family of that many processes.
 func BenchmarkKill(b *testing.B) {
 	for _, level := range []supervise.Level{supervise.Cgroup, supervise.Pid} {
 		for _, size := range []int{10, 1000, 6000} {

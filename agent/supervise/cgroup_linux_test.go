@@ -421,7 +421,7 @@ func TestCgroupOfOrdinaryUser(t *testing.T) {
 	}
 }
 
-// delegate makes a cgroup, and delegates it to the ordinary user if yes. It is removed when the test ends.
+// delegate makes a cgroup, and delegates it to the ordinary user if yes is set. It is removed when the test ends.
 func delegate(t *testing.T, yes bool) string {
 	t.Helper()
 	_, own, err := supervise.OwnCgroup()

@@ -57,7 +57,7 @@ func Contain(ctx context.Context, want Level, name string, log *slog.Logger) (*C
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // ownCgroup returns where the cgroup2 file system is mounted, and the directory in it for the cgroups of this process's
-// families: its own, or that from which it has stepped aside.
+// families: its own cgroup or, after stepAside, the one that it has left.
 func ownCgroup() (root, own string, err error) {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {

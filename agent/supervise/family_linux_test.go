@@ -69,7 +69,7 @@ func newSceneWith(t *testing.T, stderr *os.File, command string, as *syscall.Cre
 	return s
 }
 
-// remember notes when the processes of the family have started: their numbers may be another's later.
+// remember notes when the family's processes have started, because their numbers may be reused.
 func (s *scene) remember() {
 	s.starts = map[int]int{}
 	for _, pid := range s.pids {

@@ -11,8 +11,8 @@ import (
 	"github.com/electd/elect/agent/supervise/internal/keeper"
 )
 
-// TestFilesOfTheCall: what a keeper is to get is the same file when its owner has closed it meanwhile, and another file
-// has the number. A file that is closed already is refused.
+// TestFilesOfTheCall: a keeper gets the same file even if its owner has closed it meanwhile, and another file has the
+// number. A file that is closed already is refused.
 func TestFilesOfTheCall(t *testing.T) {
 	open := func(name string) *os.File {
 		f, err := os.OpenFile(filepath.Join(t.TempDir(), name), os.O_CREATE|os.O_RDWR, 0o600)

@@ -19,8 +19,8 @@ import (
 // it. Limit is called before the first Start, once for each name. An error about what is missing matches [ErrContain];
 // after any error that limit is not set.
 //
-// The kernel limits a cgroup only if no process is in that above it. So if need be Limit moves this process into a new
-// cgroup, elect-supervisors, beside those of the families. It is not removed.
+// The kernel limits a cgroup only if no process is in the cgroup above it. So Limit moves this process, if necessary,
+// into a new cgroup, elect-supervisors, beside those of the families. That cgroup is not removed.
 //
 // Source: "No Internal Process Constraint" in Documentation/admin-guide/cgroup-v2.rst of the Linux kernel.
 func (c *Containment) Limit(name, value string) error {
@@ -42,7 +42,7 @@ func (c *Containment) Limit(name, value string) error {
 // supervisors is the cgroup of supervisors beside those of their families. No family has that name.
 const supervisors = "elect-supervisors"
 
-// enable makes the kernel give the cgroups of families what the controller limits.
+// enable turns a controller on for the cgroups of families.
 func (c *Containment) enable(controller string) error {
 	if !c.cgroup {
 		why := c.Missing()
@@ -73,7 +73,7 @@ func (c *Containment) enable(controller string) error {
 	return err
 }
 
-// stepAside moves this process out of the cgroup in which those of the families are made.
+// stepAside moves this process out of the cgroup in which the families' cgroups are made.
 func (c *Containment) stepAside() error {
 	text, err := os.ReadFile(filepath.Join(c.parent, "cgroup.procs"))
 	if err != nil {

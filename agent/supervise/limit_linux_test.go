@@ -132,7 +132,7 @@ func limited(args []string) {
 	fmt.Println(strings.TrimSuffix(root+strings.TrimSuffix(at, "\n"), "/"))
 }
 
-// TestLimitRefused: what is no limit, and what cannot be had, is refused.
+// TestLimitRefused: what is no limit, or cannot be set, is refused.
 func TestLimitRefused(t *testing.T) {
 	sweep, err := supervise.Contain(t.Context(), supervise.Sweep, "limit", nil)
 	if err != nil {

@@ -36,10 +36,10 @@ var (
 	sqlSteps     = []string{"BEGIN", "UPDATE written SET n = n + 1 WHERE id = ", "COMMIT"}
 )
 
-// pour writes without end to all servers at a time: datagrams, requests of HTTP, mails and, if there is a PostgreSQL,
-// transactions. Argument: board. The addresses are in a file beside it, and the row of PostgreSQL. Place 0 has its pid,
-// and tells when a datagram was refused. The next places are those of the other writers: PID is the step at which the
-// test holds it, from 1, and Alive the step at which it is held.
+// pour writes without end to all servers at the same time: datagrams, requests of HTTP, mails and, if there is a
+// PostgreSQL, transactions. Argument: board. A file beside it has the addresses, and the row of PostgreSQL. Place 0 has
+// pour's pid, and tells when a datagram was refused. The next places are those of the other writers: PID is the step,
+// from 1, at which the test wants to hold the writer, and Alive the step at which it is held.
 func pour(args []string) {
 	path := parseArgs(args)["board"]
 	b, err := openBoard(path)
@@ -208,8 +208,8 @@ func (i *inbox) read(fd int, buf []byte) (int, error) {
 	}
 }
 
-// drain reads and answers all that has arrived. It returns how much that ever was, how many commits were in it, and when
-// the latest arrived.
+// drain reads and answers all that has arrived. It returns how many bytes and commits have arrived so far, and when the
+// latest did.
 func (i *inbox) drain() (bytes, commits, last int64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -228,7 +228,7 @@ func (i *inbox) drain() (bytes, commits, last int64) {
 	return i.bytes, i.commits, i.last
 }
 
-// listenTo makes an inbox of the connections to a port. serve returns what answers those who write to one.
+// listenTo makes an inbox of the connections to a port. serve returns the function that answers what is written to one.
 func listenTo(t *testing.T, name string, steps int, serve func(c net.Conn) (answer func(text string))) *inbox {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -307,14 +307,15 @@ func realtime(at clock.Boot) int64 {
 }
 
 // How long a packet may be on its way through this machine, from the guard to the receiver's clock. A process that has
-// stopped was not in the middle of a send. One that runs may lose the processor there: to interrupts, to softirqs, which
-// take up to net.core.netdev_budget_usecs, to other processes where the kernel is preemptible, and to the hypervisor.
-// The worst of 36 million datagrams took 18 ms, at a load of up to 214 on two processors. What a writer sends when it
-// goes on cannot hide in it: it goes on later than twice that. Nor can a datagram of a writer that runs on: an observer
-// notes when it came to the guard, or had just passed it.
+// stopped was not in the middle of a send. One that runs may lose the processor in a send: to interrupts, to softirqs,
+// which take up to net.core.netdev_budget_usecs, to other processes where the kernel is preemptible, and to the
+// hypervisor. The worst of 36 million datagrams took 18 ms, at a load of up to 214 on two processors. What a stopped
+// writer sends later cannot hide in this time, because it goes on after more than twice as long. A datagram of a writer
+// that runs on cannot hide either: an observer notes when it came to the guard, or had just passed it.
 const standing, running = time.Millisecond, 50 * time.Millisecond
 
-// judge fails if something has arrived after the end of a lease, or was committed that had not arrived before.
+// judge fails the test if something arrived after the end of a lease, or if a commit that had not arrived before was
+// carried out.
 func (c *count) judge(t *testing.T, boxes []*inbox, end clock.Boot, underway time.Duration) (bytes int64) {
 	t.Helper()
 	for _, i := range boxes {
@@ -589,8 +590,7 @@ func (c *count) freezeWriter(t *testing.T, n, rounds int, m means) {
 }
 
 // freezeParents keeps parent and keeper from running until their lease is over, and the writer, too, if n is not
-// negative. Then the writer goes on, and wait later parent and keeper do. The freeze does not count if they were too
-// late to keep.
+// negative. Then the writer goes on and, after wait, parent and keeper. The freeze does not count if it came too late.
 func (c *count) freezeParents(t *testing.T, n int, m means, wait time.Duration) {
 	_, name := guardNetwork(t)
 	path, b, boxes := servers(t)
@@ -642,8 +642,8 @@ func (c *count) freezeParents(t *testing.T, n int, m means, wait time.Duration) 
 	}
 }
 
-// newCount makes a count, which is in the log when the test ends. In the meantime the kernel notes arrivals, and has a
-// guard: it patches itself when the first one begins and the last one ends, which takes longer than a freeze.
+// newCount makes a count, and logs it when the test ends. It keeps servers and a guard until then: the kernel patches
+// itself when the first one begins and when the last one ends, which takes longer than a freeze.
 func newCount(t *testing.T) *count {
 	newGuarded(t, nil)
 	inboxes(t)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// observer knows when each of the latest datagrams of a cgroup came to the programs of that cgroup. That is before it
-// comes to the programs of the cgroups above, and after it came to those of that cgroup that were there already. A datagram begins with its number, little-endian.
+// observer knows when each of the latest datagrams of a cgroup came to it. It runs before the programs of the cgroups
+// above, and after those that its cgroup had already. A datagram begins with its number, little-endian.
 type observer struct{ times []byte }
 
 const observed = 1 << 16 // datagrams

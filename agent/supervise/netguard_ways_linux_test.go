@@ -449,8 +449,8 @@ func socket(t testing.TB, family, kind, proto int, bind unix.Sockaddr) *ear {
 	return e
 }
 
-// TestGuardWays tries to get a byte out after the deadline, by each of the ways in the table of docs/containment.md that
-// this kernel has.
+// TestGuardWays tries to get a byte out after the deadline, by each way in the table of docs/containment.md that this
+// kernel has.
 func TestGuardWays(t *testing.T) {
 	const (
 		udp4, udp6, tcp4 = "127.0.0.1:0", "[::1]:0", "127.0.0.1:0"

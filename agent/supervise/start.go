@@ -204,8 +204,8 @@ func (c *Command) startError(path string, errno syscall.Errno) error {
 	return &StartError{Path: path, Err: errno}
 }
 
-// files are what the keeper gets with the specification: descriptors of this call's own, because others may close
-// theirs at any time, and then a number is soon that of another file.
+// files are the descriptors that the keeper gets with the specification. They are this call's own: others may close
+// theirs at any time, and another file may then get the number.
 type files []int
 
 // files lists the files for the keeper in the order of its slots.
@@ -264,11 +264,11 @@ func (l files) close() {
 	}
 }
 
-// duplicate returns another descriptor of an open file, which is in blocking mode then, as a command expects it.
+// duplicate returns another descriptor of an open file, and sets the file to blocking mode, as a command expects.
 func duplicate(file *os.File) (fd int, err error) {
 	err = os.ErrClosed
 	if file.Fd() != ^uintptr(0) {
-		if raw, failed := file.SyscallConn(); failed == nil { // nobody closes the file while Control runs
+		if raw, failed := file.SyscallConn(); failed == nil { // the file stays open while Control runs
 			_ = raw.Control(func(n uintptr) { fd, err = unix.FcntlInt(n, unix.F_DUPFD_CLOEXEC, 0) })
 		}
 	}

@@ -26,10 +26,10 @@ import (
 // What the processes of a term send over IP is dropped when its lease has ended, even if the program is frozen, or when
 // the program is dead. A lease that is lost before its end closes the guard before the term's context ends. When the
 // work has returned, and before leadership is released, all processes of the term are killed, their connections are
-// reset and the guard is closed for good. The release waits until they are dead, without a bound: one in state D delays
-// it, and leadership that is not lost is renewed meanwhile. They are killed too when the lease has
-// ended and the program runs. If the program was killed they live, unable to send, until the next [Contain] of that
-// name, or the next term, on the same machine. To have them killed as well, use a [Command] or [Guard].
+// reset and the guard is closed for good. The release waits without a bound until they are dead: one in state D delays
+// it, and leadership that is not lost is renewed meanwhile. They are also killed when the lease has ended and the
+// program runs. If the program was killed they live, unable to send, until the next [Contain] of that name, or the next
+// term, on the same machine. To have them killed as well, use a [Command] or [Guard].
 //
 // The guard of work that is not exclusive (elect.Config.NonExclusive) is open until the work has returned, or the
 // program is dead.
@@ -117,9 +117,9 @@ func (g *TermGuard) Renew() {
 
 // Start starts a command of the present term behind the guard, as [exec.Cmd.Start] does. The caller waits for it with
 // cmd.Wait, before the work returns if it wants to know how it ended. The files of the command must be no IP sockets:
-// such a socket belongs to the cgroup in which it was opened. A cmd.Stdout or cmd.Stderr that is no *os.File, such as a
-// net.Conn, is written to by this program, and not guarded. Start uses a copy of cmd.SysProcAttr. When the term is over
-// it starts nothing; what it starts after the end of the lease cannot send.
+// such a socket belongs to the cgroup in which it was opened. This program itself writes to a cmd.Stdout or cmd.Stderr
+// that is no *os.File, such as a net.Conn; that is not guarded. Start uses a copy of cmd.SysProcAttr. When the term is
+// over it starts nothing; what it starts after the end of the lease cannot send.
 func (g *TermGuard) Start(cmd *exec.Cmd) error {
 	t := g.current()
 	if t == nil {

@@ -47,8 +47,7 @@ func (d *Dir) Info() Info { return d.info }
 // Close closes the directory.
 func (d *Dir) Close() error { return d.f.Close() }
 
-// Lock takes the exclusive flock(2) of the directory, which lasts until Close, or returns an error if another process,
-// or another Dir, has it.
+// Lock takes the exclusive flock(2) of the directory, until Close. It fails if another process, or another Dir, has it.
 func (d *Dir) Lock() error {
 	if err := unix.Flock(d.fd(), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return d.error("flock", "", err)

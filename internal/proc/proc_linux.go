@@ -37,7 +37,7 @@ func ReadAt(place string) (s Stat, ok bool) {
 	return Parse(ReadFile("/proc/"+place+"/stat", buf[:]))
 }
 
-// Parse reads it from the text of a file stat.
+// Parse reads a Stat from the text of a file stat.
 func Parse(text []byte) (s Stat, ok bool) {
 	at := bytes.LastIndexByte(text, ')') // the end of the name, which may contain anything
 	fields := bytes.Fields(text[at+1:])

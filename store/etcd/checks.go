@@ -11,8 +11,8 @@ import (
 )
 
 // checks makes the requests of Verify of all elections that share a client. Those that wait while
-// others are under way go in one transaction that reads only, which is a linearizable read of etcd.
-// Machines renew at common instants, so this is one request for many elections.
+// others are under way go in one transaction that only reads, which is a linearizable read in etcd.
+// Machines check at common instants, so this is one request for many elections.
 type checks struct {
 	commit func(context.Context, ...clientv3.Op) (*clientv3.TxnResponse, error)
 	life   context.Context // after its end there are no calls of get
@@ -40,8 +40,8 @@ type checked struct {
 const (
 	// atATime is how many checks are in one transaction: etcd allows 128 operations by default.
 	atATime = 40
-	// underWay is how many of these transactions are made at a time. One that takes longer than slowAfter does not count,
-	// because a server that is cut off from the others may not answer; with these there are at most mostUnderWay.
+	// underWay is how many of these transactions are made at a time. One that takes longer than slowAfter does not
+	// count, because a server that is cut off from the others may not answer. The bound with these is mostUnderWay.
 	underWay     = 2
 	mostUnderWay = 8
 	slowAfter    = 100 * time.Millisecond
@@ -103,7 +103,7 @@ func (c *checks) run() {
 	}
 }
 
-// next is what the next transaction has: what waits, without what was given up.
+// next returns the checks of the next transaction: those that wait and were not given up.
 func (c *checks) next() (all []*check) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,8 +122,8 @@ func (c *checks) next() (all []*check) {
 	return all
 }
 
-// ask makes one transaction, which ends when all who wait for it have given up, and answers. If etcd refuses it for
-// what one of several checks may be the reason for, both halves are asked.
+// ask makes one transaction, and answers its checks. It ends when all callers have given up. If etcd refuses it, and
+// one of several checks may be the reason, ask asks for each half.
 func (c *checks) ask(all []*check) {
 	ctx, cancel := context.WithCancel(c.life)
 	defer cancel()

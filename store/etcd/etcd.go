@@ -78,9 +78,9 @@ type Config struct {
 	// Era is the era of the tokens, 0 to 65535: see package fence.
 	Era uint16
 
-	// Flight is a directory in which a candidate keeps a flight record of its last minutes, in a directory with the
-	// election's name: see docs/electlab.md. A record that cannot be kept, as when another candidate keeps one there, is
-	// logged, and the election goes on. "" is none.
+	// Flight is a directory for flight records: a candidate records its last minutes in a subdirectory with the
+	// election's name. See docs/electlab.md. If it cannot, as when another candidate records there, it logs that, and
+	// the election goes on. "" is none.
 	Flight string
 
 	// Logger receives log lines. Nil is silence.
@@ -101,7 +101,7 @@ type group struct {
 }
 
 // pace tells two groups apart: an election ends its stream of renewals when its own request has timed out, which must
-// not be earlier than those of the others there.
+// not be earlier than for the others there.
 type pace struct {
 	client  *clientv3.Client
 	timeout time.Duration // of a request
@@ -111,9 +111,9 @@ type pace struct {
 const maxKey = 1024
 
 // New returns the participant id in the election called name. The caller keeps client, and closes it after the Elector.
-// Many participants can share it: those with the same times renew their leases on one stream, and look at their
-// keys together. New asks etcd whether the client's user may do what is needed, and returns an error marked by [driver.Permanent] if not. An etcd
-// that does not answer within 5 s is asked again, before anything else.
+// Many participants can share it: those with the same times renew their leases on one stream, and look at their keys
+// together. New asks etcd whether the client's user may do what is needed, and returns an error marked by
+// [driver.Permanent] if not. An etcd that does not answer within 5 s is asked again, before anything else.
 func New(ctx context.Context, client *clientv3.Client, name, id string, cfg Config) (driver.Elector, error) {
 	e, err := newElector(ctx, client, name, id, cfg, nil)
 	if err != nil {
@@ -175,7 +175,7 @@ func newElector(ctx context.Context, client *clientv3.Client, name, id string, c
 	return e, nil
 }
 
-// close ends what the group makes. Its elections are closed.
+// close ends the group's requests. Its elections are closed already.
 func (g *group) close() error {
 	err := g.renewals.close()
 	g.checks.work.Wait()

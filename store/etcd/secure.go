@@ -31,8 +31,8 @@ func unconnected(ctx context.Context, client *clientv3.Client) error {
 	return errors.New(text)
 }
 
-// remedies are what would be right, by what the errors of connections say, which gRPC makes text. Those that are
-// lasting need another URL; certificates may be renewed meanwhile.
+// remedies are what would be right, by the text of a connection's error: gRPC keeps only the text. A lasting error
+// needs another URL; an expired certificate may be renewed.
 var remedies = []struct {
 	says, want string
 	lasting    bool
@@ -55,7 +55,7 @@ func remedy(err error, client *clientv3.Client) (want string, lasting bool) {
 			return r.want, r.lasting
 		}
 	}
-	// A server that is stopping says no more than these.
+	// A server that is stopping may cause errors with these texts, too.
 	plain := slices.ContainsFunc(client.Endpoints(), func(at string) bool { return strings.HasPrefix(at, "http://") })
 	switch {
 	case plain && strings.Contains(err.Error(), "error reading server preface"):

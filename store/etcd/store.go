@@ -148,7 +148,7 @@ func (s *store) Watch(ctx context.Context, e queue.Entry, after uint64) error {
 
 // Verify implements [queue.Queue].
 func (s *store) Verify(ctx context.Context, own queue.Entry) (l queue.Listing, err error) {
-	// Without its value a key may come without its lease: etcd 3.7 has it from its index.
+	// The read includes the value: without it etcd 3.7 answers from its index, and may not tell the lease.
 	r := s.get(ctx, clientv3.OpGet(own.Key), clientv3.OpGet(s.prefix(), clientv3.WithFirstCreate()...), clientv3.OpGet(s.wish()))
 	if r.err != nil {
 		return l, r.err

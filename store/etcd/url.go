@@ -224,7 +224,7 @@ func (c *connection) secure(p map[string]string, env func(string) string) error 
 		return errors.New("one of cert and cert_key; want both, or neither")
 	}
 	c.TLS = &tls.Config{ServerName: p["server_name"], MinVersion: tls.VersionTLS12}
-	if name := p["server_name"]; name != "" { // gRPC would put the host of the URL in place of the one in the configuration
+	if name := p["server_name"]; name != "" { // else gRPC takes the host of the URL
 		c.DialOptions = append(c.DialOptions, grpc.WithAuthority(name))
 	}
 	if cacert != "" {

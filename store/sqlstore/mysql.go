@@ -32,15 +32,15 @@ func (mysql) schema() string {
 ) ENGINE=InnoDB`
 }
 
-// trials do nothing, and need what reads, creations and other writes need. Nothing else tells what the roles of a user
-// permit.
+// trials change nothing, and need the rights of a read, an INSERT and an UPDATE. Nothing else tells what the roles of a
+// user permit.
 var trials = []string{
 	`SELECT name, record FROM {table} WHERE name = ''`,
 	`EXPLAIN INSERT IGNORE INTO {table} (name, record) VALUES ('', '')`,
 	`UPDATE {table} SET record = record WHERE name = '' AND 1 = 0`,
 }
 
-// refused are the numbers of a server's errors that no later attempt mends, and what would be right.
+// refused are errors of a server that no later attempt mends, by number, and what would be right.
 var refused = []struct {
 	numbers []int
 	want    string
@@ -52,7 +52,7 @@ var refused = []struct {
 	{[]int{1792}, "tx_read_only=OFF"},
 }
 
-// refusalOf makes an error of check permanent if it is, and says what would be right.
+// refusalOf makes an error of check permanent if it lasts, and says what would be right.
 func refusalOf(t *table, err error) error {
 	if err == nil || driver.IsPermanent(err) {
 		return err
@@ -74,16 +74,16 @@ func refusalOf(t *table, err error) error {
 	return err
 }
 
-// numbered reports whether err is a server's error with that number. The driver has it in a field, which only a
+// numbered reports whether err is a server's error with that number. The driver has the number in a field, which only a
 // program that imports the driver can read, and at the beginning of the text.
 func numbered(err error, number int) bool {
 	_, after, ok := strings.Cut(err.Error(), fmt.Sprintf("Error %d", number))
 	return ok && (strings.HasPrefix(after, " (") || strings.HasPrefix(after, ":"))
 }
 
-// unfit says what is wrong with the table. INSERT IGNORE gives a value to a column without a default.
-// Triggers are seen by a user with the right TRIGGER. The queries are plain: MariaDB 10.11 crashed of one that had
-// their conditions in correlated subqueries.
+// unfit says what is wrong with the table. INSERT IGNORE gives a value to a column without a default. Only a user with
+// the right TRIGGER sees triggers. The queries are plain: MariaDB 10.11 crashed on one with the same conditions in
+// correlated subqueries.
 func (mysql) unfit(ctx context.Context, t *table, conn *sql.Conn) (wrong, err error) {
 	schema, name, found := strings.Cut(t.plain, ".")
 	if !found {

@@ -32,7 +32,7 @@ func (postgresql) schema() string {
 const incarnation = `(SELECT system_identifier FROM pg_control_system()) || '/' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)`
 
 // unfit says what is wrong with the table c, or NULL. A trigger before each row can change or drop what is written.
-// Others can do harm too, but not unnoticed.
+// Other triggers can do harm too, but not unnoticed.
 const unfit = `CASE
 	WHEN c.relkind NOT IN ('r', 'p') OR EXISTS (SELECT FROM parts WHERE relkind NOT IN ('r', 'p'))
 		THEN 'it is a view, or a table of another server'
@@ -56,8 +56,8 @@ const unfit = `CASE
 		CASE WHEN row_security_active(c.oid) THEN 'row-level security hides rows from the role ' || current_user END)
 	END`
 
-// lacking are the rights on the table c, and to execute functions, that the role does not have. A right on the two
-// columns will do.
+// lacking lists the rights that the role does not have: those on the table c, and those to execute functions. A right
+// on both columns is enough.
 const lacking = `(SELECT string_agg(p, ', ') FROM unnest(ARRAY[{rights}]) p WHERE EXISTS (SELECT FROM pg_attribute
 		WHERE attrelid = c.oid AND (attname = 'record' OR attname = 'name' AND p <> 'UPDATE') AND NOT has_column_privilege(c.oid, attnum, p))),
 	(SELECT string_agg(f, ', ') FROM unnest(ARRAY[{functions}]) f WHERE NOT has_function_privilege(f, 'EXECUTE'))`

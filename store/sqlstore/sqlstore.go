@@ -83,9 +83,9 @@ type Config struct {
 	// Era is the era of the tokens, 0 to 65535: see package fence.
 	Era uint16
 
-	// Flight is a directory in which a candidate keeps a flight record of its last minutes, in a directory with the
-	// election's name: see docs/electlab.md. A record that cannot be kept, as when another candidate keeps one there, is
-	// logged, and the election goes on. "" is none.
+	// Flight is a directory for flight records: a candidate records its last minutes in a subdirectory with the
+	// election's name. See docs/electlab.md. If it cannot, as when another candidate records there, it logs that, and
+	// the election goes on. "" is none.
 	Flight string
 
 	// Logger receives log lines. Nil is silence.
@@ -106,8 +106,8 @@ func New(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config
 	return e, nil
 }
 
-// ErrRefused is what an error of [New] matches if the database, its settings, its table or the rights of the user are
-// refused, and not the arguments.
+// ErrRefused is what an error of [New] matches if it refuses the database, its settings, its table or the rights of the
+// user, and not the arguments.
 var ErrRefused = errors.New("the database is refused")
 
 type refusal struct{ error }
@@ -170,8 +170,8 @@ func Schema(d Dialect, table string) (string, error) {
 type dialect interface {
 	schema() string
 	quote(name string) string
-	// check looks at the table, at the rights of the user, to write only if writes is set, and for settings that the
-	// guarantee does not allow.
+	// check examines the table, the rights of the user, and the settings that the guarantee needs. It asks for rights
+	// to write only if writes is set.
 	check(ctx context.Context, t *table, writes bool) error
 	// examine returns what the server is and how it is set.
 	examine(ctx context.Context, t *table) ([]driver.Finding, error)
@@ -251,8 +251,8 @@ type row struct {
 // ready checks the database, until that was done once.
 func (r *row) ready(ctx context.Context) error { return r.once(ctx, &r.checked, false) }
 
-// Admit implements [register.Admitter]. What was accepted before, and is refused now for another reason than the right to
-// write, may be accepted again: after a switchover, or on another connection of a pooler.
+// Admit implements [register.Admitter]. If the database was accepted before, only a missing right to write refuses it
+// for good: it may be accepted again after a switchover, or on another connection of a pooler.
 func (r *row) Admit(ctx context.Context) error {
 	accepted := r.checked.Load()
 	err := r.once(ctx, &r.admitted, true)
@@ -262,7 +262,7 @@ func (r *row) Admit(ctx context.Context) error {
 	return err
 }
 
-// noWrites is the error for a participant that must not or cannot write.
+// noWrites is the error for a participant that may not or cannot write.
 type noWrites struct{ error }
 
 func (r *row) once(ctx context.Context, done *atomic.Bool, writes bool) error {

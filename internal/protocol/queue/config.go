@@ -95,12 +95,12 @@ type Config struct {
 	ServerElection time.Duration `json:"server_election,omitzero"`
 	// KeepAliveEvery is the time from one renewal of the claim to the next: Touch in ZooKeeper's
 	// dialect; in etcd's, Verify with a Hold and KeepAlive without. The default is a quarter of TTL
-	// or, if it is set, of Hold; in etcd's dialect without a Hold it is a third of TTL, as etcd's own
-	// clients have it.
+	// or, if it is set, of Hold; in etcd's dialect without a Hold it is a third of TTL, as in
+	// etcd's own clients.
 	KeepAliveEvery time.Duration `json:"keep_alive_every,omitzero"`
 	// Poll is the mean time between two checks of a waiter whose watches are silent, and of a
-	// leader of its own entry in etcd's dialect without a Hold. The default is TTL, and twice TTL in
-	// etcd's dialect.
+	// leader of its own entry in etcd's dialect without a Hold. The default is TTL; in etcd's
+	// dialect it is twice TTL.
 	Poll time.Duration `json:"poll,omitzero"`
 	// Backoff is the mean time until a failed request is repeated; it doubles up to 16-fold. The
 	// default is 100 ms.
@@ -255,7 +255,7 @@ func (c Config) margin() protocol.Drift {
 }
 
 // renewEvery is the time from one KeepAlive or Touch to the next. In etcd's dialect a waiter claims
-// nothing: half of TTL leaves time to repeat a request that was lost. With a Hold a leader's claim
+// nothing, and half of TTL leaves time to repeat a lost request. With a Hold a leader's claim
 // counts from Verify, and KeepAlive only keeps the session.
 func (c Config) renewEvery(p phase) time.Duration {
 	switch {

@@ -43,8 +43,8 @@ type Config struct {
 	Now      func() protocol.Reading // reads the clocks; nil: those of the system
 	// Source is the URL by which a witness can open the store, with credentials; nil: there is no witness.
 	Source *url.URL
-	// Flight is a directory in which the participant records its machine's steps, beneath its election's name; "" is
-	// none.
+	// Flight is a directory in which the participant records its machine's steps, in a subdirectory with the election's
+	// name; "" is none.
 	Flight string
 }
 

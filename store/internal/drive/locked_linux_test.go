@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLockedFile: nobody can execute the file where the kernel can ensure that, which some are set to require.
+// TestLockedFile: nobody can execute the file where the kernel can ensure that, which some kernels are set to require.
 func TestLockedFile(t *testing.T) {
 	f, err := lockedFile()
 	if err != nil {

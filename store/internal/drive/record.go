@@ -13,8 +13,8 @@ import (
 	"github.com/electd/elect/internal/runtime"
 )
 
-// recorder is the flight recorder of a candidate. It begins soon after the first candidacy: who only watches an
-// election must not write where its leader does. No turn waits for the disk.
+// recorder is the flight recorder of a candidate. It begins soon after the first candidacy, because a participant that
+// only watches must not write where the leader does. No turn waits for the disk.
 type recorder struct {
 	e     *Elector
 	open  func() (*flight.Recorder, *place.Dir, error)
@@ -26,8 +26,8 @@ type recorder struct {
 	flight *flight.Recorder
 }
 
-// recorder returns the recorder of the machine that was made from config, nil if there is none, and what closes it
-// after the last step.
+// recorder returns the recorder of the machine that was made from config, nil if there is none, and a function that
+// closes it after the last step.
 func (e *Elector) recorder(protocolName string, config any) (runtime.Recorder, func()) {
 	if e.cfg.Flight == "" {
 		return nil, func() {}
@@ -91,7 +91,7 @@ func (r *recorder) begin() {
 	}
 }
 
-// close closes the record. It waits for a disk that hangs for a second.
+// close closes the record. It waits at most a second for the disk.
 func (r *recorder) close() {
 	r.mu.Lock()
 	f, dir := r.flight, r.dir

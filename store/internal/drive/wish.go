@@ -73,9 +73,9 @@ type Standing struct {
 // look is the time between two reads while Resign waits for an answer.
 const look = 100 * time.Millisecond
 
-// Resign implements [driver.Resigner]. A leader in another process is asked by a wish. It has
-// accepted when it has written that it obeys. If another leads, or none, its term has ended: its answer
-// went with it, if there was one.
+// Resign implements [driver.Resigner]. A leader in another process is asked by a wish. It has accepted when it has
+// written that it obeys. If another participant leads, or none, its term has ended, and its answer, if there was one,
+// is gone.
 func (e *Elector) Resign(ctx context.Context, token fence.Token) error {
 	if err := e.Run.Resign(ctx, token); !errors.Is(err, driver.ErrNoLeader) && !errors.Is(err, driver.ErrSuperseded) {
 		return err

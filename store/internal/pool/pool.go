@@ -1,6 +1,6 @@
-// Package pool shares what is expensive to open, such as the client of a store, between the elections
-// of a process. A [Pool] is safe for concurrent use. A failure to open is returned to all calls that
-// waited for it, and the next call tries again. A panic of the opening call is a failure to those that waited.
+// Package pool shares what is expensive to open, such as the client of a store, between the elections of a process. A
+// [Pool] is safe for concurrent use. A failure to open is returned to all calls that waited for it, and the next call
+// tries again. A panic of the opening call is a failure for those that waited.
 package pool
 
 import (

@@ -51,8 +51,8 @@ func (d *database) site(t *testing.T) *site {
 	return s
 }
 
-// rows returns what is done to the row of an election by hand, and what undoes it: no write of
-// elect's replaces nonsense.
+// rows returns what is done to an election's row by hand, and what undoes it: elect never
+// overwrites nonsense.
 func rows(t *testing.T, at func() *place) (victim, func(context.Context) error) {
 	dbs := map[*place]*sql.DB{}
 	db := func() *sql.DB {

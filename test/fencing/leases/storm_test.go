@@ -203,8 +203,7 @@ func newStorm(t *testing.T, at *site, seed uint64, bent string, env ...string) *
 	return s
 }
 
-// rage lets the faults come for a time, undoes them, and returns how long it then took until there
-// was a leader.
+// rage injects faults for a time, undoes them, and returns the time until there is a leader then.
 func (s *storm) rage(within time.Duration) time.Duration {
 	s.t.Helper()
 	steps := s.draw(append(s.own(), s.victims...), within)
@@ -319,9 +318,8 @@ func bending(t *testing.T) string {
 // again, and the waits for a processor.
 const busy = 20 * time.Second
 
-// TestStorms: faults come, one after the other and several at a time, as a seed says. Leaders' times are
-// disjoint, tokens rise, and after the last fault there is a leader in time. ELECT_CHAOS_SEED
-// repeats one.
+// TestStorms injects faults from a seed, one after the other and several at a time. Leaders' times are disjoint, tokens
+// rise, and after the last fault there is a leader in time. ELECT_CHAOS_SEED repeats one.
 func TestStorms(t *testing.T) {
 	long.Full(t, "it needs a machine that is not busy: it starts servers, and waits for leaders")
 	worker := bending(t)

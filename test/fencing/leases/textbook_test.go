@@ -13,8 +13,8 @@ import (
 	"github.com/electd/elect/test/fencing/server"
 )
 
-// TestTextbook breaks the two forms of an election in PostgreSQL that textbooks and forums show: two clients that do
-// what they say are at work at one time. docs/databases.md says what is different here.
+// TestTextbook breaks the two forms of an election in PostgreSQL that textbooks and forums show: two clients that
+// follow them work at the same time. docs/databases.md says what elect does differently.
 func TestTextbook(t *testing.T) {
 	long.Test(t, "it starts a PostgreSQL")
 	pg := server.StartPostgres(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/electd/elect/test/fencing/server"
 )
 
-// secureEtcd is a server whose certificate is for a name that it is not called by, and which wants one of each client.
+// secureEtcd is a server that requires certificates of clients, and whose own is for another name than its URL has.
 type secureEtcd struct {
 	*server.Etcd
 	parameters map[string]string // of the URL, that are right

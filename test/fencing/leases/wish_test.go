@@ -111,9 +111,8 @@ func (o operator) is(line, id string) (token string) {
 	return s.Leader.Token
 }
 
-// TestVerbs has the verbs of an operator at elections of elect run in real stores: what a store cannot carry is refused
-// and changes nothing, a leader that is asked resigns, also while it drains, and of one that has died nobody says that
-// it has agreed.
+// TestVerbs runs an operator's verbs at elections of elect run in real stores. What a store cannot carry is refused and
+// changes nothing. A leader that is asked resigns, also while it drains. No verb says that a dead leader has agreed.
 func TestVerbs(t *testing.T) {
 	long.Full(t, "it needs a machine that is not busy; it waits for leases")
 	program := harness.Build(t, "../../../cmd/elect")

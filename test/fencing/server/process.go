@@ -170,7 +170,7 @@ func (p *process) Kill(t testing.TB) {
 	}
 }
 
-// Backup copies the data of a server that does not run, and returns what puts the copy in its place.
+// Backup copies the data of a server that does not run, and returns a function that puts it back.
 func (p *process) Backup(t testing.TB) (restore func()) {
 	t.Helper()
 	data, kept := filepath.Join(p.dir, "data"), filepath.Join(p.dir, "backup")

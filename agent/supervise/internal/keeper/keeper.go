@@ -93,7 +93,7 @@ func (k *keeper) start() bool {
 		unix.CloseOnExec(fd)
 	}
 	blind := k.settle() // early, while there may be time
-	conceal()           // after it: before Linux 5.14, fdinfo of a process that was concealed belongs to root
+	conceal()           // after settle: before Linux 5.14, root owns the fdinfo of a concealed process
 	if blind == nil {
 		blind = SeesFamily()
 	}

@@ -20,8 +20,8 @@ func BecomeReaper() error {
 // SeesFamily returns why this process could not find its descendants, or nil.
 func SeesFamily() error { return proc.Check() }
 
-// conceal keeps processes of the same user from tracing this one and from its descriptors, for which they need
-// CAP_SYS_PTRACE then. A tracer could stop a keeper without its parent's knowledge.
+// conceal keeps processes of the same user without CAP_SYS_PTRACE from tracing this process, and from its descriptors.
+// A tracer could stop a keeper without its parent's knowledge.
 func conceal() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
 
 // dieWithParent has the kernel kill the command if the keeper is killed. It is only a second line of defence:

@@ -21,15 +21,15 @@ func (n namespace) Kill() bool {
 	return n.Bounds.Kill() || err == nil || err == unix.ESRCH
 }
 
-// alone reports whether no other process of the keeper's namespace is alive. One that has entered it is no child of the
-// keeper, and may be a zombie for as long as its parent outside wants. One of another user, which the keeper must not
-// kill, does not count: the kernel kills it when the keeper ends.
+// alone reports whether no other process of the keeper's namespace is alive. A process that has entered is no child of
+// the keeper, and may stay a zombie for as long as its parent outside wants. A process of another user, which the
+// keeper may not kill, does not count: the kernel kills it when the keeper ends.
 func (k *keeper) alone() bool {
 	if k.outer == nil || unix.Kill(-1, 0) == unix.ESRCH {
 		return true
 	}
 	l := Lineage{Buf: make([]byte, 4096)}
-	seen := false // else /proc cannot be read
+	seen := false // the keeper itself; else /proc cannot be read
 	for _, pid := range l.Numbers("/proc") {
 		if pid == os.Getpid() {
 			seen = true
@@ -69,8 +69,8 @@ func (k *keeper) settle() error {
 	return err
 }
 
-// mountProc replaces /proc. The parent's does not stay beneath it, where a command that may unmount would find it. In
-// a user namespace it cannot be removed, neither by this process nor by the command.
+// mountProc replaces /proc. It removes the parent's, which a command that may unmount would find beneath the new one.
+// In a user namespace neither this process nor the command can remove the parent's.
 func mountProc() error {
 	fs, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -90,11 +90,11 @@ func mountProc() error {
 	return unix.MoveMount(at, "", unix.AT_FDCWD, "/proc", unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-// outer tells the init of a pid namespace about the namespace above it. It has single files of the parent's /proc open,
-// and no directory: through /proc/1/fd, a command with the rights of root has what its keeper has.
+// outer tells the init of a pid namespace about the namespace above it. It keeps single files of the parent's /proc
+// open, and no directory: through /proc/1/fd, a command with the rights of root can reach what its keeper has open.
 type outer struct {
 	slot, info   int // a descriptor for a pidfd, and its file in fdinfo, which tells the number of the process
-	status, stat int // those of the parent; -1 is none
+	status, stat int // the parent's files; -1 is none
 }
 
 // openOuter needs the parent's /proc.
@@ -112,7 +112,7 @@ func openOuter() (*outer, error) {
 		fd   *int
 		path string
 	}{
-		{&o.status, fmt.Sprintf("/proc/%d/status", self.Parent)}, // the parent's may be hidden, by hidepid
+		{&o.status, fmt.Sprintf("/proc/%d/status", self.Parent)}, // hidepid may hide the parent's
 		{&o.stat, fmt.Sprintf("/proc/%d/stat", self.Parent)},
 		{&o.info, fmt.Sprintf("/proc/self/fdinfo/%d", o.slot)},
 	} {
@@ -121,7 +121,7 @@ func openOuter() (*outer, error) {
 	return o, err
 }
 
-// number is that of a process in the pid namespace of the parent.
+// number returns the number of a process in the pid namespace of the parent.
 func (o *outer) number(pidfd int) (int, error) {
 	if err := unix.Dup3(pidfd, o.slot, unix.O_CLOEXEC); err != nil {
 		return 0, err
@@ -150,8 +150,8 @@ func readAgain(fd int) ([]byte, error) {
 	}
 }
 
-// fork starts the command, and returns its number in the pid namespace of the parent. If that cannot be known, the
-// command is killed, and what it has started dies with this process.
+// fork starts the command, and returns its number in the pid namespace of the parent. If it cannot learn the number, it
+// kills the command; what the command has started dies with this process.
 func (k *keeper) fork(attr *syscall.ProcAttr) (outside int, err error) {
 	fd := -1
 	if k.outer != nil {

@@ -1,6 +1,7 @@
-// Package replay rebuilds the machines whose steps peers and candidates over a store have recorded, for [trace.Decoder.Verify].
+// Package replay rebuilds the machines whose steps peers, or candidates over a store, have recorded. It is for
+// [trace.Decoder.Verify].
 //
-// A recorder writes down a machine's own configuration, and names the protocol as they do: a
+// A recorder writes down a machine's own configuration, and names the protocol as these do: a
 // variant follows a hyphen, and is in the configuration. A maker refuses a configuration that it
 // cannot read, or that belongs to another node. The functions may be called concurrently.
 package replay
