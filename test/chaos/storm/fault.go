@@ -2,8 +2,6 @@
 
 package storm
 
-//go:generate go test -run ^TestTable$ . -rewrite
-
 import (
 	"fmt"
 	"slices"

@@ -133,7 +133,7 @@ func newWorkers(t *testing.T) *workers {
 	if w.ledger, err = lives.Open(filepath.Join(w.dir, judge.LedgerFile)); err != nil {
 		t.Fatal(err)
 	}
-	w.history.Add(judge.Event{Kind: judge.Run, Node: judge.NoNode, Nodes: 3, Wall: time.Now(), Material: []string{judge.Writes, judge.Flights}})
+	w.history.Add(judge.Event{Kind: judge.Run, Node: judge.NoNode, Nodes: 3, Wall: time.Now(), Material: []string{judge.Writes}})
 	t.Cleanup(func() {
 		for node := range w.all {
 			w.kill(node)
