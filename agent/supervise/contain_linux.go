@@ -54,6 +54,18 @@ func Contain(ctx context.Context, want Level, name string, log *slog.Logger) (*C
 	return c, nil
 }
 
+// needsCgroup returns why the families have no cgroups, which what needs, or nil if they have them.
+func (c *Containment) needsCgroup(what string) error {
+	if c.cgroup {
+		return nil
+	}
+	why := c.Missing()
+	if why == nil {
+		why = errors.New("the level is sweep; want cgroup or auto")
+	}
+	return fmt.Errorf("%s needs the level cgroup: %w", what, why)
+}
+
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // ownCgroup returns where the cgroup2 file system is mounted, and the directory in it for the cgroups of this process's

@@ -44,12 +44,8 @@ const supervisors = "elect-supervisors"
 
 // enable turns a controller on for the cgroups of families.
 func (c *Containment) enable(controller string) error {
-	if !c.cgroup {
-		why := c.Missing()
-		if why == nil {
-			why = errors.New("the level is sweep; want cgroup or auto")
-		}
-		return fmt.Errorf("it needs the level cgroup: %w", why)
+	if err := c.needsCgroup("it"); err != nil {
+		return err
 	}
 	has := func(file string) bool {
 		text, _ := os.ReadFile(filepath.Join(c.parent, file))

@@ -60,12 +60,8 @@ const maxAllow = 64
 
 // guardable returns why the network cannot be guarded, as far as that is known without trying.
 func (c *Containment) guardable() error {
-	if !c.cgroup {
-		why := c.Missing()
-		if why == nil {
-			why = errors.New("the level is sweep; want cgroup or auto")
-		}
-		return fmt.Errorf("the network guard needs the level cgroup: %w", why)
+	if err := c.needsCgroup("the network guard"); err != nil {
+		return err
 	}
 	if c.user {
 		return errors.New("the network guard needs a keeper with CAP_BPF, and the level pid has it in a user namespace; want CAP_SYS_ADMIN, too, or the level cgroup")

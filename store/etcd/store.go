@@ -20,7 +20,7 @@ import (
 // store is one election in etcd. Sessions are leases, and orders are create revisions.
 type store struct {
 	client  *clientv3.Client
-	*group  // shared by the elections that share the client
+	*group  // shared by the elections of the client that have the same times
 	key     string
 	fixed   bool
 	checked atomic.Bool

@@ -55,8 +55,7 @@ func (s Space) arguments() []string {
 
 // given reads the Space of this keeper, and returns the arguments that follow. There is one at least.
 func given() (Space, []string) {
-	switch s := Space(os.Args[1]); {
-	case len(os.Args) > 2 && (s == OwnPids || s == OwnUser):
+	if s := Space(os.Args[1]); len(os.Args) > 2 && (s == OwnPids || s == OwnUser) {
 		return s, os.Args[2:]
 	}
 	return OfParent, os.Args[1:]
