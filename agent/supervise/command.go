@@ -50,6 +50,10 @@ type Command struct {
 	Spare *Spare
 	// Containment is what Contain returned. nil is the level Sweep.
 	Containment *Containment
+	// LeasePage adds ELECT_LEASE to Env: the path of a file from which the command, or any process of this machine, reads
+	// until when leadership is proven; see package agent/lease. It is there on Linux, for exclusive work. If it cannot be
+	// made, a line is logged and the command starts without it.
+	LeasePage bool
 	// Logger receives what an operator should know; nil is silence.
 	Logger *slog.Logger
 
@@ -84,11 +88,12 @@ type mandate struct {
 	// lease, if not nil, reports how much longer the family may live, and false if that is not bounded. It is called
 	// before the start, when some time must be left, and then repeatedly until Done. 0 leaves the end unchanged.
 	lease func() (left time.Duration, bounded bool)
+	token func() uint64 // for a lease page; nil: none
 }
 
 func newMandate(m driver.Guarded) (out mandate) {
 	if m.Exclusive {
-		out.lease = m.Remaining
+		out.lease, out.token = m.Remaining, func() uint64 { return uint64(m.Token()) }
 	}
 	if m, ok := m.Mandate.(driver.Inheritable); ok {
 		out.hold, out.entrust = m.Files(), m.Entrust

@@ -24,11 +24,12 @@ type Held struct {
 	Testament  []byte
 	Entrust    func(gone func() bool, ended <-chan struct{})
 	Lease      func() (left time.Duration, bounded bool)
+	Token      func() uint64
 }
 
 // With is the command under that.
 func (c Command) With(h Held) Command {
-	c.under = mandate{hold: h.Hold, keep: h.Keep, testament: h.Testament, entrust: h.Entrust, lease: h.Lease}
+	c.under = mandate{hold: h.Hold, keep: h.Keep, testament: h.Testament, entrust: h.Entrust, lease: h.Lease, token: h.Token}
 	return c
 }
 

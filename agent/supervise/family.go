@@ -19,6 +19,7 @@ import (
 
 	"github.com/electd/elect/agent/supervise/internal/keeper"
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/leasepage"
 	"github.com/electd/elect/internal/mutation"
 )
 
@@ -34,6 +35,7 @@ type Family struct {
 	terminal  *os.File // or nil
 	tracker   tracker  // finds the family if the keeper dies
 	bounds    keeper.Bounds
+	page      *leasepage.Writer                         // for when the keeper is dead; or nil
 	proving   sync.Mutex                                // held while the lease is asked, and told to bounds
 	proof     func() (left time.Duration, bounded bool) // the mandate's lease, or nil
 	paused    chan syscall.Signal                       // to jobControl
@@ -383,6 +385,7 @@ func (f *Family) over() {
 		f.exit.Code, f.exit.Signal = -1, syscall.SIGKILL
 		close(f.exited)
 	}
+	f.page.Remove()
 	f.bounds.Remove()
 	f.commands.Close()
 	f.reports.Close()

@@ -20,6 +20,7 @@ import (
 
 	"github.com/electd/elect/agent/supervise/internal/keeper"
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/leasepage"
 )
 
 // Start starts the command and returns when it has been executed. ctx bounds the start alone, not the command's life.
@@ -76,6 +77,12 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 			held.Remove()
 		}
 	}()
+	page := c.page(&s)
+	defer func() {
+		if f == nil {
+			page.Remove()
+		}
+	}()
 	s.Cgroup, s.Network = cgroup, held.Gate() >= 0
 	files, err := c.files(&s, held.Gate())
 	if err != nil {
@@ -93,7 +100,7 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 			return nil, err
 		}
 	}
-	f.bounds, f.proof = held, c.under.lease
+	f.bounds, f.page, f.proof = held, page, c.under.lease
 	f.proven()
 	if s.Deadline != 0 {
 		f.lease.Store(s.Deadline + int64(keeper.KillTime))
@@ -129,6 +136,26 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 		return nil, context.Cause(ctx)
 	}
 	return nil, fmt.Errorf("supervise: the keeper did not start: %w", err)
+}
+
+// page makes a lease page if there is to be one, for the keeper and the command of s.
+func (c *Command) page(s *keeper.Spec) *leasepage.Writer {
+	if !c.LeasePage || c.under.token == nil {
+		return nil
+	}
+	until := int64(0) // the keeper says more, before the command starts
+	if s.Deadline != 0 {
+		until = s.Deadline + int64(keeper.KillTime)
+	}
+	page, err := leasepage.Create(leasepage.State{Token: c.under.token(), Until: until})
+	if err != nil {
+		if !errors.Is(err, errors.ErrUnsupported) {
+			c.logger().Warn("there is no lease page", "error", err)
+		}
+		return nil
+	}
+	s.Page, s.Env = page.Path(), append(slices.Clip(s.Env), leasepage.Env+"="+page.Path())
+	return page
 }
 
 // handshake sends the keeper its specification and reads the answer. After an error the keeper is about to end.

@@ -31,7 +31,7 @@ func newRoot(openers elect.Openers) *cobra.Command {
 	root := cli.New("elect", "elect keeps exactly one of your replicas at work", rootHelp,
 		newRun(openers), newStatus(openers), newWatch(openers), newResign(openers), newTransfer(openers), newPause(openers), newResume(openers),
 		newMembers(openers), newMember(openers), newHistory(openers), newForget(openers), newInstall(), newCerts(), newDoctor(openers),
-		newFence(), newBench(openers), newDemo(),
+		newFence(), newLease(), newBench(openers), newDemo(),
 		newJob(), newSweep(), newZombieClient(), newZombieStore(), newZombieWriter(), newStamp(), newNode(openers),
 	)
 	for _, verb := range [...]string{"sim", "check", "trace"} {

@@ -29,6 +29,8 @@ COMMAND has in its environment
   ELECT_ID            the id of this candidate
   ELECT_TOKEN         the token, a decimal number that rises from leader to leader
   ELECT_TOKEN_FIXED   the token with 19 digits, for places that compare strings
+  ELECT_LEASE         a file that says until when leadership is proven, on Linux and not
+                      with --exclusive=false: elect lease check, docs/lease-page.md
 
 When COMMAND ends by itself, elect run releases leadership at once. Then
   --restart on-failure  it ends after exit code 0, and stands again after any other

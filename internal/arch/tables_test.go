@@ -158,11 +158,11 @@ var repository = house{
 			why: "it serves whatever election it is handed: cmd/elect lists the back ends",
 		},
 		{
-			at: "agent/supervise", may: []string{"driver", "agent/supervise/internal/...", "internal/clock", "internal/mutation", "internal/proc"}, tests: []string{".", "internal/harness", "internal/long", "internal/spawn", "internal/terminal"}, others: system,
+			at: "agent/supervise", may: []string{"driver", "agent/supervise/internal/...", "internal/clock", "internal/leasepage", "internal/mutation", "internal/proc"}, tests: []string{".", "agent/lease", "internal/harness", "internal/long", "internal/spawn", "internal/terminal"}, others: system,
 			why: "it runs and kills processes by a deadline; of elections it knows the mandate, which has the deadline, and that is all",
 		},
 		{
-			at: "agent/supervise/internal/...", may: []string{"agent/supervise/internal/keeper", "internal/clock", "internal/proc"}, others: system,
+			at: "agent/supervise/internal/...", may: []string{"agent/supervise/internal/keeper", "internal/clock", "internal/leasepage", "internal/proc"}, others: system,
 			why: "the keeper begins before what its program imports is initialized, so it imports little",
 		},
 		{
@@ -241,7 +241,8 @@ var repository = house{
 	},
 	exported: []surface{
 		{at: ".", names: 93, why: "entry"},
-		{at: "agent/supervise", names: 88, why: "keeper; limits of commands; network guard of commands, and of what a program starts"},
+		{at: "agent/lease", names: 8, why: "readers of lease pages"},
+		{at: "agent/supervise", names: 89, why: "keeper; limits and lease pages of commands; network guard of commands, and of what a program starts"},
 		{at: "driver", names: 98, why: "contract"},
 		{at: "driver/electtest", names: 25, why: "conformance"},
 		{at: "fence", names: 98, why: "tokens"},

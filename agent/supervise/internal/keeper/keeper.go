@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/leasepage"
 )
 
 // The keeper's descriptors, counted from the base that its first argument
@@ -51,7 +52,8 @@ type keeper struct {
 	witnesses witnesses // the testaments, and the state of the parent
 	guarded   guarded
 	bounds    Bounds
-	outer     *outer // if the keeper is the init of a pid namespace; else nil
+	outer     *outer            // if the keeper is the init of a pid namespace; else nil
+	page      *leasepage.Writer // or nil
 
 	pid    int // the command's, and that of its group
 	reaped bool
@@ -147,6 +149,10 @@ func (k *keeper) start() bool {
 		if err := k.guarded.connect(attr, k.base+SlotHold+k.spec.Hold+k.spec.Run); err != nil {
 			return k.fail(err)
 		}
+	}
+	if k.spec.Page != "" {
+		k.page, _ = leasepage.Open(k.spec.Page) // without it what the parent has written lapses
+		k.prove(k.spec.Deadline)
 	}
 	outside, err := k.fork(attr)
 	if err != nil && k.pid == 0 && k.spec.Foreground {
@@ -360,6 +366,20 @@ func (k *keeper) expect(deadline int64) {
 		k.forget()
 	}
 	k.deadline = deadline
+	k.prove(deadline)
+}
+
+// pageTime is how long a lease page without a lease proves leadership from the last look at the locks.
+const pageTime = time.Second
+
+// prove writes on the lease page until when leadership is proven: until the end of the lease or, as long as the keeper
+// holds the locks of an election without a lease, for a while.
+func (k *keeper) prove(deadline int64) {
+	if deadline == 0 {
+		k.page.Prove(Shared(clock.Now().Add(pageTime)))
+	} else {
+		k.page.Prove(deadline + int64(KillTime))
+	}
 }
 
 // forget drops the census, so that the family is counted again.
@@ -390,6 +410,9 @@ func (k *keeper) displaced(now int64) bool {
 		return false
 	}
 	k.nextLook = 0
+	if k.page != nil && k.deadline == 0 {
+		k.nextLook = now + int64(lookEvery)
+	}
 	var held, there unix.Stat_t
 	for i, place := range k.spec.Places {
 		if place == "" || unix.Fstat(k.base+SlotHold+i, &held) != nil {
@@ -398,8 +421,12 @@ func (k *keeper) displaced(now int64) bool {
 		k.nextLook = now + int64(lookEvery)
 		err := unix.Stat(place, &there)
 		if err == unix.ENOENT || err == unix.ENOTDIR || err == nil && (there.Dev != held.Dev || there.Ino != held.Ino) {
+			k.page.Prove(0)
 			return true
 		}
+	}
+	if k.deadline == 0 {
+		k.prove(0)
 	}
 	return false
 }
@@ -531,6 +558,7 @@ func (k *keeper) reap() (ended []int, none bool) {
 // finish releases the locks: the family is dead.
 func (k *keeper) finish() {
 	k.bounds.Mute() // what the dead have left in their sockets stays here
+	k.page.Remove()
 	k.report(KindGone, Shared(clock.Now()))
 	unix.Close(k.base + slotGone) // before the unlocking: the parent must not believe in a free lock
 	if !k.abort {

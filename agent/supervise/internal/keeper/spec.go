@@ -27,12 +27,13 @@ type Spec struct {
 	Network  bool   // the cgroup has a network guard, and its gate comes with the files
 	Deadline int64  // on the shared clock; 0 is none
 	Cgroup   string // the path of the family's; "" is none
+	Page     string // the path of the lease page; "" is none
 	// Testament is for the witness, which speaks if the process Parent is dead. Its pidfd comes with the files; 0 is none.
 	Testament string
 	Parent    int
 }
 
-const specVersion = 5
+const specVersion = 6
 
 // Append appends the specification to dst.
 func (s *Spec) Append(dst []byte) []byte {
@@ -45,6 +46,7 @@ func (s *Spec) Append(dst []byte) []byte {
 	text(s.Dir)
 	text(s.Testament)
 	text(s.Cgroup)
+	text(s.Page)
 	for _, list := range [][]string{s.Args, s.Env, s.Places} {
 		dst = binary.AppendUvarint(dst, uint64(len(list)))
 		for _, t := range list {
@@ -99,6 +101,7 @@ func (s *Spec) load(src []byte) error {
 	s.Dir = text()
 	s.Testament = text()
 	s.Cgroup = text()
+	s.Page = text()
 	for _, list := range []*[]string{&s.Args, &s.Env, &s.Places} {
 		n := num(uint64(len(src))) // each takes a byte at least
 		*list = make([]string, 0, min(n, 1024))

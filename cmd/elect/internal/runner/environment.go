@@ -4,10 +4,12 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/electd/elect/agent/lease"
 )
 
 // own are the variables that a command gets. Inherited ones belong to another election.
-var own = []string{"ELECT_ELECTION", "ELECT_NAME", "ELECT_ID", "ELECT_TOKEN", "ELECT_TOKEN_FIXED"}
+var own = []string{"ELECT_ELECTION", "ELECT_NAME", "ELECT_ID", "ELECT_TOKEN", "ELECT_TOKEN_FIXED", lease.Env}
 
 // environment is that of the command, without the token, which is not known before the victory.
 func environment(cfg *Config) []string {

@@ -178,7 +178,7 @@ func (r *run) started(family *supervise.Family) (early []syscall.Signal, kill bo
 
 func (r *run) command(term *elect.Term) supervise.Command {
 	return supervise.Command{
-		Path: r.cfg.Path, Args: r.cfg.Args, Grace: r.cfg.Grace, Terminal: r.terminal, Logger: r.log(), Containment: r.contain,
+		Path: r.cfg.Path, Args: r.cfg.Args, Grace: r.cfg.Grace, Terminal: r.terminal, Logger: r.log(), Containment: r.contain, LeasePage: true,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Env: append(slices.Clip(r.env), "ELECT_TOKEN="+term.Token().String(), "ELECT_TOKEN_FIXED="+term.Token().Fixed()),
 	}

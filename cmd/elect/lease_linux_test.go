@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/electd/elect/agent/lease"
+	"github.com/electd/elect/internal/harness"
+	"github.com/electd/elect/internal/long"
+)
+
+// reader is a program that reads a lease page, and says for each line of its input what it sees.
+type reader struct {
+	name string
+	in   io.Writer
+	out  *bufio.Reader
+}
+
+// says asks the reader once.
+func (r *reader) says(t *testing.T) string {
+	t.Helper()
+	_, err := io.WriteString(r.in, "\n")
+	line, rerr := r.out.ReadString('\n')
+	if err = errors.Join(err, rerr); err != nil {
+		t.Fatalf("%s: %q, %v", r.name, line, err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// readers starts one in each language that is installed; Java only among the long tests.
+func readers(t *testing.T, env []string, page string) (all []*reader) {
+	const dir = "../../examples/lease"
+	c := filepath.Join(t.TempDir(), "lease")
+	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-o", c, dir+"/lease.c").CombinedOutput(); err != nil && !errors.Is(err, exec.ErrNotFound) {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	programs := [][]string{{c}, {"python3", dir + "/lease.py"}, {"node", dir + "/lease.mjs"}}
+	if long.Asked() { // it is compiled first
+		programs = append(programs, []string{"java", dir + "/Lease.java"})
+	}
+	for _, argv := range programs {
+		if _, err := exec.LookPath(argv[0]); err != nil {
+			t.Logf("not tried, because it is not installed: %v", err)
+			continue
+		}
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Env, cmd.Stderr = append(env, lease.Env+"="+page), os.Stderr
+		in, out := harness.Start(t, cmd)
+		t.Cleanup(func() { harness.End(cmd) })
+		all = append(all, &reader{argv[0], in, bufio.NewReader(out)})
+	}
+	return all
+}
+
+// TestLeaseReaders: in each language, the page of a leader is proven while it leads, and over when it is frozen beyond
+// its lease, deposed or killed.
+func TestLeaseReaders(t *testing.T) {
+	for _, end := range []string{"frozen", "deposed", "killed"} {
+		t.Run(end, func(t *testing.T) {
+			t.Parallel()
+			env := environment(t)
+			cmd := exec.Command("elect", "run", "--name", "pages", "--", "sh", "-c", `echo "$ELECT_LEASE"; exec sleep 1000`)
+			cmd.Env, cmd.Stderr = env, os.Stderr
+			_, out := harness.Start(t, cmd)
+			t.Cleanup(func() { harness.End(cmd) })
+			path, err := bufio.NewReader(out).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			path = strings.TrimSpace(path)
+			page, err := lease.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer page.Close()
+			all := readers(t, env, path)
+			for _, r := range all {
+				// On a busy machine the keeper may be late to write, for once.
+				harness.Eventually(t, r.name+" says that leadership is proven", func() bool { return r.says(t) == fmt.Sprint(page.Token(), " proven") })
+			}
+			switch end {
+			case "frozen": // with its keeper
+				for _, pid := range append([]int{cmd.Process.Pid}, children(t, cmd.Process.Pid)...) {
+					if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+						t.Fatal(err)
+					}
+					defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
+				}
+			case "deposed":
+				resign := exec.Command("elect", "resign", "pages")
+				resign.Env = env
+				if out, err := resign.CombinedOutput(); err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+			case "killed":
+				_ = cmd.Process.Kill()
+			}
+			harness.Eventually(t, "the page is over", func() bool { return page.Check() != nil })
+			for _, r := range all {
+				if got, want := r.says(t), fmt.Sprint(page.Token(), " over"); got != want {
+					t.Errorf("%s says %q of a leader that was %s; want %q", r.name, got, end, want)
+				}
+			}
+		})
+	}
+}
+
+// children are the processes that a process has started, by any of its threads.
+func children(t *testing.T, pid int) (pids []int) {
+	t.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range lists {
+		text, _ := os.ReadFile(list)
+		for _, field := range strings.Fields(string(text)) {
+			n, err := strconv.Atoi(field)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, n)
+		}
+	}
+	return pids
+}
