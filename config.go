@@ -64,6 +64,9 @@ type Config struct {
 	// Guardian guards this process while it leads; Guard of package agent/supervise returns one. Nil means none.
 	Guardian Guardian
 
+	// Health makes this participant give way while it is ill. The zero value checks nothing.
+	Health Health
+
 	// Logger receives the log lines of Lead. Nil is silence.
 	Logger *slog.Logger
 
@@ -125,6 +128,9 @@ func (c *Config) complete(l Limits) error {
 	}
 	if c.MinBackoff > c.MaxBackoff {
 		return fmt.Errorf("elect.Config.MinBackoff is %v and MaxBackoff %v; want the first at most the second", c.MinBackoff, c.MaxBackoff)
+	}
+	if err := c.Health.complete(); err != nil {
+		return err
 	}
 	if err := driver.CheckMetadata(c.Metadata); err != nil {
 		return fmt.Errorf("elect.Config.Metadata: %w", err)

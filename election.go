@@ -23,6 +23,7 @@ type Election struct {
 	mu   sync.Mutex
 	busy bool // campaigning or leading
 
+	health  *health    // or nil
 	eventMu sync.Mutex // serializes cfg.OnEvent
 }
 
@@ -37,7 +38,9 @@ func New(elector driver.Elector, cfg Config) (*Election, error) {
 		return nil, err
 	}
 	cfg.Metadata = maps.Clone(cfg.Metadata)
-	return &Election{elector: elector, limits: limits, cfg: cfg}, nil
+	e := &Election{elector: elector, limits: limits, cfg: cfg}
+	e.health = newHealth(e)
+	return e, nil
 }
 
 // Limits describes the back end as it is configured.
@@ -75,7 +78,29 @@ func (e *Election) unclaim() {
 	e.busy = false
 }
 
+// campaign stands whenever this participant is well, until it has won.
 func (e *Election) campaign(ctx context.Context, led bool) (*Term, error) {
+	for {
+		period, err := e.health.await(ctx)
+		if err != nil {
+			return nil, err
+		}
+		standing, stop := context.WithCancelCause(ctx)
+		ends := context.AfterFunc(period, func() { stop(context.Cause(period)) })
+		t, err := e.stand(standing, period, led)
+		ends()
+		stop(nil)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err == nil || period.Err() == nil || driver.IsPermanent(err):
+			return t, err
+		}
+	}
+}
+
+// stand stands once. period is how long this participant is well.
+func (e *Election) stand(ctx, period context.Context, led bool) (*Term, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -99,7 +124,7 @@ func (e *Election) campaign(ctx context.Context, led bool) (*Term, error) {
 		e.emit(EventFailed, 0, err)
 		return nil, err
 	}
-	return e.begin(ctx, m, done, led), nil
+	return e.begin(ctx, period, m, done, led), nil
 }
 
 // sound returns why a victory is of no use. A lease that has run out, or has so little left that the work would be
@@ -181,7 +206,11 @@ func (e *Election) Transfer(ctx context.Context, token Token, to string) error {
 
 // Close ends a waiting campaign with ErrClosed, the context of a term with ReasonShutdown, and every Watch. It does not
 // wait for the work: first end the context of [Election.Lead] and wait for Lead.
-func (e *Election) Close() error { return e.elector.Close() }
+func (e *Election) Close() error {
+	err := e.elector.Close()
+	e.health.close()
+	return err
+}
 
 func (e *Election) emit(kind EventKind, token Token, err error) {
 	if e.cfg.OnEvent == nil {

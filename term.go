@@ -19,6 +19,8 @@ type Term struct {
 	election *Election
 	mandate  driver.Mandate
 	ctx      context.Context
+	period   context.Context // ends when this participant is ill
+	began    time.Time
 	end      context.CancelCauseFunc
 	done     func() // tells Config.Guardian that the work was joined
 	led      bool   // by Lead, which joins the work and releases
@@ -36,9 +38,9 @@ type Term struct {
 
 // begin makes a Term of a new mandate and watches it. The term's context has the values of ctx, and an end of its
 // own.
-func (e *Election) begin(ctx context.Context, m driver.Mandate, done func(), led bool) *Term {
+func (e *Election) begin(ctx, period context.Context, m driver.Mandate, done func(), led bool) *Term {
 	t := &Term{
-		election: e, mandate: m, done: done, led: led,
+		election: e, mandate: m, period: period, began: time.Now(), done: done, led: led,
 		settled: make(chan struct{}), announced: make(chan struct{}), setting: make(chan struct{}, 1),
 	}
 	t.ctx, t.end = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -270,6 +272,9 @@ func (t *Term) awaitEnd() error {
 			return context.Cause(t.ctx)
 		case <-m.Context().Done():
 			return t.finish(context.Cause(m.Context()))
+		case <-t.period.Done():
+			t.election.health.gaveWay(time.Since(t.began))
+			return t.finish(context.Cause(t.period))
 		case <-drain:
 		}
 	}

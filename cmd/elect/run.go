@@ -114,6 +114,16 @@ numbers. So the position of a PostgreSQL server is not its LSN, but the bytes up
 killed when there is a leader. Both commands have ELECT_ELECTION, ELECT_NAME and
 ELECT_ID in their environment.
 
+--health-command makes this candidate give way while it is ill. It runs every
+--health-every, from the start on, and is killed after --health-timeout. After
+--health-failures in a row this candidate is ill: it stands aside, and as a leader it
+stops COMMAND and hands over. After --health-successes in a row it is well. A leader
+that has given way stands aside for a minute at least, and each further time for twice
+as long, up to 16 minutes. If nobody leads for 10 s and the time of a takeover, an ill
+candidate leads after all, unless --when-all-ill is none. The command has
+ELECT_ELECTION, ELECT_NAME and ELECT_ID in its environment. It must not leave processes
+behind.
+
 elect run writes messages for people to stderr, which COMMAND inherits. --log-time
 puts the time before each line. With --log-format json each line is an object with
 time, level and msg. An event also has event, election, id, place and any token.
@@ -137,6 +147,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	var p place
 	var peers peerFlags
 	var positions positionFlags
+	var health healthFlags
 	exclusive := true
 	cfg := runner.Config{Openers: openers, Wait: runner.NoLimit, Grace: supervise.DefaultGrace}
 	restart := runner.OnFailure.String()
@@ -213,7 +224,11 @@ func newRun(openers elect.Openers) *cobra.Command {
 			}
 			cfg.JSON = logFormat == "json"
 			cfg.URL, cfg.Shown, cfg.Name, cfg.Args = p.election, p.shown(), p.name, args
-			cfg.Openers = positions.openers(openers, []string{"ELECT_ELECTION=" + cfg.Shown, "ELECT_NAME=" + cfg.Name, "ELECT_ID=" + cfg.ID})
+			env := []string{"ELECT_ELECTION=" + cfg.Shown, "ELECT_NAME=" + cfg.Name, "ELECT_ID=" + cfg.ID}
+			cfg.Openers = positions.openers(openers, env)
+			if cfg.Health, err = health.health(env); err != nil {
+				return err
+			}
 			if cfg.Path, err = lookPath(args[0]); err != nil {
 				return err
 			}
@@ -244,6 +259,8 @@ func newRun(openers elect.Openers) *cobra.Command {
 	f.BoolVar(&exclusive, "exclusive", true, "start COMMAND only when leadership is proven exclusive; =false if its token fences all that it does")
 	peers.flags(f)
 	positions.flags(f)
+	health.flags(f)
+	_ = cmd.RegisterFlagCompletionFunc("when-all-ill", cobra.FixedCompletions([]string{"lead", "none"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	// the flag exists
 	_ = cmd.RegisterFlagCompletionFunc("position", cobra.FixedCompletions([]string{"ignore", "prefer", "require"}, cobra.ShellCompDirectiveNoFileComp))
 	// the flag exists
@@ -277,6 +294,7 @@ func runSettings(cmd *cobra.Command, cfg *runner.Config) error {
 		except = append(except, "election", "name", "id", "exclusive", "limit") // those of the outer run hold
 		except = append(except, peerFlagNames[:]...)
 		except = append(except, positionFlagNames[:]...)
+		except = append(except, healthFlagNames[:]...)
 	}
 	once, restart := f.Changed("once"), f.Changed("restart")
 	switch {

@@ -240,7 +240,7 @@ var repository = house{
 		{module: "cmd/elect", needs: "github.com/redis/go-redis/v9", why: "the marks of elect fence in Redis"},
 	},
 	exported: []surface{
-		{at: ".", names: 93, why: "entry"},
+		{at: ".", names: 106, why: "entry; health"},
 		{at: "agent/lease", names: 8, why: "readers of lease pages"},
 		{at: "agent/supervise", names: 89, why: "keeper; limits and lease pages of commands; network guard of commands, and of what a program starts"},
 		{at: "driver", names: 98, why: "contract"},

@@ -31,7 +31,7 @@ import (
 // NoLimit as Config.Wait means no limit.
 const NoLimit time.Duration = -1
 
-// Config configures Run. All fields are required, except Once, Allow, Limits, Verbose and Grace.
+// Config configures Run. All fields are required, except Once, Health, Allow, Limits, Verbose and Grace.
 type Config struct {
 	Openers elect.Openers
 	URL     string // of the election
@@ -46,6 +46,7 @@ type Config struct {
 	Once    bool          // one campaign, one run
 	Wait    time.Duration // the greatest time to stand by; 0 tries once; NoLimit
 	Grace   time.Duration // between SIGTERM and SIGKILL
+	Health  elect.Health  // of this candidate
 	Contain supervise.Level
 	Guard   Guard
 	Allow   []netip.AddrPort // where the network guard lets packets pass; port 0 is any
@@ -128,6 +129,7 @@ type run struct {
 	end  context.CancelCauseFunc
 
 	backoff backoff
+	ill     bool // owned by event
 
 	mu      sync.Mutex
 	cancel  context.CancelCauseFunc  // of the current Lead
@@ -214,7 +216,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if missing := r.contain.Missing(); missing != nil {
 		r.log().Info("contained by "+r.contain.String(), "missing", missing)
 	}
-	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Metadata: r.metadata(), Guardian: r, Logger: r.say.Logger(cfg.Verbose, runtime.NoLeaderKnown), OnEvent: r.event})
+	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Metadata: r.metadata(), Health: cfg.Health, Guardian: r, Logger: r.say.Logger(cfg.Verbose, runtime.NoLeaderKnown), OnEvent: r.event})
 	if err != nil {
 		return failed.Opening(err)
 	}
@@ -240,6 +242,9 @@ func (r *run) lead() (again bool, err error) {
 	r.mu.Lock()
 	r.cancel, r.outcome = cancel, nil
 	r.mu.Unlock()
+	if r.cfg.Health.Check != nil {
+		r.startStandby() // it may be ill, and not stand
+	}
 	err = r.election.Lead(ctx, r.work)
 	r.stopStandby()
 	o := r.outcome
@@ -304,6 +309,17 @@ func (r *run) event(e elect.Event) {
 		r.stopStandby()
 	case elect.EventReleased:
 		r.released(e)
+		if r.cfg.Health.Check != nil {
+			r.startStandby()
+		}
+	case elect.EventIll:
+		r.ill = true
+		r.tell(slog.LevelWarn, "ill", 0, "ill: %v", e.Err)
+	case elect.EventWell:
+		if r.ill {
+			r.tell(slog.LevelInfo, "well", 0, "well again")
+		}
+		r.ill = false
 	}
 }
 

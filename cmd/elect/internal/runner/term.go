@@ -218,6 +218,9 @@ func (r *run) stop(ctx context.Context, family *supervise.Family) *elect.LostErr
 	case elect.ReasonResigned:
 		r.lost(loss, asked(loss))
 		family.Stop(context.Background())
+	case elect.ReasonUnhealthy: // the lease is renewed meanwhile
+		r.lost(loss, because(loss))
+		family.Stop(context.Background())
 	default:
 		r.lost(loss, because(loss))
 		sudden, cancel := context.WithTimeout(context.Background(), min(suddenGrace, r.cfg.Grace))

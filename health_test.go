@@ -1,0 +1,257 @@
+package elect_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/store/memory"
+)
+
+// body is a participant's health, as a test sets it.
+type body struct {
+	ill   atomic.Bool
+	hangs atomic.Bool
+	asked atomic.Int32
+}
+
+var errIll = errors.New("the disk hangs")
+
+func (b *body) check(ctx context.Context) error {
+	b.asked.Add(1)
+	if b.hangs.Load() {
+		<-ctx.Done()
+	}
+	if b.ill.Load() {
+		return errIll
+	}
+	return nil
+}
+
+// The defaults of elect.Health.
+const (
+	checkEvery = 5 * time.Second
+	failures   = 3
+	successes  = 2
+	rest       = time.Minute // after a term that ended by illness
+	nobody     = 10 * time.Second
+)
+
+func standWith(t *testing.T, store *memory.Store, id string, b *body, h elect.Health) (*elect.Election, *diary) {
+	t.Helper()
+	d := &diary{}
+	h.Check = b.check
+	e, _ := stand(t, store, id, elect.Config{Health: h, OnEvent: d.note})
+	return e, d
+}
+
+// leads runs a leader until the test ends, and counts its terms.
+func leads(t *testing.T, e *elect.Election) (terms *atomic.Int32, losses chan error) {
+	t.Helper()
+	terms, losses = new(atomic.Int32), make(chan error, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := async(func() error {
+		return e.Lead(ctx, func(ctx context.Context, term *elect.Term) error {
+			terms.Add(1)
+			<-ctx.Done()
+			losses <- context.Cause(ctx)
+			return nil
+		})
+	})
+	t.Cleanup(func() { cancel(); <-done })
+	return terms, losses
+}
+
+func TestIllLeaderGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(1)
+		var a, b body
+		first, d := standWith(t, store, "a", &a, elect.Health{})
+		second, _ := standWith(t, store, "b", &b, elect.Health{})
+		terms, losses := leads(t, first)
+		synctest.Wait()
+		others, _ := leads(t, second)
+		synctest.Wait()
+		if terms.Load() != 1 || others.Load() != 0 {
+			t.Fatalf("%d and %d terms; want the first to lead", terms.Load(), others.Load())
+		}
+		a.ill.Store(true)
+		begun := time.Now()
+		loss := lost(t, <-losses, elect.ReasonUnhealthy)
+		if took := time.Since(begun); took > failures*checkEvery || took < (failures-1)*checkEvery {
+			t.Errorf("it gave way after %v; want %d checks, every %v", took, failures, checkEvery)
+		}
+		if !errors.Is(loss, errIll) {
+			t.Errorf("lost by %v; want the check's own error", loss)
+		}
+		synctest.Wait()
+		if others.Load() != 1 {
+			t.Error("the other one does not lead")
+		}
+		a.ill.Store(false)
+		time.Sleep(10 * rest)
+		if terms.Load() != 1 || others.Load() != 1 {
+			t.Errorf("%d and %d terms; want the well one to lead on", terms.Load(), others.Load())
+		}
+		d.is(t, elect.EventWell, elect.EventCampaigning, elect.EventElected, elect.EventIll, elect.EventEnded, elect.EventReleased,
+			elect.EventWell, elect.EventCampaigning)
+	})
+}
+
+// TestFewFailuresAreNoIllness: failures that are not in a row end nothing.
+func TestFewFailuresAreNoIllness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a body
+		e, _ := standWith(t, memory.NewStore(1), "a", &a, elect.Health{})
+		terms, _ := leads(t, e)
+		time.Sleep(checkEvery / 2) // between two checks
+		for range 100 {
+			a.ill.Store(true)
+			time.Sleep((failures - 1) * checkEvery)
+			a.ill.Store(false)
+			time.Sleep(checkEvery)
+		}
+		if terms.Load() != 1 {
+			t.Errorf("%d terms; want 1", terms.Load())
+		}
+	})
+}
+
+func TestIllCandidateStandsAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a body
+		a.ill.Store(true)
+		e, d := standWith(t, memory.NewStore(1), "a", &a, elect.Health{WhenAllIll: elect.AllIllNone})
+		terms, _ := leads(t, e)
+		time.Sleep(time.Hour)
+		if d.is(t, elect.EventIll); terms.Load() != 0 {
+			t.Error("an ill candidate was elected")
+		}
+		a.ill.Store(false)
+		time.Sleep(successes*checkEvery + lease)
+		if terms.Load() != 1 {
+			t.Error("a candidate that is well again was not elected")
+		}
+	})
+}
+
+// TestHangingCheck: a check that does not return is a failure each time, and no other begins.
+func TestHangingCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a body
+		release := make(chan struct{})
+		h := elect.Health{Timeout: time.Second, Check: func(context.Context) error {
+			if a.asked.Add(1) > 1 {
+				<-release // whatever its context
+			}
+			return nil
+		}}
+		e, _ := stand(t, memory.NewStore(1), "a", elect.Config{Health: h})
+		_, losses := leads(t, e)
+		lost(t, <-losses, elect.ReasonUnhealthy)
+		if n := a.asked.Load(); n != 2 {
+			t.Errorf("%d checks were begun; want 2, of which the second hangs", n)
+		}
+		close(release)
+	})
+}
+
+// TestAllIll: if nobody leads an ill one stands after all, and its illness does not end its term.
+func TestAllIll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a body
+		a.ill.Store(true)
+		e, _ := standWith(t, memory.NewStore(1), "a", &a, elect.Health{})
+		begun := time.Now()
+		terms, losses := leads(t, e)
+		for terms.Load() == 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if took := time.Since(begun); took < nobody || took > nobody+2*lease {
+			t.Errorf("it led after %v; want %v and a takeover", took, nobody)
+		}
+		time.Sleep(time.Minute)
+		a.ill.Store(false)
+		time.Sleep(time.Minute)
+		if terms.Load() != 1 || len(losses) != 0 {
+			t.Fatalf("%d terms, %d of them lost; want one that lasts", terms.Load(), len(losses))
+		}
+		a.ill.Store(true) // from now on it counts
+		lost(t, <-losses, elect.ReasonUnhealthy)
+	})
+}
+
+// TestNoFlapping: where each is ill only while it works, leadership does not go round.
+func TestNoFlapping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(1)
+		all := make(chan struct{}, 1000)
+		for _, id := range []string{"a", "b", "c"} {
+			var working atomic.Bool
+			e, _ := stand(t, store, id, elect.Config{Health: elect.Health{Check: func(context.Context) error {
+				if working.Load() {
+					return errIll
+				}
+				return nil
+			}}})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := async(func() error {
+				return e.Lead(ctx, func(ctx context.Context, _ *elect.Term) error {
+					all <- struct{}{}
+					working.Store(true)
+					defer working.Store(false)
+					<-ctx.Done()
+					return nil
+				})
+			})
+			t.Cleanup(func() { cancel(); <-done })
+		}
+		const quarter = 15 * time.Minute
+		time.Sleep(quarter)
+		if n := len(all); n != 4 { // one of each, and one after all
+			t.Errorf("%d terms in %v; want 4", n, quarter)
+		}
+		time.Sleep(2 * quarter)
+		if n := len(all); n != 4 {
+			t.Errorf("%d terms in %v; want 4", n, 3*quarter)
+		}
+	})
+}
+
+func TestHealthConfig(t *testing.T) {
+	ok := func(context.Context) error { return nil }
+	for name, h := range map[string]elect.Health{
+		"no check": {Every: time.Second}, "every": {Check: ok, Every: -1}, "timeout": {Check: ok, Timeout: -1},
+		"failures": {Check: ok, Failures: -1}, "successes": {Check: ok, Successes: -1}, "all": {Check: ok, WhenAllIll: 2},
+	} {
+		if _, err := elect.New(newFake(), elect.Config{Health: h}); err == nil {
+			t.Errorf("%s: New took %+v", name, h)
+		}
+	}
+}
+
+// TestCloseEndsChecks: also before the first campaign, and while one hangs.
+func TestCloseEndsChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a body
+		a.hangs.Store(true)
+		e, _ := standWith(t, memory.NewStore(1), "a", &a, elect.Health{Timeout: time.Hour})
+		done := async(func() error { return e.Lead(t.Context(), until) })
+		synctest.Wait()
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; !errors.Is(err, elect.ErrClosed) {
+			t.Errorf("Lead returned %v; want ErrClosed", err)
+		}
+		asked := a.asked.Load()
+		time.Sleep(time.Hour)
+		if a.asked.Load() != asked {
+			t.Error("checks go on after Close")
+		}
+	})
+}
