@@ -225,7 +225,7 @@ func (d postgresql) replaceAll(ctx context.Context, t *table, all []change) ([]s
 	stores, lines := make([]string, len(all)), []line{}
 	for i, c := range all {
 		if utf8.ValidString(c.old) { // JSON has no other text
-			lines = append(lines, line{i, c.name, c.old, c.text, register.News(c.old, c.text)})
+			lines = append(lines, line{i, c.name, c.old, c.text, c.news})
 		}
 	}
 	text, err := json.Marshal(lines)

@@ -24,6 +24,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -127,7 +128,7 @@ func newElector(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg
 	} else if l != nil && l.db == db && db.Stats().MaxOpenConnections == 1 {
 		return nil, driver.Permanent(errors.New("sqlstore: a pool of one connection, which the Listener may keep; want two or more (SetMaxOpenConns)"))
 	}
-	r := &row{table: t, election: name, together: with}
+	r := &row{table: t, election: name, together: with, renewal: cmp.Or(cfg.Lease, DefaultLease) / 500}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	switch _, err := drive.Within(ctx, func() error { return r.ready(ctx) }); {
@@ -246,7 +247,8 @@ func (t *table) unusable(err error) error {
 type row struct {
 	*table
 	election          string
-	together          *together // or nil
+	together          *together     // or nil
+	renewal           time.Duration // how long a renewal may wait for others
 	checked, admitted atomic.Bool
 }
 

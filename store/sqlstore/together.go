@@ -16,7 +16,10 @@ type joiner interface {
 }
 
 // change replaces the record of an election.
-type change struct{ name, old, text string }
+type change struct {
+	name, old, text string
+	news            bool // it is more than a renewal
+}
 
 // together makes the requests of the elections of one process that are in one table: reads with reads, and writes with
 // writes. A nil together makes each by itself.
@@ -70,11 +73,18 @@ func (r *row) read(ctx context.Context, soon <-chan struct{}) (content, error) {
 	return r.together.reads.Do(ctx, r.election, soon)
 }
 
-// write is that of the dialect. A row that was not replaced with the others is written by itself, which waits for
+// write is that of the dialect. A renewal waits for those of other elections for a short time. A row that was not replaced with the others is written by itself, which waits for
 // locks, and finds out what is there.
 func (r *row) write(ctx context.Context, replaces bool, old, text string) (store string, err error) {
 	if r.together != nil && replaces {
-		store, err = r.together.writes.Do(ctx, change{r.election, old, text}, nil)
+		var soon <-chan struct{}
+		c := change{r.election, old, text, register.News(old, text)}
+		if r.Shares() && !c.news {
+			wait, cancel := context.WithTimeout(ctx, r.renewal)
+			defer cancel()
+			soon = wait.Done()
+		}
+		store, err = r.together.writes.Do(ctx, c, soon)
 	}
 	if store == "" && err == nil {
 		store, err = r.dialect.write(ctx, r.table, r.election, replaces, old, text)

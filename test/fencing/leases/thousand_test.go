@@ -356,11 +356,11 @@ func TestThousand(t *testing.T) {
 			for kind, n := range s.requests() {
 				if n -= asked[kind]; n > 0 {
 					sum += n
-					kinds = append(kinds, fmt.Sprintf("%s %.1f", kind, n/took.Seconds()))
+					kinds = append(kinds, fmt.Sprintf("%s %.2f", kind, n/took.Seconds()))
 				}
 			}
 			slices.Sort(kinds)
-			t.Logf("at rest over %.1f s, load %s: %.1f requests a second (%s); processor: leader %.1f %%, candidate %.1f %%, server %.1f %%",
+			t.Logf("at rest over %.1f s, load %s: %.2f requests a second (%s); processor: leader %.1f %%, candidate %.1f %%, server %.1f %%",
 				took.Seconds(), load(), sum/took.Seconds(), strings.Join(kinds, ", "), share(0, pid), share(1, pidNext), share(2, s.pids()...))
 			for what, c := range map[string]*crowded{"leader": leader, "candidate": next} {
 				fmt.Fprintln(c.ask, "count")
