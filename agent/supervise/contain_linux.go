@@ -79,16 +79,22 @@ func ownCgroup() (root, own string, err error) {
 	if err != nil {
 		return "", "", err
 	}
+	return findCgroup(string(text), string(mounts))
+}
+
+// findCgroup is ownCgroup for the texts of the two files. Paths in them that begin with /.. are outside of the cgroup
+// namespace: where this process is below them cannot be known.
+func findCgroup(cgroup, mountinfo string) (root, own string, err error) {
 	at, v2 := "", false
-	for line := range strings.Lines(string(text)) {
-		if path, ok := strings.CutPrefix(line, "0::"); ok && !strings.HasPrefix(path, "/..") { // that is outside this cgroup namespace
+	for line := range strings.Lines(cgroup) {
+		if path, ok := strings.CutPrefix(line, "0::"); ok && !strings.HasPrefix(path, "/..") {
 			at, v2 = strings.TrimSuffix(path, "\n"), true
 		}
 	}
-	for line := range strings.Lines(string(mounts)) {
+	for line := range strings.Lines(mountinfo) {
 		where, what, _ := strings.Cut(line, " - ")
 		fields := strings.Fields(where)
-		if !v2 || !strings.HasPrefix(what, "cgroup2 ") || len(fields) < 5 {
+		if !v2 || !strings.HasPrefix(what, "cgroup2 ") || len(fields) < 5 || strings.HasPrefix(fields[3], "/..") {
 			continue
 		}
 		below, err := filepath.Rel(unescape.Replace(fields[3]), at)
