@@ -404,18 +404,18 @@ func bombMember(p, limit *place) {
 	syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
 }
 
-// level prints the levels that this process has. Arguments: the levels that it wants, or network for the guard.
+// level prints the levels that this process has. Arguments: the levels that it wants, with +network for the guard.
 func level(args []string) {
 	for _, arg := range args {
-		if arg == "network" {
-			c, err := supervise.Contain(context.Background(), supervise.Auto, "level", nil)
+		arg, network := strings.CutSuffix(arg, "+network")
+		want, err := supervise.ParseLevel(arg)
+		check(err)
+		c, err := supervise.Contain(context.Background(), want, "level", nil)
+		if network {
 			check(err)
 			fmt.Printf("network: %v\n", c.GuardNetwork())
 			continue
 		}
-		want, err := supervise.ParseLevel(arg)
-		check(err)
-		c, err := supervise.Contain(context.Background(), want, "level", nil)
 		if err != nil {
 			fmt.Printf("%s: %v, %t\n", want, err, errors.Is(err, supervise.ErrContain))
 			continue
@@ -439,7 +439,7 @@ func TestCgroupOfOrdinaryUser(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command(exe, "auto", "sweep", "cgroup", "network")
+		cmd := exec.Command(exe, "auto", "sweep", "cgroup", "auto+network")
 		cmd.Env, cmd.Stderr = partEnv("level"), os.Stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, UseCgroupFD: true, CgroupFD: fd}
 		out, err := cmd.Output()
