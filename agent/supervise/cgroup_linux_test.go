@@ -507,7 +507,7 @@ func TestCgroupRefused(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ script, want string }{
 		"not mounted": {"umount -l $0", "no cgroup2 file system"},
-		"read only":   {"mount -o remount,bind,ro $0", "read-only file system; want root, or a cgroup that is delegated"},
+		"read only":   {"mount -o remount,bind,ro $0", "read-only file system; want one that can be written to"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command("/bin/sh", "-c", c.script+` && exec "$@"`, root, "/proc/self/exe", "cgroup")

@@ -193,6 +193,8 @@ func (c *Containment) make(ctx context.Context) (g *keeper.Cgroup, err error) {
 		path := filepath.Join(c.parent, c.prefix+strconv.FormatUint(uint64(rand.Uint32()), 16))
 		if err := os.Mkdir(path, 0o700); errors.Is(err, fs.ErrExist) {
 			continue
+		} else if errors.Is(err, unix.EROFS) {
+			return nil, fmt.Errorf("no cgroup can be made: %w; want one that can be written to, in a container a mount of its own", err)
 		} else if err != nil {
 			return nil, fmt.Errorf("no cgroup can be made: %w; want root, or a cgroup that is delegated to this user (systemd: Delegate=yes)", err)
 		}
