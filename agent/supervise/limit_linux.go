@@ -64,7 +64,11 @@ func (c *Containment) enable(controller string) error {
 		return fmt.Errorf("%s/cgroup.controllers does not have %s; want it there: delegated (systemd: Delegate=%[2]s), and not in use by cgroups of version 1", c.parent, controller)
 	}
 	on := func() error {
-		return os.WriteFile(filepath.Join(c.parent, "cgroup.subtree_control"), []byte("+"+controller), 0)
+		err := os.WriteFile(filepath.Join(c.parent, "cgroup.subtree_control"), []byte("+"+controller), 0)
+		if err != nil {
+			err = fmt.Errorf("%w; want a cgroup that is delegated to this user (systemd: Delegate=yes), and no other process in it", err)
+		}
+		return err
 	}
 	err := on()
 	if errors.Is(err, unix.EBUSY) {
