@@ -54,8 +54,9 @@ const (
 	_            // for its good end
 	evilTraced
 	evilTracer
-	evilKeeper // the tracer's error when it traces its keeper, plus 1
-	evilRoot   // the user that setUID is, plus 1
+	evilKeeper  // the tracer's error when it traces its keeper, plus 1
+	evilEnviron // that when it opens the keeper's environment, plus 1
+	evilRoot    // the user that setUID is, plus 1
 )
 
 // evil is a command whose family has a process without a main thread, and a tracer that holds another process stopped.
@@ -94,6 +95,9 @@ func tracer(args []string) {
 		errno, _ = errors.AsType[syscall.Errno](trace(keeper))
 	}
 	b.Members[evilKeeper].PID.Store(int64(errno) + 1)
+	_, err = os.ReadFile(fmt.Sprintf("/proc/%d/environ", keeper))
+	errno, _ = errors.AsType[syscall.Errno](err)
+	b.Members[evilEnviron].PID.Store(int64(errno) + 1)
 	b.Members[evilTracer].live()
 }
 
@@ -146,10 +150,10 @@ var ends = []struct {
 // here only for an ordinary user at the level cgroup; for the rest see TestFamilyDiesBeforeTheLockIsFree, TestPid and
 // TestCgroup.
 func TestAttacks(t *testing.T) {
-	long.Full(t, "52 families")
 	t.Setenv("SUPERVISE_FORKS", "500")
+	commands, ends := long.FullOr([]string{"evil", "bomb", "hostile"}, []string{"evil"}), long.FullOr(ends, ends[:1])
 	eachLevel(t, func(t *testing.T, level string, as *syscall.Credential) {
-		for _, command := range []string{"evil", "bomb", "hostile"} {
+		for _, command := range commands {
 			if command == "hostile" && (level != "cgroup" || as == nil) {
 				continue
 			}
@@ -160,8 +164,11 @@ func TestAttacks(t *testing.T) {
 						s = newScene(t, command, as, "adopt=yes", "deadline=200ms")
 					} else {
 						s = newEvil(t, level, as)
-						if errno := syscall.Errno(s.board.Members[evilKeeper].PID.Load() - 1); as != nil && errno != unix.EPERM {
-							t.Errorf("the family traces its keeper: %v; want %v", errno, unix.EPERM)
+						ordinary := as != nil || os.Getuid() != 0
+						for place, want := range map[int]syscall.Errno{evilKeeper: unix.EPERM, evilEnviron: unix.EACCES} {
+							if errno := syscall.Errno(s.board.Members[place].PID.Load() - 1); ordinary && errno != want {
+								t.Errorf("the family traces its keeper, or reads its environment (place %d): %v; want %v", place, errno, want)
+							}
 						}
 					}
 					had := s.compete()
@@ -339,20 +346,22 @@ func TestPidEntered(t *testing.T) {
 }
 
 // TestPidConceals: a command reaches no /proc but that of its own namespace: not through its keeper's files, which an
-// ordinary user cannot see, and not beneath its own.
+// ordinary user cannot see, and not beneath its own, not even with the rights of root in a user namespace of its own.
 func TestPidConceals(t *testing.T) {
-	long.Full(t, "two families")
 	users(t, func(t *testing.T, as *syscall.Credential) {
 		atPid(t, as)
-		cmd := exec.Command(program(t), "/bin/sh", "-c", `ls /proc/1/fd >/dev/null 2>&1 && echo seen
+		cmd := exec.Command(program(t), "/bin/sh", "-c", `cat /proc/1/environ >/dev/null 2>&1 && echo environment
+			ls /proc/1/fd >/dev/null 2>&1 && echo descriptors
 			for f in /proc/1/fd/*; do ls -d "$f"/[0-9]* 2>/dev/null; done
-			umount /proc 2>/dev/null && ls -d /proc/[0-9]* 2>/dev/null
+			below='if umount -l /proc 2>/dev/null; then echo removed; ls -d /proc/[0-9]* 2>/dev/null; else [ -d /proc/1 ] && echo refused; fi'
+			unshare --user --map-root-user --mount sh -c "$below"
+			sh -c "$below"
 			true`)
 		cmd.Env, cmd.Stderr = partEnv("run"), os.Stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
-		want := ""
+		want := "refused\nrefused\n"
 		if as == nil && os.Getuid() == 0 {
-			want = "seen\n"
+			want = "environment\ndescriptors\nrefused\nremoved\n"
 		}
 		if out, err := cmd.Output(); err != nil || string(out) != want {
 			t.Errorf("%v, %q; want %q", err, out, want)

@@ -65,6 +65,48 @@ func end(t *testing.T, f *supervise.Family) {
 	wait(t, f)
 }
 
+// TestFindCgroup: the cgroup of a process is found in the texts of /proc/self/cgroup and /proc/self/mountinfo.
+func TestFindCgroup(t *testing.T) {
+	const (
+		v1     = "12:memory:/user.slice\n1:name=systemd:/user.slice\n"
+		v1Disk = "32 31 0:29 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory\n"
+		disk   = "23 1 259:2 / / rw,relatime shared:1 - ext4 /dev/root rw\n"
+		unit   = "/sys/fs/cgroup/system.slice/x.service"
+	)
+	mounted := func(root, at string) string {
+		return disk + "30 23 0:26 " + root + " " + at + " rw,nosuid,nodev shared:4 master:2 - cgroup2 cgroup2 rw,nsdelegate\n"
+	}
+	for name, c := range map[string]struct{ cgroup, mountinfo, root, own string }{
+		"version 2":                   {"0::/system.slice/x.service\n", mounted("/", "/sys/fs/cgroup"), "/sys/fs/cgroup", unit},
+		"its root":                    {"0::/\n", mounted("/", "/sys/fs/cgroup"), "/sys/fs/cgroup", "/sys/fs/cgroup"},
+		"hybrid":                      {v1 + "0::/user.slice\n", v1Disk + mounted("/", "/sys/fs/cgroup/unified"), "/sys/fs/cgroup/unified", "/sys/fs/cgroup/unified/user.slice"},
+		"after a step aside":          {"0::/system.slice/x.service/elect-supervisors\n", mounted("/", "/sys/fs/cgroup"), "/sys/fs/cgroup", unit},
+		"container, own namespace":    {"0::/\n", mounted("/", "/sys/fs/cgroup"), "/sys/fs/cgroup", "/sys/fs/cgroup"},
+		"container, namespace shared": {"0::/docker/1f\n", mounted("/docker/1f", "/sys/fs/cgroup"), "/sys/fs/cgroup", "/sys/fs/cgroup"},
+		"container in a container":    {"0::/docker/1f/docker/2e\n", mounted("/docker/1f/docker/2e", "/sys/fs/cgroup"), "/sys/fs/cgroup", "/sys/fs/cgroup"},
+		"below a container's":         {"0::/docker/1f/job\n", mounted("/docker/1f", "/sys/fs/cgroup"), "/sys/fs/cgroup", "/sys/fs/cgroup/job"},
+		"the second mount":            {"0::/a\n", mounted("/b", "/b") + mounted("/", "/c"), "/c", "/c/a"},
+		"a space in the path":         {"0::/a b\n", mounted(`/a\040b`, `/my\040cgroups`), "/my cgroups", "/my cgroups"},
+
+		"version 1 alone":                  {v1, v1Disk, "", ""},
+		"none":                             {"", disk, "", ""},
+		"not mounted":                      {"0::/\n", disk, "", ""},
+		"version 2 in another mount alone": {v1 + "0::/user.slice\n", v1Disk, "", ""},
+		"another container's mount":        {"0::/docker/1f\n", mounted("/docker/2e", "/sys/fs/cgroup"), "", ""},
+		"outside of the namespace":         {"0::/../other\n", mounted("/", "/sys/fs/cgroup"), "", ""},
+		"a mount from above the namespace": {"0::/\n", mounted("/../..", "/sys/fs/cgroup"), "", ""},
+		"half a line":                      {"0::/\n", "30 23 0:26 / - cgroup2 cgroup2 rw\n", "", ""},
+	} {
+		root, own, err := supervise.FindCgroup(c.cgroup, c.mountinfo)
+		if root != c.root || own != c.own || (err == nil) != (c.root != "") {
+			t.Errorf("%s: %q, %q, %v; want %q, %q", name, root, own, err, c.root, c.own)
+		}
+		if err != nil && !strings.HasPrefix(err.Error(), "no cgroup2 file system with the cgroup of this process is mounted; want one: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestCgroup: whoever is killed, families that do all that they can to survive are dead
 // before the lock is free, and their cgroup is removed, with the programs of its network guard.
 func TestCgroup(t *testing.T) {
@@ -362,18 +404,18 @@ func bombMember(p, limit *place) {
 	syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
 }
 
-// level prints the levels that this process has. Arguments: the levels that it wants, or network for the guard.
+// level prints the levels that this process has. Arguments: the levels that it wants, with +network for the guard.
 func level(args []string) {
 	for _, arg := range args {
-		if arg == "network" {
-			c, err := supervise.Contain(context.Background(), supervise.Auto, "level", nil)
+		arg, network := strings.CutSuffix(arg, "+network")
+		want, err := supervise.ParseLevel(arg)
+		check(err)
+		c, err := supervise.Contain(context.Background(), want, "level", nil)
+		if network {
 			check(err)
 			fmt.Printf("network: %v\n", c.GuardNetwork())
 			continue
 		}
-		want, err := supervise.ParseLevel(arg)
-		check(err)
-		c, err := supervise.Contain(context.Background(), want, "level", nil)
 		if err != nil {
 			fmt.Printf("%s: %v, %t\n", want, err, errors.Is(err, supervise.ErrContain))
 			continue
@@ -397,7 +439,7 @@ func TestCgroupOfOrdinaryUser(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command(exe, "auto", "sweep", "cgroup", "network")
+		cmd := exec.Command(exe, "auto", "sweep", "cgroup", "auto+network")
 		cmd.Env, cmd.Stderr = partEnv("level"), os.Stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, UseCgroupFD: true, CgroupFD: fd}
 		out, err := cmd.Output()
@@ -465,7 +507,7 @@ func TestCgroupRefused(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ script, want string }{
 		"not mounted": {"umount -l $0", "no cgroup2 file system"},
-		"read only":   {"mount -o remount,bind,ro $0", "read-only file system; want root, or a cgroup that is delegated"},
+		"read only":   {"mount -o remount,bind,ro $0", "read-only file system; want one that can be written to"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command("/bin/sh", "-c", c.script+` && exec "$@"`, root, "/proc/self/exe", "cgroup")

@@ -79,16 +79,22 @@ func ownCgroup() (root, own string, err error) {
 	if err != nil {
 		return "", "", err
 	}
+	return findCgroup(string(text), string(mounts))
+}
+
+// findCgroup is ownCgroup for the texts of the two files. Paths in them that begin with /.. are outside of the cgroup
+// namespace: where this process is below them cannot be known.
+func findCgroup(cgroup, mountinfo string) (root, own string, err error) {
 	at, v2 := "", false
-	for line := range strings.Lines(string(text)) {
-		if path, ok := strings.CutPrefix(line, "0::"); ok && !strings.HasPrefix(path, "/..") { // that is outside this cgroup namespace
+	for line := range strings.Lines(cgroup) {
+		if path, ok := strings.CutPrefix(line, "0::"); ok && !strings.HasPrefix(path, "/..") {
 			at, v2 = strings.TrimSuffix(path, "\n"), true
 		}
 	}
-	for line := range strings.Lines(string(mounts)) {
+	for line := range strings.Lines(mountinfo) {
 		where, what, _ := strings.Cut(line, " - ")
 		fields := strings.Fields(where)
-		if !v2 || !strings.HasPrefix(what, "cgroup2 ") || len(fields) < 5 {
+		if !v2 || !strings.HasPrefix(what, "cgroup2 ") || len(fields) < 5 || strings.HasPrefix(fields[3], "/..") {
 			continue
 		}
 		below, err := filepath.Rel(unescape.Replace(fields[3]), at)
@@ -187,6 +193,8 @@ func (c *Containment) make(ctx context.Context) (g *keeper.Cgroup, err error) {
 		path := filepath.Join(c.parent, c.prefix+strconv.FormatUint(uint64(rand.Uint32()), 16))
 		if err := os.Mkdir(path, 0o700); errors.Is(err, fs.ErrExist) {
 			continue
+		} else if errors.Is(err, unix.EROFS) {
+			return nil, fmt.Errorf("no cgroup can be made: %w; want one that can be written to, in a container a mount of its own", err)
 		} else if err != nil {
 			return nil, fmt.Errorf("no cgroup can be made: %w; want root, or a cgroup that is delegated to this user (systemd: Delegate=yes)", err)
 		}

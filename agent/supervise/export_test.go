@@ -102,6 +102,11 @@ func (f *Family) Cgroup() string {
 // OwnCgroup is ownCgroup.
 func OwnCgroup() (root, own string, err error) { return ownCgroup() }
 
+// FindCgroup is findCgroup.
+func FindCgroup(cgroup, mountinfo string) (root, own string, err error) {
+	return findCgroup(cgroup, mountinfo)
+}
+
 // Guarded is a cgroup with a network guard and without a family.
 type Guarded struct {
 	g    *keeper.Cgroup

@@ -210,13 +210,13 @@ func testVictims(t *testing.T, command string, as *syscall.Credential) {
 		s.settle(s.kill(s.parent, syscall.SIGKILL), had)
 	})
 	t.Run("keeper told to stop", func(t *testing.T) {
-		s := newScene(t, command, as, "adopt=yes", "grace=50ms")
+		grace, code := "grace=50ms", 128+9
+		if command == "tree" { // the others do not hear it
+			grace, code = "grace=1m", 128+15
+		}
+		s := newScene(t, command, as, "adopt=yes", grace)
 		had := s.compete()
 		s.settle(s.kill(s.keeper(), syscall.SIGTERM), had)
-		code := 128 + 9
-		if command == "tree" {
-			code = 128 + 15 // the others do not hear it
-		}
 		s.wantExit(supervise.Terminated, code)
 	})
 	t.Run("command killed", func(t *testing.T) {

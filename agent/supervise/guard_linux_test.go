@@ -384,7 +384,7 @@ func TestGuardLeases(t *testing.T) {
 func TestGuardInside(t *testing.T) {
 	exe := program(t)
 	t.Run("a guarded program", func(t *testing.T) {
-		cmd := exec.Command(exe, selfExe(), "/bin/sh", "-c", "echo guard=$ELECT_GUARD; exit 9")
+		cmd := exec.Command(exe, selfExe(), "/bin/sh", "-c", "echo guard=$ELECT_GUARDED_BY; exit 9")
 		cmd.Env = partEnv("guardrun")
 		cmd.Stderr = os.Stderr
 		out, err := cmd.Output()
@@ -410,7 +410,7 @@ func TestGuardInside(t *testing.T) {
 	})
 	t.Run("somebody else's variable", func(t *testing.T) {
 		cmd := exec.Command(exe, "/bin/sh", "-c", "exit 9")
-		cmd.Env = append(partEnv("guardrun"), "ELECT_GUARD=1:200")
+		cmd.Env = append(partEnv("guardrun"), "ELECT_GUARDED_BY=1:200")
 		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 9 {
 			t.Errorf("%v, %s", cmd.ProcessState, out)
 		}

@@ -28,6 +28,9 @@ func (c *Containment) Limit(name, value string) error {
 	if controller == "" || strings.ContainsAny(name, "/\x00") || strings.TrimSpace(value) == "" {
 		return fmt.Errorf("supervise: %s=%s is no limit; want the name of a limit of cgroups (v2) and its value, such as memory=2G or pids=100", name, value)
 	}
+	if slices.ContainsFunc(c.limits, func(l keeper.Limit) bool { return l.Name == name }) {
+		return fmt.Errorf("supervise: the limit %s is set twice; want it once", name)
+	}
 	err := c.enable(controller)
 	if err == nil {
 		c.limits = append(c.limits, keeper.Limit{Name: name, Value: value})
@@ -35,6 +38,9 @@ func (c *Containment) Limit(name, value string) error {
 			return nil
 		}
 		c.limits = c.limits[:len(c.limits)-1]
+	}
+	if errors.Is(err, keeper.ErrValue) {
+		return fmt.Errorf("supervise: limit %s=%s: %w", name, value, err)
 	}
 	return fmt.Errorf("%w: limit %s=%s: %w", ErrContain, name, value, err)
 }
@@ -58,7 +64,11 @@ func (c *Containment) enable(controller string) error {
 		return fmt.Errorf("%s/cgroup.controllers does not have %s; want it there: delegated (systemd: Delegate=%[2]s), and not in use by cgroups of version 1", c.parent, controller)
 	}
 	on := func() error {
-		return os.WriteFile(filepath.Join(c.parent, "cgroup.subtree_control"), []byte("+"+controller), 0)
+		err := os.WriteFile(filepath.Join(c.parent, "cgroup.subtree_control"), []byte("+"+controller), 0)
+		if err != nil {
+			err = fmt.Errorf("%w; want a cgroup that is delegated to this user (systemd: Delegate=yes), and no other process in it", err)
+		}
+		return err
 	}
 	err := on()
 	if errors.Is(err, unix.EBUSY) {

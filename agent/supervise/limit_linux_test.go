@@ -2,6 +2,7 @@ package supervise_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,7 +23,7 @@ func TestLimit(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("want root, to make controllers available")
 	}
-	_, name := contain(t)
+	here, name := contain(t)
 	root, own, err := supervise.OwnCgroup()
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +62,17 @@ func TestLimit(t *testing.T) {
 		}
 	}
 	want(own, "4194304 in "+own+"\n")
+
+	for _, c := range []struct{ value, want string }{
+		{"x", limit + ".max: invalid argument; want a value that the kernel takes, such as 2G, 100 or max"},
+		{"4194304", ""},
+		{"8388608", "supervise: the limit " + limit + " is set twice; want it once"},
+	} {
+		err := here.Limit(limit, c.value)
+		if errors.Is(err, supervise.ErrContain) || err == nil && c.want != "" || err != nil && (c.want == "" || !strings.HasSuffix(err.Error(), c.want)) {
+			t.Errorf("%s: %v; want %q", c.value, err, c.want)
+		}
+	}
 
 	dir := own + "/limited-" + name
 	if err := os.Mkdir(dir, 0o755); err != nil {

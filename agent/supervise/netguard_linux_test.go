@@ -127,6 +127,57 @@ func TestNetworkGuard(t *testing.T) {
 	gone()
 }
 
+// TestNetworkGuardAtPid: a family in a pid namespace is guarded, too. An ordinary user, who has that in a user namespace,
+// is told in one line what is missing.
+func TestNetworkGuardAtPid(t *testing.T) {
+	t.Run("root", func(t *testing.T) {
+		atPid(t, nil)
+		guardNetwork(t) // else this is skipped
+		c, err := supervise.Contain(t.Context(), supervise.Pid, fmt.Sprintf("test%d.%d", os.Getpid(), clock.Now()), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.GuardNetwork(); err != nil {
+			t.Fatal(err)
+		}
+		e := packets(t, "udp4", "127.0.0.1:0")
+		s := startSpeaker(t, c, e.addr, time.Hour)
+		if namespaceOf(s.family.PID()) == namespaceOf(os.Getpid()) {
+			t.Error("the command is in no pid namespace of its own")
+		}
+		if answer := s.send("before"); answer != "sent" || !e.hears(t, "before", patience) {
+			t.Fatalf("before the loss: %s", answer)
+		}
+		s.left.Store(0)
+		s.family.Renew()
+		if answer := s.send("after"); !strings.HasSuffix(answer, "not permitted") {
+			t.Errorf("after the loss: %s", answer)
+		}
+		end(t, s.family)
+	})
+	t.Run("ordinary", func(t *testing.T) {
+		if os.Getuid() != 0 {
+			t.Skip("want root, to delegate a cgroup")
+		}
+		contain(t)
+		as := &syscall.Credential{Uid: nobody, Gid: nobody}
+		atPid(t, as)
+		in, err := os.Open(delegate(t, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		cmd := exec.Command(program(t), "pid+network")
+		cmd.Env, cmd.Stderr = partEnv("level"), os.Stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, UseCgroupFD: true, CgroupFD: int(in.Fd())}
+		want := "network: " + supervise.ErrContain.Error() + ": at the level pid the keeper of this user is in a user namespace, where " +
+			"the network guard cannot be made; want CAP_SYS_ADMIN, too, or the level cgroup\n"
+		if out, err := cmd.Output(); err != nil || string(out) != want {
+			t.Errorf("%v, %q; want %q", err, out, want)
+		}
+	})
+}
+
 // shout sends the time, by a descendant that outlives it. Argument: board. The address is in the environment. Member 1
 // tells what was sent, member 2 what was refused.
 func shout(args []string) {
@@ -231,7 +282,7 @@ func TestNetworkGuardRefused(t *testing.T) {
 	if _, err := supervise.Start(t.Context(), command); !errors.Is(err, supervise.ErrContain) || !strings.Contains(fmt.Sprint(err), "opened outside") {
 		t.Errorf("a command whose standard input is a socket: %v", err)
 	}
-	cmd := exec.Command(os.Args[0], "network")
+	cmd := exec.Command(os.Args[0], "auto+network")
 	cmd.Env, cmd.Stderr, cmd.ExtraFiles = partEnv("level"), os.Stderr, []*os.File{dialFile(t, e.addr)}
 	if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), "descriptor 3, which the command would inherit, is a socket") {
 		t.Errorf("a program that has inherited a socket: %s, %v", out, err)

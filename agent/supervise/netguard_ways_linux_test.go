@@ -55,8 +55,8 @@ type talker struct {
 	lines *bufio.Scanner
 }
 
-// startTalker starts one in g. Its way is open when it returns.
-func startTalker(t testing.TB, g *supervise.Guarded, way, addr string, files ...*os.File) *talker {
+// newTalker starts one in g.
+func newTalker(t testing.TB, g *supervise.Guarded, way, addr string, files ...*os.File) *talker {
 	t.Helper()
 	out, lines := listen(t)
 	exe, err := os.Executable()
@@ -75,7 +75,13 @@ func startTalker(t testing.TB, g *supervise.Guarded, way, addr string, files ...
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	k := &talker{t, cmd, in, lines}
+	return &talker{t, cmd, in, lines}
+}
+
+// startTalker starts one in g. Its way is open when it returns.
+func startTalker(t testing.TB, g *supervise.Guarded, way, addr string, files ...*os.File) *talker {
+	t.Helper()
+	k := newTalker(t, g, way, addr, files...)
 	if answer := k.line(); strings.HasPrefix(answer, "skip") {
 		t.Skip(answer)
 	} else if answer != "open" {
@@ -125,6 +131,10 @@ var ways = map[string]func(addr string) (send func([]byte) error, err error){
 		}
 		fmt.Println(l.Addr())
 		return writing(l.Accept())
+	},
+	"closing": func(addr string) (func([]byte) error, error) {
+		c, err := net.Dial("tcp", addr)
+		return func(b []byte) error { _, err := c.Write(b); return errors.Join(err, c.Close()) }, err
 	},
 	"sendto": func(addr string) (func([]byte) error, error) {
 		to, err := net.ResolveUDPAddr("udp", addr)
@@ -209,6 +219,14 @@ var ways = map[string]func(addr string) (send func([]byte) error, err error){
 	"io_uring": func(addr string) (func([]byte) error, error) { return uring(addr, 0) },
 	"io_uring, the kernel's thread": func(addr string) (func([]byte) error, error) {
 		return uring(addr, 1<<1) // IORING_SETUP_SQPOLL
+	},
+	"tun": tun,
+	"xdp": xdp,
+	"udp elsewhere": func(addr string) (func([]byte) error, error) {
+		if err := enterSpace(); err != nil {
+			return nil, err
+		}
+		return dialed("udp", addr)
 	},
 	"sctp": func(addr string) (func([]byte) error, error) {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP)
@@ -363,15 +381,16 @@ func talk(args []string) {
 
 // ear hears what arrives.
 type ear struct {
-	addr string
-	read func(b []byte, until time.Time) (int, error)
+	addr  string
+	space *os.File // the network namespace that it is in, if not that of the test
+	read  func(b []byte, until time.Time) (int, error)
+	all   []byte // what has arrived
 }
 
 // hears reports whether the text arrives, within d.
 func (e *ear) hears(t testing.TB, text string, d time.Duration) bool {
 	t.Helper()
-	buf := make([]byte, 4096)
-	var all []byte
+	buf, before := make([]byte, 4096), len(e.all)
 	for end := time.Now().Add(d); ; {
 		n, err := e.read(buf, end)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -380,7 +399,7 @@ func (e *ear) hears(t testing.TB, text string, d time.Duration) bool {
 		if err != nil {
 			t.Fatalf("the receiver: %v", err)
 		}
-		if all = append(all, buf[:n]...); bytes.Contains(all, []byte(text)) {
+		if e.all = append(e.all, buf[:n]...); bytes.Contains(e.all[before:], []byte(text)) {
 			return true
 		}
 	}
@@ -458,6 +477,13 @@ func TestGuardWays(t *testing.T) {
 	)
 	toUDP4 := func(t testing.TB) *ear { return packets(t, "udp4", udp4) }
 	toTCP4 := func(t testing.TB) *ear { return stream(t, tcp4, false) }
+	frames := func(t testing.TB) *ear {
+		lo, err := net.InterfaceByName("lo")
+		if err != nil {
+			t.Skip(err)
+		}
+		return socket(t, unix.AF_PACKET, unix.SOCK_DGRAM, ether, &unix.SockaddrLinklayer{Protocol: ether, Ifindex: lo.Index})
+	}
 	for _, row := range []struct {
 		name, way string
 		ear       func(t testing.TB) *ear
@@ -467,6 +493,7 @@ func TestGuardWays(t *testing.T) {
 		{"UDP over IPv6", "udp", func(t testing.TB) *ear { return packets(t, "udp6", udp6) }, covered},
 		{"UDP over IPv4, not connected", "sendto", toUDP4, covered},
 		{"UDP over IPv6, not connected", "sendto", func(t testing.TB) *ear { return packets(t, "udp6", udp6) }, covered},
+		{"UDP in another network namespace", "udp elsewhere", func(t testing.TB) *ear { return elsewhere(t, toUDP4) }, covered},
 		{"UDP-Lite", "udplite", func(t testing.TB) *ear {
 			return socket(t, unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_UDPLITE, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})
 		}, covered},
@@ -486,12 +513,10 @@ func TestGuardWays(t *testing.T) {
 		{"SCTP", "sctp", toTCP4, covered},
 		{"a socket opened outside, inherited", "inherited", toUDP4, !covered},
 		{"a socket opened outside, received over a unix socket", "received", toUDP4, !covered},
-		{"packet socket", "packet", func(t testing.TB) *ear {
-			lo, err := net.InterfaceByName("lo")
-			if err != nil {
-				t.Skip(err)
-			}
-			return socket(t, unix.AF_PACKET, unix.SOCK_DGRAM, ether, &unix.SockaddrLinklayer{Protocol: ether, Ifindex: lo.Index})
+		{"packet socket", "packet", frames, !covered},
+		{"AF_XDP", "xdp", func(t testing.TB) *ear { return elsewhere(t, frames) }, !covered},
+		{"tun device", "tun", func(t testing.TB) *ear {
+			return elsewhere(t, func(t testing.TB) *ear { return packets(t, "udp4", "0.0.0.0:0") })
 		}, !covered},
 		{"unix socket", "unix", func(t testing.TB) *ear {
 			return packets(t, "unixgram", filepath.Join(t.TempDir(), "s"))
@@ -502,6 +527,9 @@ func TestGuardWays(t *testing.T) {
 			g.Until(forever)
 			e := row.ear(t)
 			var files []*os.File
+			if e.space != nil {
+				files = append(files, e.space)
+			}
 			switch row.way {
 			case "inherited":
 				files = append(files, dialFile(t, e.addr))
@@ -525,12 +553,16 @@ func TestGuardWays(t *testing.T) {
 				}
 				return
 			}
-			if e.hears(t, "after", 300*time.Millisecond) { // time for a stream to try again
+			refused := strings.HasSuffix(answer, unix.EPERM.Error())
+			if !refused && e.hears(t, "after", 300*time.Millisecond) { // time for a stream to try again
 				t.Fatal("it has arrived after the deadline")
 			}
 			g.Until(forever)
 			if last := k.send("again"); last != "sent" || !e.hears(t, "again", patience) {
 				t.Errorf("with a new deadline: %q, or it did not arrive, so that nothing is shown", last)
+			}
+			if refused && bytes.Contains(e.all, []byte("after")) { // datagrams stay in order
+				t.Error("it was refused, and has arrived")
 			}
 		})
 	}
@@ -556,6 +588,8 @@ func TestGuardAllow(t *testing.T) {
 		{"TCP over IPv4, another port", "tcp", "127.0.0.1:0", tcp, besides, false},
 		{"TCP over IPv6, any port", "tcp", "[::1]:0", tcp, anyPort, true},
 		{"TCP over IPv6, another port", "tcp", "[::1]:0", tcp, besides, false},
+		{"UDP over IPv6, the last of 64", "udp", "[::1]:0", udp, func(to netip.AddrPort) []netip.AddrPort { return append(many(to, 63), to) }, true},
+		{"UDP over IPv6, 64 others", "udp", "[::1]:0", udp, func(to netip.AddrPort) []netip.AddrPort { return many(to, 64) }, false},
 		{"raw IPv4, any port", "raw4", "127.0.0.1:0", rawEar, anyPort, true},
 		{"raw IPv4, no port", "raw4", "127.0.0.1:0", rawEar, besides, false},
 	} {
@@ -573,7 +607,7 @@ func TestGuardAllow(t *testing.T) {
 			switch {
 			case row.passes && (answer != "sent" || !e.hears(t, "after", patience)):
 				t.Errorf("after the deadline: %q, or it did not arrive; want it to pass", answer)
-			case !row.passes && e.hears(t, "after", 300*time.Millisecond):
+			case !row.passes && !strings.HasSuffix(answer, unix.EPERM.Error()) && e.hears(t, "after", 300*time.Millisecond):
 				t.Error("it has arrived after the deadline")
 			}
 		})
@@ -583,6 +617,10 @@ func TestGuardAllow(t *testing.T) {
 		if err := c.GuardNetwork(wrong); err == nil || !strings.Contains(err.Error(), "want an IPv4 or IPv6 address") {
 			t.Errorf("%v is allowed: %v", wrong, err)
 		}
+	}
+	err := c.GuardNetwork(many(netip.MustParseAddrPort("[::1]:1"), 65)...)
+	if want := "supervise: the network guard cannot allow 65 addresses; want at most 64"; err == nil || err.Error() != want || c.Network() {
+		t.Errorf("65 are allowed: %v; want %q", err, want)
 	}
 }
 
@@ -602,6 +640,17 @@ func besides(to netip.AddrPort) (list []netip.AddrPort) {
 	}
 	for _, port := range []uint16{to.Port() ^ 1, to.Port() ^ 0x100, to.Port()>>8 | to.Port()<<8 ^ 1} {
 		list = append(list, netip.AddrPortFrom(to.Addr(), max(port, 1)))
+	}
+	return list
+}
+
+// many are n addresses with its port that differ from to.
+func many(to netip.AddrPort, n int) (list []netip.AddrPort) {
+	for k := range n {
+		b := to.Addr().AsSlice()
+		b[0] ^= byte(k + 1)
+		addr, _ := netip.AddrFromSlice(b)
+		list = append(list, netip.AddrPortFrom(addr, to.Port()))
 	}
 	return list
 }
@@ -665,37 +714,89 @@ func TestGuardNetlink(t *testing.T) {
 
 // TestGuardAccepted: connections that the family has accepted are its own.
 func TestGuardAccepted(t *testing.T) {
-	g := newGuarded(t, nil)
-	g.Until(forever)
-	out, lines := listen(t)
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+	for _, addr := range []string{"127.0.0.1:0", "[::1]:0"} {
+		t.Run(addr, func(t *testing.T) {
+			if l, err := net.Listen("tcp", addr); err != nil {
+				t.Skip(err)
+			} else {
+				l.Close()
+			}
+			g := newGuarded(t, nil)
+			g.Until(forever)
+			k := newTalker(t, g, "accepted", addr)
+			c, err := net.Dial("tcp", k.line())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			e := connection(c)
+			if open, answer := k.line(), k.send("before"); open != "open" || answer != "sent" || !e.hears(t, "before", patience) {
+				t.Fatalf("before the deadline: %q", answer)
+			}
+			g.Until(clock.Now())
+			if k.send("after"); e.hears(t, "after", 300*time.Millisecond) {
+				t.Error("it has arrived after the deadline")
+			}
+		})
 	}
-	cmd := exec.Command(exe, "accepted", "127.0.0.1:0")
-	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = partEnv("talk"), out, os.Stderr, &syscall.SysProcAttr{}
-	g.Enter(cmd.SysProcAttr)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
+}
+
+// connection hears what arrives at one of this process.
+func connection(c net.Conn) *ear {
+	return &ear{read: func(b []byte, until time.Time) (int, error) { _ = c.SetReadDeadline(until); return c.Read(b) }}
+}
+
+// TestGuardWithoutSocket: when the family has closed a connection, and its socket is gone, the kernel acknowledges and
+// resets what its peer sends, also after the deadline.
+func TestGuardWithoutSocket(t *testing.T) {
+	// The row of a connection in /proc/net/tcp, by its two ports: its state, and whether a socket is left for it.
+	row := func(local, remote net.Addr) (state string, socket bool) {
+		text, err := os.ReadFile("/proc/net/tcp")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			if len(f) > 5 && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", local.(*net.TCPAddr).Port)) &&
+				strings.HasSuffix(f[2], fmt.Sprintf(":%04X", remote.(*net.TCPAddr).Port)) {
+				return f[3], !strings.HasPrefix(f[5], "03:") // its timer is that of a TIME-WAIT
+			}
+		}
+		return "", false
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	k := &talker{t, cmd, in, lines}
-	c, err := net.Dial("tcp", k.line())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	e := &ear{read: func(b []byte, until time.Time) (int, error) { _ = c.SetReadDeadline(until); return c.Read(b) }}
-	if open, answer := k.line(), k.send("before"); open != "open" || answer != "sent" || !e.hears(t, "before", patience) {
-		t.Fatalf("before the deadline: %q", answer)
-	}
-	g.Until(clock.Now())
-	if k.send("after"); e.hears(t, "after", 300*time.Millisecond) {
-		t.Error("it has arrived after the deadline")
+	for _, answer := range []string{"acknowledgement", "reset"} {
+		t.Run(answer, func(t *testing.T) {
+			g := newGuarded(t, nil)
+			g.Until(forever)
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			k := startTalker(t, g, "closing", l.Addr().String())
+			c, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if answer := k.send("before"); answer != "sent" || !connection(c).hears(t, "before", patience) {
+				t.Fatalf("before the deadline: %q", answer)
+			}
+			eventually(t, "the family's socket is gone, and its connection is not", func() bool {
+				state, socket := row(c.RemoteAddr(), c.LocalAddr())
+				return state == "05" && !socket // FIN-WAIT-2
+			})
+			g.Until(clock.Now())
+			if answer == "reset" {
+				_, _ = c.Write([]byte("x"))
+			} else {
+				_ = c.(*net.TCPConn).CloseWrite()
+			}
+			eventually(t, "the server's end is over", func() bool { // else it would send again, for minutes
+				state, _ := row(c.LocalAddr(), c.RemoteAddr())
+				return state == ""
+			})
+		})
 	}
 }
 

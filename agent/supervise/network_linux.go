@@ -64,7 +64,7 @@ func (c *Containment) guardable() error {
 		return err
 	}
 	if c.user {
-		return errors.New("the network guard needs a keeper with CAP_BPF, and the level pid has it in a user namespace; want CAP_SYS_ADMIN, too, or the level cgroup")
+		return errors.New("at the level pid the keeper of this user is in a user namespace, where the network guard cannot be made; want CAP_SYS_ADMIN, too, or the level cgroup")
 	}
 	if clock.Bends() {
 		return errors.New("the clock of this process is bent by a test, and the kernel's is not; want none")

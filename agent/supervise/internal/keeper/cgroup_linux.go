@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -73,11 +74,17 @@ func (g *Cgroup) Guard(allow []Destination) (err error) {
 	return err
 }
 
+// ErrValue is what Limit returns for a value that the kernel does not take.
+var ErrValue = errors.New("want a value that the kernel takes, such as 2G, 100 or max")
+
 // Limit sets limits of the cgroup. At that of memory the kernel kills all processes of the family together.
 func (g *Cgroup) Limit(limits []Limit) error {
 	for _, l := range limits {
-		if err := g.write(l.Name+".max", l.Value); err != nil {
-			return fmt.Errorf("%w; want a limit that this kernel has, and a value that it takes", err)
+		err := g.write(l.Name+".max", l.Value)
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ERANGE) {
+			return fmt.Errorf("%w; %w", err, ErrValue)
+		} else if err != nil {
+			return fmt.Errorf("%w; want a limit that this kernel has", err)
 		}
 		if l.Name == "memory" {
 			if err := g.write("memory.oom.group", "1"); err != nil {

@@ -12,8 +12,9 @@ import (
 )
 
 // GuardEnv tells a program that it is guarded: the keeper's pid and the descriptor of a socket to it. KeeperMain
-// removes it from the environment, so that child processes do not take it for theirs.
-const GuardEnv = "ELECT_GUARD"
+// removes it from the environment, so that child processes do not take it for theirs. It must not be the variable of a
+// flag of a command, as ELECT_GUARD is.
+const GuardEnv = "ELECT_GUARDED_BY"
 
 // guarded is the keeper's state for a program that calls Guard.
 type guarded struct {

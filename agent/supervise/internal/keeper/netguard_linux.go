@@ -279,7 +279,7 @@ func newNetGuard(cgroup int, allow []Destination) (_ *netGuard, err error) {
 		}
 		if err != nil {
 			g.close()
-			err = fmt.Errorf("the network guard cannot be made: %w; want CAP_BPF and CAP_NET_ADMIN, and Linux 5.15 with CONFIG_CGROUP_BPF", err)
+			err = fmt.Errorf("the network guard cannot be made: %w; want CAP_BPF and CAP_NET_ADMIN, a seccomp profile that allows bpf, and Linux 5.15 with CONFIG_CGROUP_BPF", err)
 		}
 	}()
 	deadlines, err := bpf("map", bpfMapCreate, bpfMapArray, 4, 8, 1, bpfMmapable, 0, 0, "elect_deadline")

@@ -205,12 +205,12 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if cfg.Guard != Unguarded {
 		switch err := r.contain.GuardNetwork(cfg.Allow...); {
 		case err == nil:
+		case !errors.Is(err, supervise.ErrContain) && !errors.Is(err, supervise.ErrUnsupported):
+			return exit.With(exit.Usage, err)
 		case cfg.Guard == NetworkOptional:
 			r.tell(slog.LevelWarn, "unguarded", 0, "the network guard is off: %v", err)
-		case errors.Is(err, supervise.ErrContain):
-			return exit.With(exit.NoProc, err)
 		default:
-			return err
+			return exit.With(exit.NoProc, err)
 		}
 	}
 	if missing := r.contain.Missing(); missing != nil {
