@@ -130,8 +130,12 @@ func (c Config) withDefaults() Config {
 		c.ServerElection = time.Second
 	}
 	if c.KeepAliveEvery == 0 {
-		c.KeepAliveEvery = c.TTL / 3
-		if c.Hold > 0 {
+		switch {
+		case c.Hold == 0:
+			c.KeepAliveEvery = c.TTL / 3
+		case c.Dialect == Etcd: // each Touch is a write to the servers' disks
+			c.KeepAliveEvery = (min(c.TTL, c.Hold) / 3).Truncate(time.Millisecond)
+		default:
 			c.KeepAliveEvery = min(c.TTL, c.Hold) / 4
 		}
 	}

@@ -110,6 +110,10 @@ func (s *script) lead() {
 	if s.m.cfg.Hold > 0 {
 		s.answer(s.asked(protocol.Mark), protocol.Answer{})
 	}
+	if s.m.cfg.Hold > 0 && s.m.cfg.Dialect == Etcd {
+		s.ordered(protocol.Lead, "")
+		s.answer(s.asked(protocol.Touch), protocol.Answer{Entry: s.m.own, Revision: 52})
+	}
 	if v := s.m.View(); !v.Active || v.Token != 9 {
 		s.t.Fatalf("it does not lead: %+v", v)
 	}

@@ -514,7 +514,7 @@ func ofQueue(mutant string) Ground {
 func dialect(m queue.Mutant) string {
 	switch m.Name {
 	case "own-predecessor", "deadline-from-pings", "no-hold-off", "mark-before-hold-off", "free-outside-the-delete",
-		"free-without-tenure", "wait-own-hold", "unmarked-waits-own-hold", "unmarked-is-free", "adopt-from-older-session", "scan-without-sync", "session-replaced-silently":
+		"free-without-tenure", "wait-own-hold", "unmarked-waits-own-hold", "unmarked-is-free", "untouched-mark-is-seen", "adopt-from-older-session", "scan-without-sync", "session-replaced-silently":
 		return queue.Name + "-zookeeper"
 	}
 	return queue.Name
