@@ -203,11 +203,11 @@ func (s *store) ready(ctx context.Context) error {
 	}
 	// No create revision is below 0, so nothing is put; etcd checks the rights for all of it.
 	_, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(s.mark()), "<", 0)).
-		Then(clientv3.OpPut(s.mark(), ""), clientv3.OpPut(s.wish(), ""), clientv3.OpPut(s.own(0), "")).
+		Then(clientv3.OpPut(s.mark(), ""), clientv3.OpPut(s.wish(), ""), clientv3.OpPut(s.touch(), ""), clientv3.OpPut(s.own(0), "")).
 		Else(clientv3.OpGet(s.wish()), clientv3.OpGet(s.prefix(), clientv3.WithPrefix(), clientv3.WithCountOnly())).Commit()
 	switch {
 	case isOne(err, rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed, rpctypes.ErrUserNotFound):
-		return driver.Permanent(fmt.Errorf("%w; want a user with the right to read and write %s, %s and all keys beneath %s", err, s.mark(), s.wish(), s.prefix()))
+		return driver.Permanent(fmt.Errorf("%w; want a user with the right to read and write %s, %s, %s and all keys beneath %s", err, s.mark(), s.wish(), s.touch(), s.prefix()))
 	case err != nil:
 		return err
 	case s.fixed:
