@@ -72,7 +72,15 @@ func (m *Machine) touchSaid(in *protocol.Input) {
 		return
 	}
 	m.touches = 0
-	m.pollAt = min(m.pollAt, in.Now.Boot.Add(m.delay(0, in.Rand)))
+	m.pollAt = min(m.pollAt, in.Now.Boot.Add(around(m.cfg.KeepAliveEvery, in.Rand)))
+}
+
+// dropProbe drops the answer to a check that is under way. If that is a touch, another one is due.
+func (m *Machine) dropProbe(in *protocol.Input) {
+	if m.probe.op == protocol.Touch {
+		m.touchAt, m.pollAt = in.Now.Boot, in.Now.Boot
+	}
+	m.probe = pending{}
 }
 
 // needsMark reports whether the mark has to be written before the tenure, and from when on it may

@@ -59,7 +59,8 @@ func (m *Machine) lost(why protocol.Reason, in *protocol.Input, fx *protocol.Eff
 func (m *Machine) end(why protocol.Reason, in *protocol.Input, fx *protocol.Effects) {
 	fx.Orders = append(fx.Orders, protocol.Order{Kind: protocol.Stop, Token: m.own.Order, Reason: why})
 	m.phase, m.active = fencing, false
-	m.main, m.probe = pending{}, pending{}
+	m.dropProbe(in)
+	m.main = pending{}
 	m.asksConfirm = m.done
 	switch why {
 	case Resigned, Withdrawn, Unhealthy:

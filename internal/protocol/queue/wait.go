@@ -137,10 +137,8 @@ func (m *Machine) watchSaid(in *protocol.Input, fx *protocol.Effects) {
 		m.retry(in)
 	case m.phase == leading && m.cfg.Dialect == Etcd && seen:
 		// Q7: is the entry gone? A new probe tells; one in flight may have been answered before.
-		if m.probe.op == protocol.Touch {
-			m.touchAt = in.Now.Boot
-		}
-		m.probe, m.pollAt = pending{}, in.Now.Boot
+		m.dropProbe(in)
+		m.pollAt = in.Now.Boot
 	case m.phase == leading && m.cfg.Dialect == Etcd:
 		m.pollAt = min(m.pollAt, in.Now.Boot.Add(m.delay(0, in.Rand)))
 	}
@@ -166,6 +164,7 @@ func (m *Machine) probed(p pending, in *protocol.Input, fx *protocol.Effects) {
 			return
 		}
 		m.say(&a.Entry)
+		m.revision = max(m.revision, a.Revision) // what is older may be compacted
 		m.watchTouches(&a.Entry, fx)
 		m.pollAt = m.checkAt(now, around(m.cfg.Poll, in.Rand))
 	case gone:
