@@ -144,7 +144,7 @@ func (d *etcd) do(s *store, w *World, p *parcel, path *route) bool {
 		s.watch(p)
 		if m := d.mark(d.tx); m.Order == ask.Entry.Order && m.Touched > ask.Revision {
 			last := len(s.watches) - 1
-			if d.showTouch(s, w, &s.watches[last]); s.watches[last].id == none {
+			if d.showTouch(s, w, &s.watches[last], m.Touched); s.watches[last].id == none {
 				s.watches = s.watches[:last]
 			}
 		}

@@ -284,18 +284,18 @@ func (q *queue) show(s *store, w *World, t *watch) {
 func (q *queue) touched(s *store, w *World, order uint64) {
 	for i := range s.watches {
 		if t := &s.watches[i]; t.order == order && t.touch && !t.mute {
-			q.showTouch(s, w, t)
+			q.showTouch(s, w, t, q.rev)
 		}
 	}
 	s.watches = slices.DeleteFunc(s.watches, func(t watch) bool { return t.id == none })
 }
 
-// showTouch fires one of them.
-func (q *queue) showTouch(s *store, w *World, t *watch) {
+// showTouch fires one of them, for a touch at that revision.
+func (q *queue) showTouch(s *store, w *World, t *watch, at uint64) {
 	v := s.sight(&s.routes[t.node], w.Now())
 	tell := func(d time.Duration, again bool) {
 		a := s.tell(w, t, protocol.StatusEvent, d, again)
-		a.Revision, a.Mark = q.rev, protocol.QueueMark{Order: t.order, Touched: q.mark(q.tx).Touched}
+		a.Revision, a.Mark = q.rev, protocol.QueueMark{Order: t.order, Touched: at}
 	}
 	switch {
 	case v.close:
