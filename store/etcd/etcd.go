@@ -9,9 +9,10 @@
 //
 // At most one of elect's participants has a proven lease at a time, and tokens rise, while the rates
 // of clocks are true within 5 %, and etcd keeps what it has acknowledged. A leader's proof counts
-// from before its last request was sent that found its key there. A candidate whose key is the first
-// leads only when it has read that back from etcd, and after a hold-off unless the leader before it
-// has said that its work is over: see [Config].Hold.
+// from before its last touch was sent, a write whose condition is that its key is there. A candidate
+// whose key is the first leads only when it has read that back from etcd, and after a hold-off, which
+// begins when it first saw the last touch, unless the leader before it has said that its work is over:
+// see [Config].Hold.
 //
 // Candidates of other programs keep the order, and know no hold-off. A leader among them may believe
 // that it leads after its lease has ended; elect's do not lead before its key is gone, but only the
@@ -47,15 +48,16 @@ import (
 // participants of an election have the same, except for Hold and Poll.
 type Config struct {
 	// Key is the election's: its entries are beneath Key + "/", as etcdctl elect Key has them. What a
-	// participant has to tell the next leader is at Key + ".elect", and an operator's request at
-	// Key + ".elect.wish". "" means the election's name.
+	// participant has to tell the next leader is at Key + ".elect" and Key + ".elect.touch", and an
+	// operator's request at Key + ".elect.wish". "" means the election's name.
 	Key string
 
 	// Lease is how long a key lives without a renewal: whole seconds, 2 s to 5 min. 0 means 10 s.
 	Lease time.Duration
 
 	// Hold is how long a leader may go on after its key was last known to exist, and so how long the
-	// next one waits unless the work of the leader before it is known to be over. At most Lease and
+	// next one waits after the last sign of that, unless the work of the leader before it is known to be
+	// over. The leader gives a sign three times in each Hold, which is a write. At most Lease and
 	// MaxHold. 0 means half of Lease, or MaxHold if that is less, and none with ServersFixed.
 	Hold time.Duration
 
@@ -203,11 +205,11 @@ func (s *store) ready(ctx context.Context) error {
 	}
 	// No create revision is below 0, so nothing is put; etcd checks the rights for all of it.
 	_, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(s.mark()), "<", 0)).
-		Then(clientv3.OpPut(s.mark(), ""), clientv3.OpPut(s.wish(), ""), clientv3.OpPut(s.own(0), "")).
+		Then(clientv3.OpPut(s.mark(), ""), clientv3.OpPut(s.wish(), ""), clientv3.OpPut(s.touch(), ""), clientv3.OpPut(s.own(0), "")).
 		Else(clientv3.OpGet(s.wish()), clientv3.OpGet(s.prefix(), clientv3.WithPrefix(), clientv3.WithCountOnly())).Commit()
 	switch {
 	case isOne(err, rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed, rpctypes.ErrUserNotFound):
-		return driver.Permanent(fmt.Errorf("%w; want a user with the right to read and write %s, %s and all keys beneath %s", err, s.mark(), s.wish(), s.prefix()))
+		return driver.Permanent(fmt.Errorf("%w; want a user with the right to read and write %s, %s, %s and all keys beneath %s", err, s.mark(), s.wish(), s.touch(), s.prefix()))
 	case err != nil:
 		return err
 	case s.fixed:
