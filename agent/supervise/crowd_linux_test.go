@@ -86,6 +86,11 @@ func startCrowd(t testing.TB, size int, c *supervise.Containment) (*supervise.Fa
 	return f, b
 }
 
+// lastAct is the last sign of life of a crowd.
+func (b *board) lastAct() clock.Boot {
+	return clock.Boot(max(b.Members[0].Alive.Load(), b.Members[1].Alive.Load()))
+}
+
 // TestCrowd: the killing of a large family begins so early that there is time for its
 // death, too, and not only 20 ms before the end of its lease.
 func TestCrowd(t *testing.T) {
@@ -95,7 +100,7 @@ func TestCrowd(t *testing.T) {
 	if got := wait(t, f); got.Reason != supervise.Expired {
 		t.Error(got)
 	}
-	last := clock.Boot(max(b.Members[0].Alive.Load(), b.Members[1].Alive.Load()))
+	last := b.lastAct()
 	if left := end.Sub(last); left < 40*time.Millisecond {
 		t.Errorf("one acted %v before the end of the lease; want 40ms at least", left)
 	}
@@ -122,8 +127,7 @@ func benchmarkCrowd(b *testing.B, size int, c *supervise.Containment) {
 		end := clock.Now().Add(time.Second)
 		f.LeaseEnds(end)
 		f.Wait()
-		last := max(board.Members[0].Alive.Load(), board.Members[1].Alive.Load())
-		acted = append(acted, time.Duration(last-int64(end)))
+		acted = append(acted, board.lastAct().Sub(end))
 		dead = append(dead, f.Ended().Sub(end))
 	}
 	reportTimes(b, "acted", acted)

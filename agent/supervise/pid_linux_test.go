@@ -154,7 +154,7 @@ func TestPidCrowd(t *testing.T) {
 	if left := inside(t, namespace); len(left) > 0 {
 		t.Errorf("processes %d are alive", left)
 	}
-	last := clock.Boot(max(b.Members[0].Alive.Load(), b.Members[1].Alive.Load()))
+	last := b.lastAct()
 	if last > f.Ended() {
 		t.Errorf("one acted %v after the death of all", last.Sub(f.Ended()))
 	}
