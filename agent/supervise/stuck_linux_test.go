@@ -32,17 +32,16 @@ func stuck(args []string) {
 	b, err := openBoard(parseArgs(args)["board"])
 	check(err)
 	b.Members[0].PID.Store(int64(os.Getpid()))
-	if addr := os.Getenv("SUPERVISE_ADDR"); addr != "" { // with a connection, and one thread
+	if addr := os.Getenv("SUPERVISE_ADDR"); addr != "" { // with a connection
 		fd, err := socketTo(addr, unix.SOCK_STREAM)
 		check(err)
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
 		check(err)
 		_, err = unix.Write(fd, []byte("before"))
 		check(err)
-		check(unix.Exec("/bin/cat", []string{"cat", filepath.Join(os.Getenv(stuckEnv), "file")}, nil))
 	}
-	var st unix.Stat_t
-	_ = unix.Stat(filepath.Join(os.Getenv(stuckEnv), "file"), &st)
+	// A program with one thread: in this one another thread than the main thread might get stuck.
+	check(unix.Exec("/bin/cat", []string{"cat", filepath.Join(os.Getenv(stuckEnv), "file")}, nil))
 }
 
 // deafDisk mounts a file system that answers nothing, and returns the processes that ask
