@@ -120,15 +120,13 @@ const (
 // count finds the family when half of the lease has passed without a renewal, and decides how long before the end to
 // begin to kill: twice the expected time. It keeps the pidfds until then. In a cgroup the kernel finds the processes
 // when it kills them, and tells their number. So there the finding, which is for those that have left the cgroup, ends
-// when a large family must be killed; the sweep finds the rest.
+// when a family of that size must be killed; the sweep finds the rest.
 func (k *keeper) count() {
 	k.counted = true
 	most := 3 * k.ahead / 4
-	until := k.deadline
+	early := func(takes time.Duration) int64 { return min(max(int64(2*takes-KillTime), 0), most) }
 	size := len(k.bounds.Members())
-	if size > 0 {
-		until -= most
-	}
+	until := k.deadline - early(time.Duration(size)*deathMost)
 	l := k.others()
 	begun := clock.Now()
 	l.census(&k.census, until)
@@ -138,7 +136,7 @@ func (k *keeper) count() {
 	if !k.census.part {
 		takes = min(takes, deathTime*found)
 	}
-	k.early = min(max(int64(2*takes-KillTime), 0), most)
+	k.early = early(takes)
 	if left := time.Duration(k.early) + KillTime; takes > left && !k.warned {
 		k.warned = true
 		k.note(fmt.Sprintf("to kill the %d processes of the command may take %v, and its lease leaves %v for it: they may outlive the lease; want a longer lease, or fewer processes",
