@@ -57,7 +57,7 @@ stand by again. --kill names the kinds:
 freeze and machine are for elections with a lease, as those of stores, on Linux.
 
 Before the rounds bench measures, over --idle, the CPU time that the candidates that
-stand by use, by the kernel's own count in nanoseconds.
+stand by use, and the elect run that leads, by the kernel's own count in nanoseconds.
 
 Without --election it makes a directory in your state directory, on the same disk as
 real elections, and removes it. With --election it starts no server, takes the times of
@@ -100,11 +100,11 @@ Exit code 1 reports
 
 -o json writes one object: election, name, candidates, command, memory_bytes, clock,
 go, system, cpus, load_before, load_after, idle {candidates, seconds, mean_percent,
-max_percent} and takeovers, a list of {kill, rounds, min_ms, median_ms, p90_ms, p99_ms,
-max_ms}. With --peers: peers, profile, promise_ms, worst_takeover_ms, security,
-directory, command, clock, go, system, cpus, load_before, load_after, tenures, lost,
-strayed, violations and takeovers, a list of {kill, what, rounds, min_ms, median_ms,
-p90_ms, p99_ms, max_ms, stale_ms, beyond_ms (only of rolling), took_ms}.`
+max_percent, leader_percent} and takeovers, a list of {kill, rounds, min_ms, median_ms,
+p90_ms, p99_ms, max_ms}. With --peers: peers, profile, promise_ms, worst_takeover_ms,
+security, directory, command, clock, go, system, cpus, load_before, load_after, tenures,
+lost, strayed, violations and takeovers, a list of {kill, what, rounds, min_ms,
+median_ms, p90_ms, p99_ms, max_ms, stale_ms, beyond_ms (only of rolling), took_ms}.`
 
 func newFailover(openers elect.Openers) *cobra.Command {
 	var format cli.Output

@@ -72,9 +72,10 @@ func benchPeers(cmd *cobra.Command, cfg failover.PeersConfig, format cli.Output)
 	})
 }
 
-const steadyHelp = `Measure what an election costs while nothing happens. bench starts the nodes of one
-election on this machine, and one of them leads. Over --for it measures the CPU time and
-the memory of each node, the messages between them, and the elections without a reason.
+const steadyHelp = `Measure what an election among peers costs while nothing happens; for others see --idle
+of elect bench failover. bench starts the nodes of one election on this machine, and one
+of them leads. Over --for it measures the CPU time and the memory of each node, the
+messages between them, and the elections without a reason.
 
 The nodes are processes that embed the library, with certificates and with data
 directories in your state directory. --busy runs a busy loop on each core beside them.

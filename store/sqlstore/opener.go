@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -21,7 +22,7 @@ import (
 // Opener returns the opener of URLs of a dialect, for elect.Openers. open opens the database that a URL names. The
 // elections of the opener whose URLs are the same for open share one database, which is opened with the first and
 // closed with the last of them; in SQLite each has its own. If open sets no limit of connections, a shared database has
-// 8. These parameters are the election's, and not in the URL that open is given:
+// 8. In PostgreSQL the elections of one table read and renew together: up to 200 rows with one statement. These parameters are the election's, and not in the URL that open is given:
 //
 //	lease=5s  max_lease=15s  poll=1s  table=elect_leases  era=N  flight=DIR
 //
@@ -49,6 +50,25 @@ func ListeningOpener(open func(u *url.URL) (*sql.DB, Listen, error)) driver.Open
 type source struct {
 	db       *sql.DB
 	listener *Listener // or nil
+
+	mu     sync.Mutex
+	tables map[string]*together // by Config.Table
+}
+
+// together returns what the elections of a table share.
+func (s *source) together(d Dialect, name string) (*together, error) {
+	t, err := tableOf(s.db, d, name)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, there := s.tables[t.name]
+	if !there {
+		w = newTogether(t)
+		s.tables[t.name] = w
+	}
+	return w, nil
 }
 
 func (s *source) close() error {
@@ -79,7 +99,7 @@ func opener(d Dialect, open func(u *url.URL) (*sql.DB, Listen, error)) driver.Op
 			if err != nil {
 				return nil, nil, err
 			}
-			s := &source{db: db}
+			s := &source{db: db, tables: map[string]*together{}}
 			if db.Stats().MaxOpenConnections == 0 && d != SQLite {
 				db.SetMaxOpenConns(connections)
 				db.SetMaxIdleConns(connections)
@@ -94,15 +114,21 @@ func opener(d Dialect, open func(u *url.URL) (*sql.DB, Listen, error)) driver.Op
 			return nil, driver.Permanent(err)
 		}
 		cfg.Listener = s.listener
-		e, err := newElector(ctx, s.db, d, t.Name, t.ID, cfg, t.URL)
+		with, err := s.together(d, cfg.Table)
 		if err != nil {
-			return nil, errors.Join(err, done())
+			return nil, errors.Join(driver.Permanent(err), done())
+		}
+		left := with.use()
+		close := func() error { left(); return done() }
+		e, err := newElector(ctx, s.db, d, t.Name, t.ID, cfg, t.URL, with)
+		if err != nil {
+			return nil, errors.Join(err, close())
 		}
 		in, err := tableOf(s.db, d, cfg.Table)
 		if err != nil { // New has had it
-			return nil, errors.Join(err, e.Close(), done())
+			return nil, errors.Join(err, e.Close(), close())
 		}
-		return &owner{e, in, done}, nil
+		return &owner{e, in, sync.OnceValue(close)}, nil
 	}
 }
 

@@ -3,10 +3,12 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/store/internal/register"
@@ -142,14 +144,43 @@ func forgets(commit, standbys string) error {
 	return nil
 }
 
-func (postgresql) read(ctx context.Context, t *table, name string) (k content, err error) {
-	var text sql.NullString
-	err = t.db.QueryRowContext(ctx, t.expand(`SELECT (SELECT record FROM {table} WHERE name = $1), `+incarnation), name).Scan(&text, &k.store)
-	k.text, k.there = text.String, text.Valid
-	return k, err
+func (d postgresql) read(ctx context.Context, t *table, name string) (content, error) {
+	all, err := d.readAll(ctx, t, []string{name})
+	if err != nil {
+		return content{}, err
+	}
+	return all[0], nil
 }
 
-func (postgresql) write(ctx context.Context, t *table, name string, replaces bool, old, text string) (store string, err error) {
+var _ joiner = postgresql{}
+
+// readAll implements [joiner]. No name contains a slash.
+func (postgresql) readAll(ctx context.Context, t *table, names []string) ([]content, error) {
+	rows, err := t.db.QueryContext(ctx, t.expand(`SELECT t.name, t.record, i.store FROM (SELECT `+incarnation+` AS store) i
+		LEFT JOIN {table} t ON t.name = ANY (string_to_array($1, '/'))`), strings.Join(names, "/"))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	all, store := make([]content, len(names)), ""
+	for rows.Next() {
+		var name, text sql.NullString
+		if err := rows.Scan(&name, &text, &store); err != nil {
+			return nil, err
+		}
+		for i := range names {
+			if name.Valid && names[i] == name.String {
+				all[i].text, all[i].there = text.String, true
+			}
+		}
+	}
+	for i := range all {
+		all[i].store = store
+	}
+	return all, rows.Err()
+}
+
+func (d postgresql) write(ctx context.Context, t *table, name string, replaces bool, old, text string) (store string, err error) {
 	statement, args := `INSERT INTO {table} (name, record) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, []any{name, text}
 	if replaces {
 		statement, args = `UPDATE {table} SET record = $2 WHERE name = $1 AND record = $3`, append(args, old)
@@ -160,16 +191,62 @@ func (postgresql) write(ctx context.Context, t *table, name string, replaces boo
 	} else {
 		statement += `, ''`
 	}
-	var commit, standbys, notified string
-	err = t.db.QueryRowContext(ctx, t.expand(statement), args...).Scan(&store, &commit, &standbys, &notified)
+	store, _, err = d.written(ctx, t, statement, args...)
+	return store, err
+}
+
+// written executes a statement that writes, and returns the incarnation, the settings, and one more column.
+func (postgresql) written(ctx context.Context, t *table, statement string, args ...any) (store, last string, err error) {
+	var commit, standbys string
+	err = t.db.QueryRowContext(ctx, t.expand(statement), args...).Scan(&store, &commit, &standbys, &last)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return "", register.ErrConflict
+		return "", "", register.ErrConflict
 	case err != nil:
-		return "", err
+		return "", "", err
 	}
 	if err := forgets(commit, standbys); err != nil { // in this session, whatever the one of check had
-		return "", fmt.Errorf("written, but %w", err)
+		return "", "", fmt.Errorf("written, but %w", err)
 	}
-	return store, nil
+	return store, last, nil
+}
+
+// replaceAll implements [joiner]. The statement waits for no lock, so it cannot deadlock, and a row that another program
+// has locked keeps no other waiting. If the server refuses it, for example because of one row at REPEATABLE READ,
+// nothing was replaced. The arguments are JSON, because drivers do not agree about arrays.
+func (d postgresql) replaceAll(ctx context.Context, t *table, all []change) ([]string, error) {
+	type line struct {
+		I    int    `json:"i"`
+		Name string `json:"name"`
+		Old  string `json:"old"`
+		Text string `json:"text"`
+		News bool   `json:"news"`
+	}
+	stores, lines := make([]string, len(all)), []line{}
+	for i, c := range all {
+		if utf8.ValidString(c.old) { // JSON has no other text
+			lines = append(lines, line{i, c.name, c.old, c.text, c.news})
+		}
+	}
+	text, err := json.Marshal(lines)
+	if err != nil {
+		return nil, err
+	}
+	store, done, err := d.written(ctx, t, `WITH c AS (SELECT * FROM json_to_recordset($1::text::json) AS c (i int, name text, old text, text text, news bool)),
+		l AS (SELECT c.* FROM c JOIN {table} t ON t.name = c.name AND t.record = c.old FOR UPDATE OF t SKIP LOCKED),
+		d AS (UPDATE {table} t SET record = l.text FROM l WHERE t.name = l.name AND t.record = l.old RETURNING l.i, l.name, l.news)
+		SELECT `+incarnation+`, `+settings+`, coalesce(json_agg(i), '[]')::text || coalesce(min(CASE WHEN news THEN pg_notify('`+channel+`', name)::text END), '') FROM d`, string(text))
+	if s := state(err); s != "" && !strings.HasPrefix(s, "57") { // 57: an operator intervened, perhaps after the commit
+		return stores, nil
+	} else if err != nil {
+		return nil, err
+	}
+	var numbers []int
+	if err := json.Unmarshal([]byte(done), &numbers); err != nil {
+		return nil, err
+	}
+	for _, i := range numbers {
+		stores[i] = store
+	}
+	return stores, nil
 }

@@ -24,6 +24,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -99,7 +100,7 @@ type Config struct {
 // matches [ErrRefused] if something is missing. So does a campaign if the right to write is
 // missing. A database that does not answer within 5 s is asked again, before anything else.
 func New(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config) (driver.Elector, error) {
-	e, err := newElector(ctx, db, d, name, id, cfg, nil)
+	e, err := newElector(ctx, db, d, name, id, cfg, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +116,9 @@ type refusal struct{ error }
 func (r refusal) Unwrap() error        { return r.error }
 func (r refusal) Is(target error) bool { return target == ErrRefused }
 
-// newElector is New. source is for witnesses; nil: there are none.
-func newElector(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config, source *url.URL) (*register.Elector, error) {
+// newElector is New. source is for witnesses; nil: there are none. with is what makes requests with those of other
+// elections; nil: nothing does.
+func newElector(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config, source *url.URL, with *together) (*register.Elector, error) {
 	t, err := tableOf(db, d, cfg.Table)
 	if err != nil {
 		return nil, driver.Permanent(err)
@@ -126,7 +128,7 @@ func newElector(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg
 	} else if l != nil && l.db == db && db.Stats().MaxOpenConnections == 1 {
 		return nil, driver.Permanent(errors.New("sqlstore: a pool of one connection, which the Listener may keep; want two or more (SetMaxOpenConns)"))
 	}
-	r := &row{table: t, election: name}
+	r := &row{table: t, election: name, together: with, renewal: cmp.Or(cfg.Lease, DefaultLease) / 500}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	switch _, err := drive.Within(ctx, func() error { return r.ready(ctx) }); {
@@ -245,6 +247,8 @@ func (t *table) unusable(err error) error {
 type row struct {
 	*table
 	election          string
+	together          *together     // or nil
+	renewal           time.Duration // how long a renewal may wait for others
 	checked, admitted atomic.Bool
 }
 
@@ -280,11 +284,14 @@ func (r *row) once(ctx context.Context, done *atomic.Bool, writes bool) error {
 var _ register.Register = (*row)(nil)
 
 // Read implements [register.Register].
-func (r *row) Read(ctx context.Context) (register.Kept, error) {
+func (r *row) Read(ctx context.Context) (register.Kept, error) { return r.ReadSoon(ctx, nil) }
+
+// ReadSoon implements [register.Sharer].
+func (r *row) ReadSoon(ctx context.Context, soon <-chan struct{}) (register.Kept, error) {
 	if err := r.ready(ctx); err != nil {
 		return register.Kept{}, err
 	}
-	k, err := r.dialect.read(ctx, r.table, r.election)
+	k, err := r.read(ctx, soon)
 	kept := register.Kept{Text: k.text, Store: k.store}
 	if k.there {
 		kept.Version = version(k.text)
@@ -298,7 +305,7 @@ func version(text string) string { return "=" + text }
 // Write implements [register.Register].
 func (r *row) Write(ctx context.Context, old, text string) (register.Kept, error) {
 	old, replaces := strings.CutPrefix(old, "=")
-	store, err := r.dialect.write(ctx, r.table, r.election, replaces, old, text)
+	store, err := r.write(ctx, replaces, old, text)
 	if err != nil {
 		return register.Kept{}, err
 	}

@@ -1,6 +1,8 @@
 // Package pool shares what is expensive to open, such as the client of a store, between the elections of a process. A
 // [Pool] is safe for concurrent use. A failure to open is returned to all calls that waited for it, and the next call
 // tries again. A panic of the opening call is a failure for those that waited.
+//
+// A [Batch] makes one request of many, so that a thousand elections of a process do not need a thousand requests.
 package pool
 
 import (

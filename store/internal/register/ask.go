@@ -17,9 +17,9 @@ import (
 func (e *Elector) Ask(a protocol.Ask, tell func(protocol.Answer)) {
 	switch a.Op {
 	case protocol.Read:
-		prove := e.unproven()
+		prove, read := e.unproven(), e.reading()
 		e.request(a, tell, func(ctx context.Context) (k Kept, proven bool, err error) {
-			if k, err = e.register.Read(ctx); err == nil {
+			if k, err = read(ctx); err == nil {
 				return prove(ctx, k)
 			}
 			return k, false, err
@@ -30,7 +30,7 @@ func (e *Elector) Ask(a protocol.Ask, tell func(protocol.Answer)) {
 		if !known && err == nil {
 			err = errors.New("the version to replace was not seen by this process")
 		}
-		if a.Record.Holder != "" {
+		if e.calm = false; a.Record.Holder != "" {
 			e.nonce = a.Record.Nonce
 		}
 		e.request(a, tell, func(ctx context.Context) (Kept, bool, error) {
@@ -43,11 +43,32 @@ func (e *Elector) Ask(a protocol.Ask, tell func(protocol.Answer)) {
 	case protocol.Watch:
 		if w, ok := e.register.(Watcher); ok { // otherwise the machine polls
 			e.Go(func() {
-				w.Watch(e.Life, func() { tell(protocol.Answer{Number: a.Number, Status: protocol.StatusEvent}) })
+				w.Watch(e.Life, func() {
+					if hurry := e.hurry.Load(); hurry != nil {
+						(*hurry)()
+					}
+					tell(protocol.Answer{Number: a.Number, Status: protocol.StatusEvent})
+				})
 			})
 		}
 	default:
 		panic("register: the machine asks to " + a.Op.String())
+	}
+}
+
+// reading returns what reads the record. At rest, which is when a participant that does not lead reads again after a
+// read, it waits for the reads of other elections, unless there is news.
+func (e *Elector) reading() func(context.Context) (Kept, error) {
+	role, calm, patience := e.Run.View().Role, e.calm, e.patience()
+	e.calm = false
+	if patience == 0 || !calm || role != protocol.Follower && role != protocol.Observer {
+		return e.register.Read
+	}
+	soon, hurry := context.WithTimeout(e.Life, patience)
+	e.hurry.Store(&hurry)
+	return func(ctx context.Context) (Kept, error) {
+		defer hurry()
+		return e.register.(Sharer).ReadSoon(ctx, soon.Done())
 	}
 }
 
@@ -106,7 +127,7 @@ func (e *Elector) request(a protocol.Ask, tell func(protocol.Answer), do func(co
 		}
 		answer.Version, answer.Record = e.versions.number(k.Version), *r
 		return func() {
-			if proven {
+			if e.calm = a.Op == protocol.Read; proven {
 				e.proven = k.Version
 			}
 			e.heard(r, in)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -33,6 +34,15 @@ type Watcher interface {
 	Register
 	// Watch calls changed when the record may have changed, until ctx ends.
 	Watch(ctx context.Context, changed func())
+}
+
+// Sharer is a Register that can read the records of several elections with one request.
+type Sharer interface {
+	Register
+	// Shares reports whether there are others now.
+	Shares() bool
+	// ReadSoon is a Read that may wait for others until soon is closed.
+	ReadSoon(ctx context.Context, soon <-chan struct{}) (Kept, error)
 }
 
 // Kept is what a Register has kept.
@@ -73,8 +83,10 @@ type Elector struct {
 	register Register
 	times    lease.Config
 	versions versions
+	hurry    atomic.Pointer[context.CancelFunc] // ends the patience of the latest read; nil: there was none
 
 	// Owned by turns.
+	calm   bool // the latest request was a read that succeeded
 	holder *driver.Leader
 	count  uint64    // of holder
 	since  time.Time // of the own tenure with that count
@@ -165,10 +177,23 @@ func (e *Elector) Limits() driver.Limits {
 	drift := protocol.DefaultDrift()
 	return driver.Limits{
 		Lease: drift.Claim(e.cfg.Lease), MinLease: drift.Claim(MinLease), MaxLease: drift.Claim(MaxLease),
-		Takeover: e.times.WorstTakeover(), Exclusive: true,
+		Takeover: e.times.WorstTakeover() + e.patience(), Exclusive: true,
 		Abilities: e.Abilities(),
 		Assumes:   drive.Assumes(e.cfg.Assumes),
 	}
+}
+
+// patience is how long a read at rest may wait for those of others, 0 if there are none: a part of the time between two
+// reads, and of that in which a read must be answered.
+func (e *Elector) patience() time.Duration {
+	if s, ok := e.register.(Sharer); !ok || !s.Shares() {
+		return 0
+	}
+	d := e.times.RequestTimeout()
+	if p := e.times.Poll; p > 0 {
+		d = min(d, p)
+	}
+	return d / 8
 }
 
 // published shows observers what a step has changed.

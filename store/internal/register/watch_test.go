@@ -77,6 +77,67 @@ func TestWatch(t *testing.T) {
 	})
 }
 
+// sharing is a register whose reads at rest wait as long as they may.
+type sharing struct {
+	watched
+	waits chan struct{}
+}
+
+var _ register.Sharer = sharing{}
+
+func (s sharing) Shares() bool { return true }
+
+func (s sharing) ReadSoon(ctx context.Context, soon <-chan struct{}) (register.Kept, error) {
+	s.waits <- struct{}{}
+	select {
+	case <-soon:
+	case <-ctx.Done():
+	}
+	return s.Read(ctx)
+}
+
+// TestHurried: a read that waits for those of other elections is made at once when there is news.
+func TestHurried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kept{incarnation: "1"}
+		a := slow(t, watched{newLine(k)}, "a")
+		defer closed(t, a)
+		m, err := campaign(t, a, 2*time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := sharing{watched{newLine(k)}, make(chan struct{}, 100)}
+		e, err := register.New(s, register.Config{Config: drive.Config{Name: "e", ID: "b", Now: now}, Lease: time.Hour, MaxLease: time.Hour, Poll: 8 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := electtest.Participant{Elector: e}
+		defer closed(t, b)
+		won := make(chan driver.Mandate)
+		go func() {
+			n, err := campaign(t, b, 2*time.Hour)
+			if err != nil {
+				t.Error(err)
+			}
+			won <- n
+		}()
+		<-s.waits
+		waited := time.Now() // for a minute
+		<-s.waits
+		if took := time.Since(waited); took < 5*time.Minute {
+			t.Errorf("the next read is due after %v; want half a poll and a minute, or more", took)
+		}
+		released := time.Now()
+		if err := m.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-won
+		if took := time.Since(released); took > time.Second {
+			t.Errorf("the next one leads after %v; want it to hear of the release", took)
+		}
+	})
+}
+
 // liar makes up a change every millisecond.
 type liar struct{ *line }
 

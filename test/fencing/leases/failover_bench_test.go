@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
-	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -23,8 +22,6 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/electd/elect/internal/harness"
-	"github.com/electd/elect/store/sqlstore"
-	"github.com/electd/elect/test/fencing/server"
 )
 
 // nativeEnv makes this program a candidate of a store's own elector: the store, and where it is.
@@ -38,7 +35,11 @@ func serveNative() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	resign, err := map[string]func(context.Context, string) (func(), error){"etcd": leadEtcd, "postgresql": leadPostgres}[store](ctx, at)
+	resign, err := map[string]func(context.Context, string) (func(), error){
+		"etcd":       leadEtcd,
+		"postgresql": leadSQL("pgx", "SELECT pg_advisory_lock(7)", "SELECT pg_advisory_unlock(7)"),
+		"mariadb":    leadSQL("mysql", "DO GET_LOCK('native', 1000)", "DO RELEASE_LOCK('native')"), // it takes no endless time
+	}[store](ctx, at)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -64,19 +65,21 @@ func leadEtcd(ctx context.Context, at string) (func(), error) {
 	return func() { _ = e.Resign(context.Background()) }, e.Campaign(ctx, "x")
 }
 
-// leadPostgres leads with an advisory lock of a session.
-func leadPostgres(ctx context.Context, at string) (func(), error) {
-	db, err := sql.Open("pgx", at)
-	if err != nil {
-		return nil, err
+// leadSQL leads with a lock of a session.
+func leadSQL(driver, lock, unlock string) func(context.Context, string) (func(), error) {
+	return func(ctx context.Context, at string) (func(), error) {
+		db, err := sql.Open(driver, at)
+		if err != nil {
+			return nil, err
+		}
+		conn, err := db.Conn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintln(os.Stderr, "standing by")
+		_, err = conn.ExecContext(ctx, lock)
+		return func() { _, _ = conn.ExecContext(context.Background(), unlock) }, err
 	}
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	fmt.Fprintln(os.Stderr, "standing by")
-	_, err = conn.ExecContext(ctx, "SELECT pg_advisory_lock(7)")
-	return func() { _, _ = conn.ExecContext(context.Background(), "SELECT pg_advisory_unlock(7)") }, err
 }
 
 // BenchmarkFailover takes the time from just before a leader is brought down until the next one has written its first
@@ -88,12 +91,16 @@ func BenchmarkFailover(b *testing.B) {
 			at := startEtcd(b).URL
 			return strings.Replace(at, "http://", "etcd://", 1) + "/bench?lease=2s&servers_fixed=on", at
 		},
-		"postgresql": func(b *testing.B) (string, string) {
-			pg := server.StartPostgres(b)
-			d := database{dialect: sqlstore.PostgreSQL, make: func(t testing.TB) *url.URL { return parse(t, pg.Database(t)) }}
-			p := d.place(b)
-			return p.url(""), p.at.String()
-		},
+	}
+	for name, start := range databases(b) {
+		if name != "sqlite" { // it has no elector
+			stores[name] = func(b *testing.B) (string, string) {
+				d := start(b)
+				p := d.place(b)
+				_, native := p.source()
+				return p.url(""), native
+			}
+		}
 	}
 	for name, start := range stores {
 		b.Run(name, func(b *testing.B) {
@@ -123,7 +130,7 @@ func BenchmarkFailover(b *testing.B) {
 					{"run-killed/elect", ours, func(c *candidate, _ int) { c.signal(syscall.SIGKILL) }},
 					{"command-killed/elect", ours, func(_ *candidate, work int) { killed(work) }},
 				} {
-					if name == "postgresql" && c.what == "stopped/native" {
+					if name != "etcd" && c.what == "stopped/native" {
 						continue // it leads for ever
 					}
 					first := c.begin("first")

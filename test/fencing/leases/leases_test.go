@@ -65,20 +65,20 @@ type process interface {
 	Pause(t testing.TB, on bool)
 }
 
-func databases(t *testing.T) map[string]func(*testing.T) database {
-	return map[string]func(*testing.T) database{
-		"postgresql": func(t *testing.T) database {
+func databases(t testing.TB) map[string]func(testing.TB) database {
+	return map[string]func(testing.TB) database{
+		"postgresql": func(t testing.TB) database {
 			pg := server.StartPostgres(t)
 			return database{sqlstore.PostgreSQL, func(t testing.TB) *url.URL { return parse(t, pg.Database(t)) }, pg}
 		},
-		"mariadb": func(t *testing.T) database {
+		"mariadb": func(t testing.TB) database {
 			m := server.StartMariaDB(t)
 			return database{sqlstore.MySQL, func(t testing.TB) *url.URL {
 				cfg := m.Database(t)
 				return parse(t, "mysql://"+cfg.User+"@"+cfg.Addr+"/"+cfg.DBName)
 			}, m}
 		},
-		"sqlite": func(*testing.T) database {
+		"sqlite": func(testing.TB) database {
 			return database{sqlstore.SQLite, func(t testing.TB) *url.URL { return parse(t, "sqlite:"+filepath.Join(t.TempDir(), "elections.db")) }, nil}
 		},
 	}

@@ -271,6 +271,53 @@ func manyEtcd(t *testing.T, scheme, query string) many {
 	}}
 }
 
+// manyPostgres returns a server whose elections have leases of 10 s, and a connection to it.
+func manyPostgres(t *testing.T) (many, *sql.DB) {
+	pg := server.StartPostgres(t)
+	p := (&database{dialect: sqlstore.PostgreSQL, make: func(t testing.TB) *url.URL { return parse(t, pg.Database(t)) }}).place(t)
+	db := p.open(t)
+	db.SetMaxOpenConns(1)
+	return many{p.at.String() + "&lease=10s", pg.Pids, func() map[string]float64 {
+		var n float64
+		if err := db.QueryRow(`SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return map[string]float64{"transactions": n}
+	}}, db
+}
+
+// TestTogether: the elections of a process are in one statement, and yet a row that another program has locked, or has
+// edited to nonsense, ends the term of its own election only.
+func TestTogether(t *testing.T) {
+	long.Full(t, "it needs a machine that is not busy; it waits for leases")
+	const count = 100
+	s, db := manyPostgres(t)
+	leader := startCrowd(t, s.url, "e", count, "a")
+	until(t, "elections have a leader", count, leader.won)
+	next := startCrowd(t, s.url, "e", count, "b")
+	until(t, "candidates have seen it", count, func() int { return int(next.sees.Load()) })
+	lost := leader.lost.Load()
+	if _, err := db.Exec(`UPDATE elect_leases SET record = 'nonsense' WHERE name = 'e1'`); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.Exec(`SELECT FROM elect_leases WHERE name = 'e0' FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "terms have ended", 2, func() int { return int(leader.lost.Load() - lost) })
+	<-time.After(20 * time.Second) // two leases
+	if n := leader.lost.Load() - lost; n != 2 {
+		t.Errorf("%d terms have ended; want that of the row which is locked, and that of the one which is nonsense", n)
+	}
+	if n := next.won(); n > 0 {
+		t.Errorf("%d others lead", n)
+	}
+}
+
 // TestThousand has 1,000 elections in one process, 1,000 candidates for them in another one, and a
 // third process that leads 100 others. The first process is killed. It measures what all this costs,
 // and how long it takes until the second process leads; no other lease is lost meanwhile. ELECT_CROWD
@@ -286,19 +333,7 @@ func TestThousand(t *testing.T) {
 		"etcd":        func(t *testing.T) many { return manyEtcd(t, "etcd", "lease=20s&max_hold=10s") },
 		"etcd-fixed":  func(t *testing.T) many { return manyEtcd(t, "etcd", "lease=20s&servers_fixed=on") },
 		"etcd-native": func(t *testing.T) many { return manyEtcd(t, "native", "") },
-		"postgresql": func(t *testing.T) many {
-			pg := server.StartPostgres(t)
-			p := (&database{dialect: sqlstore.PostgreSQL, make: func(t testing.TB) *url.URL { return parse(t, pg.Database(t)) }}).place(t)
-			db := p.open(t)
-			db.SetMaxOpenConns(1)
-			return many{p.at.String() + "&lease=10s", pg.Pids, func() map[string]float64 {
-				var n float64
-				if err := db.QueryRow(`SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()`).Scan(&n); err != nil {
-					t.Fatal(err)
-				}
-				return map[string]float64{"transactions": n}
-			}}
-		},
+		"postgresql":  func(t *testing.T) many { s, _ := manyPostgres(t); return s },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
@@ -321,11 +356,11 @@ func TestThousand(t *testing.T) {
 			for kind, n := range s.requests() {
 				if n -= asked[kind]; n > 0 {
 					sum += n
-					kinds = append(kinds, fmt.Sprintf("%s %.1f", kind, n/took.Seconds()))
+					kinds = append(kinds, fmt.Sprintf("%s %.2f", kind, n/took.Seconds()))
 				}
 			}
 			slices.Sort(kinds)
-			t.Logf("at rest over %.1f s, load %s: %.1f requests a second (%s); processor: leader %.1f %%, candidate %.1f %%, server %.1f %%",
+			t.Logf("at rest over %.1f s, load %s: %.2f requests a second (%s); processor: leader %.1f %%, candidate %.1f %%, server %.1f %%",
 				took.Seconds(), load(), sum/took.Seconds(), strings.Join(kinds, ", "), share(0, pid), share(1, pidNext), share(2, s.pids()...))
 			for what, c := range map[string]*crowded{"leader": leader, "candidate": next} {
 				fmt.Fprintln(c.ask, "count")

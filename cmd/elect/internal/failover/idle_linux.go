@@ -7,7 +7,7 @@ import (
 	"github.com/electd/elect/internal/conditions"
 )
 
-// idle measures the CPU time of the candidates that stand by.
+// idle measures the CPU time of the candidates that stand by, and of the elect run that leads, without its keeper.
 func (b *bench) idle(ctx context.Context) (*Idle, error) {
 	if err := b.settle(ctx); err != nil {
 		return nil, err
@@ -15,9 +15,6 @@ func (b *bench) idle(ctx context.Context) (*Idle, error) {
 	begin := time.Now()
 	before := map[int]time.Duration{}
 	for c := range b.since {
-		if c == b.leader {
-			continue
-		}
 		used, err := conditions.CPUTime(c.PID)
 		if err != nil {
 			return nil, err
@@ -30,14 +27,18 @@ func (b *bench) idle(ctx context.Context) (*Idle, error) {
 		return nil, context.Cause(ctx)
 	}
 	took := time.Since(begin)
-	i := &Idle{Candidates: len(before), Seconds: took.Seconds()}
+	i := &Idle{Candidates: len(before) - 1, Seconds: took.Seconds()}
 	for pid, used := range before {
 		now, err := conditions.CPUTime(pid)
 		if err != nil {
 			return nil, err
 		}
 		percent := 100 * (now - used).Seconds() / took.Seconds()
-		i.Mean += percent / float64(len(before))
+		if pid == b.leader.PID {
+			i.Leader = percent
+			continue
+		}
+		i.Mean += percent / float64(i.Candidates)
 		i.Max = max(i.Max, percent)
 	}
 	return i, nil

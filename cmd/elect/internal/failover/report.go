@@ -26,12 +26,13 @@ type Report struct {
 	Takeovers []Takeover `json:"takeovers"`
 }
 
-// Idle is the CPU time of candidates that stand by, in per cent of one core.
+// Idle is the CPU time while nothing happens, in per cent of one core.
 type Idle struct {
 	Candidates int     `json:"candidates"`
 	Seconds    float64 `json:"seconds"`
-	Mean       float64 `json:"mean_percent"` // of a candidate
+	Mean       float64 `json:"mean_percent"` // of a candidate that stands by
 	Max        float64 `json:"max_percent"`
+	Leader     float64 `json:"leader_percent"` // of the elect run that leads
 }
 
 // Takeover is the time from just before the kill to the next command's first instruction, in milliseconds.
@@ -93,7 +94,7 @@ func (r *Report) Write(w io.Writer) error {
 		return err
 	}
 	if i := r.Idle; i != nil {
-		fmt.Fprintf(w, "\nIdle: %d candidates over %.0f s took %.4f %% of a core each, at most %.4f %%.\n", i.Candidates, i.Seconds, i.Mean, i.Max)
+		fmt.Fprintf(w, "\nIdle: %d candidates over %.0f s took %.4f %% of a core each, at most %.4f %%, and the leader %.4f %%.\n", i.Candidates, i.Seconds, i.Mean, i.Max, i.Leader)
 	}
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "\nelection\t%s, %d candidates\n", r.Election, r.Candidates)

@@ -72,7 +72,7 @@ func TestReportForPeople(t *testing.T) {
 		"KILLED n MIN MEDIAN P90 P99 MAX",
 		"child 10 1.00 5.00 9.00 10.00 10.00",
 		"graceful 3 1.00 2.00 3.00 3.00 3.00",
-		"Idle: 3 candidates over 5 s took 0.0012 % of a core each, at most 0.0034 %.",
+		"Idle: 3 candidates over 5 s took 0.0012 % of a core each, at most 0.0034 %, and the leader 0.0000 %.",
 		"election file:/x, 4 candidates",
 		"memory 64 MiB, all of it touched before the kill",
 	)
