@@ -99,6 +99,9 @@ type Config struct {
 // matches [ErrRefused] if something is missing. So does a campaign if the right to write is
 // missing. A database that does not answer within 5 s is asked again, before anything else.
 func New(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config) (driver.Elector, error) {
+	if cfg.Logger != nil { // that of an opener has the name
+		cfg.Logger = cfg.Logger.With("election", name)
+	}
 	e, err := newElector(ctx, db, d, name, id, cfg, nil)
 	if err != nil {
 		return nil, err
@@ -108,12 +111,7 @@ func New(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config
 
 // ErrRefused is what an error of [New] matches if it refuses the database, its settings, its table or the rights of the
 // user, and not the arguments.
-var ErrRefused = errors.New("the database is refused")
-
-type refusal struct{ error }
-
-func (r refusal) Unwrap() error        { return r.error }
-func (r refusal) Is(target error) bool { return target == ErrRefused }
+var ErrRefused = drive.ErrRefused
 
 // newElector is New. source is for witnesses; nil: there are none.
 func newElector(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config, source *url.URL) (*register.Elector, error) {
@@ -133,7 +131,7 @@ func newElector(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg
 	case driver.IsPermanent(err):
 		return nil, fmt.Errorf("sqlstore: %w", err)
 	case err != nil && cfg.Logger != nil:
-		cfg.Logger.Warn("the database is not ready yet", "election", name, "error", err)
+		cfg.Logger.Warn("the database is not ready yet", "error", err)
 	}
 	var store register.Register = r
 	if cfg.Listener != nil {
@@ -272,7 +270,7 @@ func (r *row) once(ctx context.Context, done *atomic.Bool, writes bool) error {
 	err := r.dialect.check(ctx, r.table, writes)
 	done.Store(err == nil)
 	if driver.IsPermanent(err) {
-		return refusal{err}
+		return drive.Refused(err)
 	}
 	return err
 }

@@ -107,11 +107,14 @@ func TestEtcdTLS(t *testing.T) {
 		"TLS to plain text":                  {plain + "tls=on", "want tls=off", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := &bytes.Buffer{}
+			log, begun := &bytes.Buffer{}, time.Now()
 			a, err := etcd.Open(t.Context(), driver.Target{URL: parse(t, c.url), Name: "e", ID: "a", Logger: slog.New(slog.NewTextHandler(log, nil))})
 			if err != nil {
 				if t.Logf("refused: %v", err); c.want == "" || !c.refused || !driver.IsPermanent(err) || !strings.Contains(err.Error(), c.want) || log.Len() != 0 {
 					t.Errorf("%v, %s; want it to be refused: %t, with %q", err, log, c.refused, c.want)
+				}
+				if took := time.Since(begun); took > 4*time.Second {
+					t.Errorf("it was refused after %v, as when servers do not answer; want at once", took)
 				}
 				return
 			}
