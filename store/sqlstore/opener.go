@@ -207,7 +207,11 @@ var _ interface {
 
 // Examine implements [driver.Examiner].
 func (o *owner) Examine(ctx context.Context) ([]driver.Finding, error) {
-	return o.table.dialect.examine(ctx, o.table)
+	found, err := o.table.dialect.examine(ctx, o.table)
+	if err != nil {
+		return nil, err
+	}
+	return append(found, o.table.rights(ctx)), nil
 }
 
 // Close implements [driver.Elector].
