@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -49,6 +50,7 @@ func ListeningOpener(open func(u *url.URL) (*sql.DB, Listen, error)) driver.Open
 type source struct {
 	db       *sql.DB
 	listener *Listener // or nil
+	accept   func()    // lets the listener begin
 }
 
 func (s *source) close() error {
@@ -79,14 +81,23 @@ func opener(d Dialect, open func(u *url.URL) (*sql.DB, Listen, error)) driver.Op
 			if err != nil {
 				return nil, nil, err
 			}
-			s := &source{db: db}
+			s := &source{db: db, accept: func() {}}
 			if db.Stats().MaxOpenConnections == 0 && d != SQLite {
 				db.SetMaxOpenConns(connections)
 				db.SetMaxIdleConns(connections)
 				db.SetConnMaxIdleTime(time.Minute)
 			}
 			if listen != nil {
-				s.listener = NewListener(db, listen, t.Logger)
+				accepted := make(chan struct{})
+				s.accept = sync.OnceFunc(func() { close(accepted) })
+				s.listener = NewListener(db, func(ctx context.Context, channel string, heard func(string)) error {
+					select {
+					case <-accepted: // a refusal says all
+					case <-ctx.Done():
+						return context.Cause(ctx)
+					}
+					return listen(ctx, channel, heard)
+				}, t.Logger)
 			}
 			return s, s.close, nil
 		})
@@ -98,6 +109,7 @@ func opener(d Dialect, open func(u *url.URL) (*sql.DB, Listen, error)) driver.Op
 		if err != nil {
 			return nil, errors.Join(err, done())
 		}
+		s.accept()
 		in, err := tableOf(s.db, d, cfg.Table)
 		if err != nil { // New has had it
 			return nil, errors.Join(err, e.Close(), done())

@@ -25,6 +25,7 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/x509"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -269,10 +270,33 @@ func (r *row) once(ctx context.Context, done *atomic.Bool, writes bool) error {
 	}
 	err := r.dialect.check(ctx, r.table, writes)
 	done.Store(err == nil)
+	if want := untrusted(err); want != "" {
+		err = driver.Permanent(fmt.Errorf("%s; want %s", oneLine(err), want))
+	}
 	if driver.IsPermanent(err) {
 		return drive.Refused(err)
 	}
 	return err
+}
+
+// untrusted says what would be right if TLS refuses the server for good: each server, if several were asked. An expired
+// certificate may be renewed.
+func untrusted(err error) (want string) {
+	switch e := err.(type) {
+	case x509.UnknownAuthorityError:
+		return "the authority that has signed the server's certificate: sslrootcert=FILE in PostgreSQL, SSL_CERT_FILE in MySQL"
+	case x509.HostnameError:
+		return "a host in the URL that is in the server's certificate"
+	case interface{ Unwrap() error }:
+		return untrusted(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			if want = untrusted(err); want == "" {
+				break
+			}
+		}
+	}
+	return want
 }
 
 var _ register.Register = (*row)(nil)
