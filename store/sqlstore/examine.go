@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -82,19 +83,26 @@ func (t *table) pooled(ctx context.Context) (driver.Finding, error) {
 	if t.db.Stats().MaxOpenConnections == 1 {
 		return driver.Finding{What: "pooler", Value: "not known", Means: "it takes two connections to see one"}, nil
 	}
-	var pids [2]int
-	for i := range pids {
+	var conns [2]*sql.Conn
+	for i := range conns {
 		conn, err := t.db.Conn(ctx)
 		if err != nil {
 			return f, err
 		}
 		defer conn.Close()
-		if err := conn.QueryRowContext(ctx, `SELECT pg_backend_pid()`).Scan(&pids[i]); err != nil {
-			return f, err
-		}
+		conns[i] = conn
 	}
-	if pids[0] == pids[1] {
-		f.Value, f.Means = "in transaction mode", "two connections share one process of the server, as with PgBouncer; elections work through it, and need each statement to reach the primary"
+	for range 5 { // another client may have taken the process between the two
+		var pids [2]int
+		for i, conn := range conns {
+			if err := conn.QueryRowContext(ctx, `SELECT pg_backend_pid()`).Scan(&pids[i]); err != nil {
+				return f, err
+			}
+		}
+		if pids[0] == pids[1] {
+			f.Value, f.Means = "in transaction mode", "two connections share one process of the server, as with PgBouncer; elections work through it, and need each statement to reach the primary"
+			break
+		}
 	}
 	return f, nil
 }
