@@ -30,7 +30,7 @@ func StartMariaDB(t testing.TB, settings ...string) *MariaDB {
 	bin := mariadbBin(t)
 	m := &MariaDB{newProcess(t, "MariaDB"), bin, freePort(t), settings}
 	install := m.unprivileged("mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db",
-		"--datadir="+m.data(), "--innodb-log-file-size=16M")
+		"--datadir="+m.data(), "--tmpdir="+m.dir, "--innodb-log-file-size=16M")
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("mariadb-install-db: %v\n%s", err, out)
 	}
@@ -162,7 +162,8 @@ func mariadbBin(t testing.TB) string {
 // Start starts the server, and returns when it answers.
 func (m *MariaDB) Start(t testing.TB) {
 	t.Helper()
-	m.serve(t, m.unprivileged(m.bin, append([]string{"--no-defaults", "--datadir=" + m.data(), "--bind-address=127.0.0.1", "--port=" + m.port,
+	// A server that starts removes the temporary tables of all servers that share its tmpdir.
+	m.serve(t, m.unprivileged(m.bin, append([]string{"--no-defaults", "--datadir=" + m.data(), "--tmpdir=" + m.dir, "--bind-address=127.0.0.1", "--port=" + m.port,
 		"--socket=" + filepath.Join(m.dir, "socket"), "--skip-name-resolve", "--innodb-log-file-size=16M",
 		"--innodb-buffer-pool-size=32M", "--innodb-flush-log-at-trx-commit=1"}, m.settings...)...), "mysql", m.Config("").FormatDSN())
 }
