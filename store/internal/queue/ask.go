@@ -138,7 +138,7 @@ func (e *Elector) listed(l *Listing, own Entry, out *protocol.Answer) (heard fun
 		}
 		if bad := err != nil; bad != e.warned {
 			if e.warned = bad; bad {
-				e.Log.Warn("the mark of the queue is not one of elect's, and counts as none", "election", e.cfg.Name, "error", err)
+				e.Log.Warn("the mark of the queue is not one of elect's, and counts as none", "error", err)
 			}
 		}
 	}
