@@ -199,7 +199,7 @@ func TestCgroupCrowd(t *testing.T) {
 	if _, err := os.Stat(f.Cgroup()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the cgroup of a family that is dead: %v", err)
 	}
-	last := clock.Boot(max(b.Members[0].Alive.Load(), b.Members[1].Alive.Load()))
+	last := b.lastAct()
 	if last > f.Ended() {
 		t.Errorf("one acted %v after the death of all", last.Sub(f.Ended()))
 	}

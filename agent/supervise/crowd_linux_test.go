@@ -3,6 +3,7 @@ package supervise_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -86,6 +87,11 @@ func startCrowd(t testing.TB, size int, c *supervise.Containment) (*supervise.Fa
 	return f, b
 }
 
+// lastAct is the last sign of life of a crowd.
+func (b *board) lastAct() clock.Boot {
+	return clock.Boot(max(b.Members[0].Alive.Load(), b.Members[1].Alive.Load()))
+}
+
 // TestCrowd: the killing of a large family begins so early that there is time for its
 // death, too, and not only 20 ms before the end of its lease.
 func TestCrowd(t *testing.T) {
@@ -95,39 +101,70 @@ func TestCrowd(t *testing.T) {
 	if got := wait(t, f); got.Reason != supervise.Expired {
 		t.Error(got)
 	}
-	last := clock.Boot(max(b.Members[0].Alive.Load(), b.Members[1].Alive.Load()))
+	last := b.lastAct()
 	if left := end.Sub(last); left < 40*time.Millisecond {
 		t.Errorf("one acted %v before the end of the lease; want 40ms at least", left)
 	}
 	t.Logf("the last act %v before the end of the lease; an overrun of %v", end.Sub(last), f.Overrun())
 }
 
-// BenchmarkCrowd is how far a family of that many processes outlives its lease of
-// 1 s, which is not renewed: the last sign of life of one of them, and the instant
-// in which the keeper has seen that all are dead. Negative is before the end.
+// BenchmarkCrowd is how far a family of that many processes outlives its lease, which is not renewed: the last sign of
+// life of one of them, and the instant in which the keeper has seen that all are dead. Negative is before the end. It
+// counts those that were late. With busy=N so many loops run beside it, from the last renewal on.
 func BenchmarkCrowd(b *testing.B) {
 	for _, size := range []int{100, 1000, 2500, 6000} {
-		b.Run(fmt.Sprintf("size=%d", size), func(b *testing.B) { benchmarkCrowd(b, size, nil) })
+		b.Run(fmt.Sprintf("size=%d", size), func(b *testing.B) { benchmarkCrowd(b, size, nil, time.Second, 0) })
 		b.Run(fmt.Sprintf("size=%d,cgroup", size), func(b *testing.B) {
 			c, _ := contain(b)
-			benchmarkCrowd(b, size, c)
+			benchmarkCrowd(b, size, c, time.Second, 0)
+		})
+	}
+	const loops = 4
+	for _, lease := range []time.Duration{time.Second, 5 * time.Second} {
+		b.Run(fmt.Sprintf("size=6000,cgroup,lease=%v,busy=%d", lease, loops), func(b *testing.B) {
+			c, _ := contain(b)
+			benchmarkCrowd(b, 6000, c, lease, loops)
 		})
 	}
 }
 
-func benchmarkCrowd(b *testing.B, size int, c *supervise.Containment) {
+func benchmarkCrowd(b *testing.B, size int, c *supervise.Containment, lease time.Duration, loops int) {
+	var busy []int
+	for range loops {
+		loop := exec.Command("/bin/sh", "-c", "while :; do :; done")
+		loop.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if err := loop.Start(); err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = loop.Process.Kill(); _ = loop.Wait() })
+		busy = append(busy, loop.Process.Pid)
+	}
+	signal := func(sig syscall.Signal) {
+		for _, pid := range busy {
+			_ = syscall.Kill(pid, sig)
+		}
+	}
 	var acted, dead []time.Duration
 	for b.Loop() {
+		signal(syscall.SIGSTOP)
 		f, board := startCrowd(b, size, c)
-		end := clock.Now().Add(time.Second)
+		signal(syscall.SIGCONT)
+		end := clock.Now().Add(lease)
 		f.LeaseEnds(end)
 		f.Wait()
-		last := max(board.Members[0].Alive.Load(), board.Members[1].Alive.Load())
-		acted = append(acted, time.Duration(last-int64(end)))
+		acted = append(acted, board.lastAct().Sub(end))
 		dead = append(dead, f.Ended().Sub(end))
 	}
-	reportTimes(b, "acted", acted)
-	reportTimes(b, "dead", dead)
+	for name, after := range map[string][]time.Duration{"acted": acted, "dead": dead} {
+		reportTimes(b, name, after)
+		late := 0
+		for _, d := range after {
+			if d > 0 {
+				late++
+			}
+		}
+		b.ReportMetric(float64(late), name+"-late")
+	}
 }
 
 // reportTimes reports the median and the greatest of some times in place of the time of an iteration.

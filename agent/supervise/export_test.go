@@ -169,3 +169,29 @@ func Attached(path string) ([]uint32, error) {
 	}
 	return ids[:attr.count], nil
 }
+
+// Detach detaches the BPF programs that see what leaves a cgroup.
+func Detach(path string) error {
+	ids, err := Attached(path)
+	if err != nil {
+		return err
+	}
+	dir, err := unix.Open(path, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	for _, id := range ids {
+		program, _, errno := unix.Syscall(unix.SYS_BPF, 13, uintptr(unsafe.Pointer(&[3]uint32{id})), 12) // BPF_PROG_GET_FD_BY_ID
+		if errno != 0 {
+			return errno
+		}
+		attr := [3]uint32{uint32(dir), uint32(program), unix.BPF_CGROUP_INET_EGRESS}
+		_, _, errno = unix.Syscall(unix.SYS_BPF, 9, uintptr(unsafe.Pointer(&attr)), 12)
+		unix.Close(int(program))
+		if errno != 0 {
+			return errno
+		}
+	}
+	return nil
+}

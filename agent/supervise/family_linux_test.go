@@ -28,7 +28,7 @@ type scene struct {
 }
 
 // members is how many places each family fills.
-var members = map[string]int{"hostile": 6, "tree": 6, "forkloop": 1 + chains, "shout": 2, "evil": 1, "bomb": 2, "setuid": 2, "member": 1, "leave": 1}
+var members = map[string]int{"hostile": 6, "tree": 6, "forkloop": 1 + chains, "shout": 2, "linger": 1, "evil": 1, "bomb": 2, "setuid": 2, "member": 1, "leave": 1}
 
 func newScene(t *testing.T, command string, as *syscall.Credential, args ...string) *scene {
 	return newSceneWith(t, os.Stderr, command, as, args...)

@@ -309,7 +309,7 @@ func realtime(at clock.Boot) int64 {
 // How long a packet may be on its way through this machine, from the guard to the receiver's clock. A process that has
 // stopped was not in the middle of a send. One that runs may lose the processor in a send: to interrupts, to softirqs,
 // which take up to net.core.netdev_budget_usecs, to other processes where the kernel is preemptible, and to the
-// hypervisor. The worst of 36 million datagrams took 18 ms, at a load of up to 214 on two processors. What a stopped
+// hypervisor. The worst of 50 million datagrams took 114 ms, at a load of up to 540 on two processors. What a stopped
 // writer sends later cannot hide in this time, because it goes on after more than twice as long. A datagram of a writer
 // that runs on cannot hide either: an observer notes when it came to the guard, or had just passed it.
 const standing, running = time.Millisecond, 50 * time.Millisecond

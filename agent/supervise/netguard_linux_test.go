@@ -20,6 +20,7 @@ import (
 
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/long"
 )
 
 // guardNetwork returns a containment with a network guard. Where there can be none the test is skipped.
@@ -271,6 +272,59 @@ func TestGuardOfNobody(t *testing.T) {
 			gone()
 		})
 	}
+}
+
+// linger has a connection, on which it says nothing more. Argument: board. The address is in the environment.
+func linger(args []string) {
+	b, err := openBoard(parseArgs(args)["board"])
+	check(err)
+	fd, err := socketTo(os.Getenv("SUPERVISE_ADDR"), unix.SOCK_STREAM)
+	check(err)
+	_, err = unix.Write(fd, []byte("before"))
+	check(err)
+	b.Members[0].live()
+}
+
+// TestGuardResetsLate: while keeper and parent are both stopped nobody resets a connection of the family. The keeper
+// does when it goes on.
+func TestGuardResetsLate(t *testing.T) {
+	long.Full(t, "it waits for the end of a lease of 5 s")
+	_, name := guardNetwork(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	t.Setenv("SUPERVISE_ADDR", l.Addr().String())
+	s := newScene(t, "linger", nil, "contain="+name, "network=yes", "lease=5s")
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	buf := make([]byte, 100)
+	if n, err := conn.Read(buf); string(buf[:n]) != "before" {
+		t.Fatalf("%q, %v", buf[:n], err)
+	}
+	for _, pid := range []int{s.parent, s.keeper()} { // this order: the parent wakes up a keeper that was stopped
+		_ = unix.Kill(pid, unix.SIGSTOP)
+		eventually(t, "it is stopped", func() bool { return stopped(pid) })
+	}
+	eventually(t, "the lease is over", func() bool { return int64(clock.Now()) > s.board.Deadline.Load() })
+	_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+	if n, err := conn.Read(buf); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the server has read %q, %v while nobody ran; want nothing", buf[:n], err)
+	}
+	if !alive(s.pids[0]) {
+		t.Error("the family is dead, so that nothing is shown")
+	}
+	_ = unix.Kill(s.keeper(), unix.SIGCONT)
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	if n, err := conn.Read(buf); n > 0 || !errors.Is(err, unix.ECONNRESET) {
+		t.Errorf("the server has read %q, %v after the keeper went on; want a reset", buf[:n], err)
+	}
+	_ = unix.Kill(s.parent, unix.SIGCONT)
+	_ = s.wait()
 }
 
 // TestNetworkGuardRefused: a socket that the command would inherit is outside of the guard.

@@ -228,10 +228,38 @@ var ways = map[string]func(addr string) (send func([]byte) error, err error){
 		}
 		return dialed("udp", addr)
 	},
+	"leaving":   func(addr string) (func([]byte) error, error) { return escaping(addr, leaveCgroup) },
+	"detaching": func(addr string) (func([]byte) error, error) { return escaping(addr, supervise.Detach) },
 	"sctp": func(addr string) (func([]byte) error, error) {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP)
 		return func(b []byte) error { _, err := unix.Write(fd, b); return err }, err
 	},
+}
+
+// escaping sends over UDP. When it is refused, it escapes from its cgroup, and sends by a socket that it opens then.
+func escaping(addr string, escape func(cgroup string) error) (func([]byte) error, error) {
+	send, err := dialed("udp", addr)
+	return func(b []byte) error {
+		if err := send(b); !errors.Is(err, unix.EPERM) {
+			return err
+		}
+		_, own, err := supervise.OwnCgroup()
+		if err != nil {
+			return err
+		}
+		if err := escape(own); err != nil {
+			return fmt.Errorf("it cannot escape: %w", err)
+		}
+		if send, err = dialed("udp", addr); err != nil {
+			return err
+		}
+		return send(b)
+	}, err
+}
+
+// leaveCgroup moves this process to the cgroup above.
+func leaveCgroup(cgroup string) error {
+	return os.WriteFile(filepath.Dir(cgroup)+"/cgroup.procs", []byte("0"), 0)
 }
 
 func dialed(network, addr string) (func([]byte) error, error) {
@@ -513,6 +541,8 @@ func TestGuardWays(t *testing.T) {
 		{"SCTP", "sctp", toTCP4, covered},
 		{"a socket opened outside, inherited", "inherited", toUDP4, !covered},
 		{"a socket opened outside, received over a unix socket", "received", toUDP4, !covered},
+		{"a socket opened after the process has left the cgroup", "leaving", toUDP4, !covered},
+		{"the process detaches the program", "detaching", toUDP4, !covered},
 		{"packet socket", "packet", frames, !covered},
 		{"AF_XDP", "xdp", func(t testing.TB) *ear { return elsewhere(t, frames) }, !covered},
 		{"tun device", "tun", func(t testing.TB) *ear {

@@ -37,13 +37,7 @@ func outside(t *testing.T, keeper int, inside []int) (pids []int) {
 	t.Helper()
 	here := map[int]int{}
 	for _, pid := range supervise.Descendants(keeper, false) {
-		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		for line := range strings.Lines(string(status)) {
-			if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "NSpid:" {
-				n, _ := strconv.Atoi(fields[2])
-				here[n] = pid
-			}
-		}
+		here[innermost(pid)] = pid
 	}
 	for n, pid := range inside {
 		if at, ok := here[pid]; ok {
@@ -53,6 +47,17 @@ func outside(t *testing.T, keeper int, inside []int) (pids []int) {
 		}
 	}
 	return pids
+}
+
+// innermost is the number of a process in its own pid namespace, or 0.
+func innermost(pid int) (n int) {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "NSpid:" {
+			n, _ = strconv.Atoi(fields[len(fields)-1])
+		}
+	}
+	return n
 }
 
 // namespaceOf names a process's pid namespace.
@@ -154,7 +159,7 @@ func TestPidCrowd(t *testing.T) {
 	if left := inside(t, namespace); len(left) > 0 {
 		t.Errorf("processes %d are alive", left)
 	}
-	last := clock.Boot(max(b.Members[0].Alive.Load(), b.Members[1].Alive.Load()))
+	last := b.lastAct()
 	if last > f.Ended() {
 		t.Errorf("one acted %v after the death of all", last.Sub(f.Ended()))
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/proc"
 )
 
@@ -31,17 +32,16 @@ func stuck(args []string) {
 	b, err := openBoard(parseArgs(args)["board"])
 	check(err)
 	b.Members[0].PID.Store(int64(os.Getpid()))
-	if addr := os.Getenv("SUPERVISE_ADDR"); addr != "" { // with a connection, and one thread
+	if addr := os.Getenv("SUPERVISE_ADDR"); addr != "" { // with a connection
 		fd, err := socketTo(addr, unix.SOCK_STREAM)
 		check(err)
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
 		check(err)
 		_, err = unix.Write(fd, []byte("before"))
 		check(err)
-		check(unix.Exec("/bin/cat", []string{"cat", filepath.Join(os.Getenv(stuckEnv), "file")}, nil))
 	}
-	var st unix.Stat_t
-	_ = unix.Stat(filepath.Join(os.Getenv(stuckEnv), "file"), &st)
+	// A program with one thread: in this one another thread than the main thread might get stuck.
+	check(unix.Exec("/bin/cat", []string{"cat", filepath.Join(os.Getenv(stuckEnv), "file")}, nil))
 }
 
 // deafDisk mounts a file system that answers nothing, and returns the processes that ask
@@ -115,7 +115,7 @@ func awaitStuck(t *testing.T, b *board, asked <-chan int) (pid int) {
 		case pid = <-asked:
 		default:
 		}
-		return pid != 0 && pid == int(b.Members[0].PID.Load())
+		return pid != 0 && innermost(pid) == int(b.Members[0].PID.Load())
 	})
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -124,9 +124,24 @@ func awaitStuck(t *testing.T, b *board, asked <-chan int) (pid int) {
 	return pid
 }
 
-// TestOutlived: a process that cannot be killed outlives the lease, and the keeper says
-// so: to its parent, in the log, and by holding the lock and its tongue until it is dead.
-func TestOutlived(t *testing.T) {
+// TestOutlived: a process that cannot be killed outlives the lease, and the keeper says so: to its parent, in the log,
+// and by holding the lock until it is dead.
+func TestOutlived(t *testing.T) { testOutlived(t) }
+
+// TestOutlivedAtLevels: no level can kill such a process. At each the keeper holds the lock, and says why, and its
+// witness is silent, until the process is dead.
+func TestOutlivedAtLevels(t *testing.T) {
+	long.Full(t, "each family outlives its lease")
+	for _, level := range []string{"cgroup", "pid"} {
+		t.Run(level, func(t *testing.T) {
+			atLevel(t, level, nil)
+			t.Run("lease", testOutlived)
+			t.Run("parent killed", testOutlivedItsParent)
+		})
+	}
+}
+
+func testOutlived(t *testing.T) {
 	dir, asked, fail := deafDisk(t)
 	t.Setenv(stuckEnv, dir)
 	path := filepath.Join(t.TempDir(), "board")
@@ -141,6 +156,7 @@ func TestOutlived(t *testing.T) {
 	lock := flocked(t)
 	cmd := shell(`exec "$@"`)
 	cmd.Args, cmd.Env = append(cmd.Args, "sh", exe, "board="+path), partEnv("stuck")
+	cmd.Containment = levelOfEnv()
 	cmd = cmd.With(supervise.Held{Hold: []*os.File{lock}})
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -151,7 +167,7 @@ func TestOutlived(t *testing.T) {
 	cmd.Logger = slog.New(slog.NewTextHandler(w, nil))
 	f := start(t, cmd)
 	t.Cleanup(fail) // before the end of start's, which waits
-	awaitStuck(t, b, asked)
+	pid := awaitStuck(t, b, asked)
 	end := clock.Now().Add(300 * time.Millisecond)
 	f.LeaseEnds(end)
 	told := make(chan bool, 1)
@@ -167,14 +183,14 @@ func TestOutlived(t *testing.T) {
 	if now := clock.Now(); now < end {
 		t.Errorf("an overrun %v before the end of the lease", end.Sub(now))
 	}
-	if s, _ := proc.Read(int(b.Members[0].PID.Load())); s.State != 'D' {
+	if s, _ := proc.Read(pid); s.State != 'D' {
 		t.Errorf("it has state %c; want D", s.State)
 	}
 	line := ""
 	for lines := bufio.NewScanner(r); !strings.Contains(line, "OVERRUN") && lines.Scan(); {
 		line = lines.Text()
 	}
-	if pid := fmt.Sprintf("%d (", b.Members[0].PID.Load()); !strings.Contains(line, pid) || !strings.Contains(line, "state D in ") {
+	if !strings.Contains(line, fmt.Sprintf("%d (", pid)) || !strings.Contains(line, "state D in ") {
 		t.Errorf("%s; want the process, its state, and where it waits", line)
 	}
 	select {
@@ -192,9 +208,11 @@ func TestOutlived(t *testing.T) {
 	}
 }
 
-// TestOutlivedItsParent: the witness does not speak while one cannot be killed, and
-// somebody hears why.
-func TestOutlivedItsParent(t *testing.T) {
+// TestOutlivedItsParent: the witness does not speak while a process cannot be killed, and the keeper writes why to
+// standard error.
+func TestOutlivedItsParent(t *testing.T) { testOutlivedItsParent(t) }
+
+func testOutlivedItsParent(t *testing.T) {
 	dir, asked, fail := deafDisk(t)
 	t.Setenv(stuckEnv, dir)
 	home := openDir(t)

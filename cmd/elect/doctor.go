@@ -47,8 +47,8 @@ that fits well, or else the slowest tight one. It does not recommend fast if rou
 are not known.
 
 In a database or etcd doctor asks the server instead, and measures nothing: the version,
-the role, and each setting that matters, with what it means for the election. "wrong"
-means that elections do not work, or lose their guarantee. It also computes how long a
+the role, the user's rights, and each setting that matters, with what it means for the
+election. "wrong" means that elections do not work, or lose their guarantee. It also computes how long a
 takeover takes at the longest with the times of the URL. In etcd --name may be needed,
 if the user's rights are those of one election.
 
@@ -57,8 +57,8 @@ doctor checks this machine alone. It needs no right but to write to the data dir
 and leaves nothing behind.
 
 Exit codes: 0 a profile fits, or nothing is wrong with the server; 1 none fits, or
-something is wrong; 64 the URL is wrong, or elect run would be refused with it, for the
-reason that stderr has; 69 the server does not answer; 130 interrupted.
+something is wrong; 64 the URL is wrong; 69 the server does not answer, or would refuse
+elect status, too, for the reason that stderr has; 130 interrupted.
 
 -o json writes one object: system, cpus, load, took_ms, pauses, disk, peers, clock,
 certificates (a list of file, for, expires, days_left, soon), files, contain (level,

@@ -26,7 +26,7 @@ Exit codes: 0 shown; 64 a name or URL is wrong; 69 the place cannot be reached, 
 is installed there.
 
 -o json writes one object on one line:
-  at         the URL, without credentials
+  at         the URL, without its password
   resources  an array of objects:
     resource  its name; empty for a file
     highest   the mark, as a string of decimal digits; "0" if it was never claimed

@@ -9,6 +9,7 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/cmd/elect/internal/marks"
+	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/internal/cli/exit"
 )
 
@@ -30,8 +31,13 @@ func newInstall() *cobra.Command {
 		Example: "  elect install --election postgres://admin@db/app\n  elect install --show --election mysql://db:3306/app",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cli.FromEnvironment(cmd); err != nil {
+				return err
+			}
 			u, err := elect.ParseURL(at)
 			switch {
+			case at == "":
+				return exit.Usagef("install: there is no election URL; want --election postgres://… or mysql://…, or ELECT_ELECTION")
 			case err != nil:
 				return exit.Usagef("the election URL does not parse; want one such as postgres://USER@HOST:PORT/DATABASE")
 			case u.Scheme != "postgres" && u.Scheme != "postgresql" && u.Scheme != "mysql":

@@ -110,7 +110,7 @@ func (p *place) open(cmd *cobra.Command, openers elect.Openers) (*elect.Election
 	return e, failed.Opening(err)
 }
 
-// shown is the URL without credentials, for the environment of a command and for output. It has no relative path,
+// shown is the URL without its password, for the environment of a command and for output. It has no relative path,
 // which would be another place in another directory.
 func (p *place) shown() string {
 	u, err := elect.ParseURL(p.election)

@@ -24,7 +24,7 @@ milliseconds, with a greater token. docs/keeper.md lists what a keeper cannot ki
 in time. If the lease ends before such a process, the exit code is 84.
 
 COMMAND has in its environment
-  ELECT_ELECTION      the URL of the election, without credentials
+  ELECT_ELECTION      the URL of the election, with its user and without its password
   ELECT_NAME          the name of the election
   ELECT_ID            the id of this candidate
   ELECT_TOKEN         the token, a decimal number that rises from leader to leader

@@ -32,7 +32,7 @@ Exit codes:
   69  the back end cannot tell
 
 -o json writes one object on one line, or without a name an array of objects:
-  election  the URL, without credentials
+  election  the URL, without its password
   name      the name of the election
   leader    null, or an object:
               id        the id of the leader

@@ -77,7 +77,7 @@ func TestNames(t *testing.T) {
 	names[protocol.InputKind](t, 7)
 	names[protocol.Verb](t, 12)
 	names[protocol.OrderKind](t, 4)
-	names[protocol.Op](t, 15)
+	names[protocol.Op](t, 16)
 	names[protocol.Status](t, 7)
 	names[protocol.Role](t, 9)
 }

@@ -46,18 +46,22 @@ const (
 	// Verify reads in one transaction whether Entry exists and belongs to Session, and which entry
 	// is first.
 	Verify
-	// Touch commits a write to the participant's own Entry (ZooKeeper: setData).
+	// Touch commits a write if the participant's own Entry exists: in ZooKeeper to the entry (setData);
+	// in etcd beside the queue, where the Mark of an answer shows it. There the answer is also that of Verify.
 	Touch
 	// Mark replaces the queue's mark if Entry exists, in one transaction.
 	Mark
 	// Leave deletes Entry; with a mark, both in one transaction.
 	Leave
+	// WatchTouch answers each Touch of Entry after Revision (etcd) with StatusEvent and a Mark that has
+	// Order and Touched only, until it answers StatusClosed. Events may be skipped, doubled and late.
+	WatchTouch
 )
 
 var opNames = [...]string{
 	Read: "read", Write: "write", Delete: "delete", Watch: "watch",
 	OpenSession: "open-session", KeepAlive: "keep-alive", CloseSession: "close-session", Enter: "enter", List: "list", Sync: "sync",
-	WatchEntry: "watch-entry", Verify: "verify", Touch: "touch", Mark: "mark", Leave: "leave",
+	WatchEntry: "watch-entry", Verify: "verify", Touch: "touch", Mark: "mark", Leave: "leave", WatchTouch: "watch-touch",
 }
 
 // Nonce is 128 random bits that distinguish one attempt from all others.
@@ -99,6 +103,9 @@ type QueueMark struct {
 	Order uint64        `json:"order,omitzero"`
 	Held  bool          `json:"held,omitzero"`
 	Hold  time.Duration `json:"hold,omitzero"`
+	// Touched is the revision of the last Touch by the entry with that Order, in what a store answers; 0
+	// if there was none.
+	Touched uint64 `json:"touched,omitzero"`
 }
 
 // Ask is one operation for the store. The clock reading of the step that asked counts as the time
@@ -113,8 +120,8 @@ type Ask struct {
 	Session  uint64        `json:"session,omitzero"`
 	TTL      time.Duration `json:"ttl,omitzero"`      // OpenSession
 	Nonce    Nonce         `json:"nonce,omitzero"`    // Enter
-	Entry    Entry         `json:"entry,omitzero"`    // WatchEntry, Verify, Touch, Mark, Leave
-	Revision uint64        `json:"revision,omitzero"` // WatchEntry
+	Entry    Entry         `json:"entry,omitzero"`    // WatchEntry, WatchTouch, Verify, Touch, Mark, Leave
+	Revision uint64        `json:"revision,omitzero"` // WatchEntry, WatchTouch
 	SetMark  bool          `json:"set_mark,omitzero"` // Mark, Leave
 	Mark     QueueMark     `json:"mark,omitzero"`
 }

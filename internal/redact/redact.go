@@ -27,7 +27,7 @@ func URL(u *url.URL) string {
 	shown := *u
 	pairs := strings.Split(u.RawQuery, "&")
 	for i, pair := range pairs {
-		if key, _, _ := strings.Cut(pair, "="); secret(key) {
+		if key, _, _ := strings.Cut(pair, "="); secret(u.Scheme, key) {
 			pairs[i] = key + "=xxxxx"
 		}
 	}
@@ -43,23 +43,52 @@ var assigned = regexp.MustCompile(`(?i)((?:pass|pwd|secret|credential)[a-z0-9_-]
 // a credential.
 func Text(s string) string { return assigned.ReplaceAllString(s, "${1}xxxxx") }
 
-// Without returns a copy of a URL without user, password and parameters whose names suggest a secret. It still leads
-// to the same place. A peer URL keeps its ids, see [URL].
+// Without returns a copy of a URL without password and without parameters whose names suggest a secret. It still leads
+// to the same place, as the same user. The hosts and the user may be in Opaque, as elect.ParseURL leaves them. A peer
+// URL keeps its ids, see [URL].
 func Without(u *url.URL) *url.URL {
 	if u.Scheme == peer {
 		return peers(u)
 	}
 	bare := *u
-	bare.User = nil
+	if bare.User = nil; u.User.Username() != "" {
+		bare.User = url.User(u.User.Username())
+	}
+	if list, ok := strings.CutPrefix(u.Opaque, "//"); ok {
+		hosts, path, found := strings.Cut(list, "/")
+		if at := strings.LastIndexByte(hosts, '@'); at >= 0 {
+			user, _, _ := strings.Cut(hosts[:at], ":")
+			hosts = user + hosts[at:]
+		}
+		if bare.Opaque = "//" + hosts; found {
+			bare.Opaque += "/" + path
+		}
+	}
 	bare.RawQuery = strings.Join(slices.DeleteFunc(strings.Split(u.RawQuery, "&"), func(pair string) bool {
 		key, _, _ := strings.Cut(pair, "=")
-		return secret(key)
+		return secret(u.Scheme, key)
 	}), "&")
 	return &bare
 }
 
+// named are the parameters of a scheme whose names suggest a secret, and whose values are none: they name a file or a
+// key, or switch something.
+var named = map[string][]string{
+	peer:         {"key"},
+	"etcd":       {"key", "cert_key", "password_file"},
+	"postgres":   {"passfile", "sslkey"},
+	"postgresql": {"passfile", "sslkey"},
+	"mysql":      {"allowCleartextPasswords", "allowNativePasswords", "allowOldPasswords", "serverPubKey"},
+}
+
 // secret reports whether the name of a parameter suggests a secret.
-func secret(key string) bool {
+func secret(scheme, key string) bool {
+	if plain, err := url.QueryUnescape(key); err == nil {
+		key = plain
+	}
+	if slices.Contains(named[scheme], key) {
+		return false
+	}
 	key = strings.ToLower(key)
 	return slices.ContainsFunc([]string{"pass", "pwd", "secret", "token", "key", "credential"}, func(word string) bool {
 		return strings.Contains(key, word)
@@ -100,7 +129,7 @@ func peers(u *url.URL) *url.URL {
 	}
 	pairs := strings.Split(u.RawQuery, "&")
 	for i, pair := range pairs {
-		if key, _, _ := strings.Cut(pair, "="); key != "key" && secret(key) {
+		if key, _, _ := strings.Cut(pair, "="); secret(peer, key) {
 			pairs[i] = key + "=xxxxx"
 		}
 	}

@@ -37,7 +37,17 @@ func TestPeers(t *testing.T) {
 func Test(t *testing.T) {
 	for _, c := range []struct{ raw, shown, bare string }{
 		{"file:/var/lib/elect?era=1", "file:/var/lib/elect?era=1", "file:/var/lib/elect?era=1"},
-		{"postgres://me:hunter2@db/x?sslmode=on", "postgres://me:xxxxx@db/x?sslmode=on", "postgres://db/x?sslmode=on"},
+		{"postgres://me:hunter2@db/x?sslmode=on", "postgres://me:xxxxx@db/x?sslmode=on", "postgres://me@db/x?sslmode=on"},
+		{"postgresql://m%40e:hunter2@db/x", "postgresql://m%40e:xxxxx@db/x", "postgresql://m%40e@db/x"},
+		{"postgres://me@db/x", "postgres://me@db/x", "postgres://me@db/x"},
+		{"postgres://:hunter2@db/x", "postgres://:xxxxx@db/x", "postgres://db/x"},
+		{
+			"postgres://db/x?user=me&password=hunter2&p%61ssword=hunter2&sslkey=/k&sslpassword=hunter2&passfile=/p",
+			"postgres://db/x?user=me&password=xxxxx&p%61ssword=xxxxx&sslkey=/k&sslpassword=xxxxx&passfile=xxxxx",
+			"postgres://db/x?user=me&sslkey=/k&passfile=/p",
+		},
+		{"mysql://me:hunter2@db/x?tls=true&serverPubKey=k&allowNativePasswords=true", "mysql://me:xxxxx@db/x?tls=true&serverPubKey=k&allowNativePasswords=xxxxx", "mysql://me@db/x?tls=true&serverPubKey=k&allowNativePasswords=true"},
+		{"etcd://me:hunter2@a/x?key=/jobs&cert=c&cert_key=/k&password_file=/p", "etcd://me:xxxxx@a/x?key=/jobs&cert=c&cert_key=/k&password_file=xxxxx", "etcd://me@a/x?key=/jobs&cert=c&cert_key=/k&password_file=/p"},
 		{"consul://db?Token=hunter2&a=b", "consul://db?Token=xxxxx&a=b", "consul://db?a=b"},
 		{"postgres://db/x;password=hunter2", "postgres://db/x;password=xxxxx", "postgres://db/x;password=hunter2"},
 		{"redis:me:hunter2@db", "redis:xxxxx@db", "redis:me:hunter2@db"}, // not a URL that leads anywhere
@@ -54,6 +64,27 @@ func Test(t *testing.T) {
 		}
 		if u.String() != c.raw {
 			t.Errorf("%s was changed to %s", c.raw, u)
+		}
+	}
+}
+
+// TestHosts: the user of several hosts stays, and the password does not.
+func TestHosts(t *testing.T) {
+	for list, want := range map[string]string{
+		"//me:hunter2@a:2379,b:2379/x":    "//me@a:2379,b:2379/x",
+		"//me:hunter2@x@a,b":              "//me@a,b",
+		"//m%40e:hunter2,hunter2@a,b/x@y": "//m%40e@a,b/x@y",
+		"//me@a,b":                        "//me@a,b",
+		"//a,b/x":                         "//a,b/x",
+	} {
+		for _, scheme := range []string{"etcd", "postgres"} {
+			u := &url.URL{Scheme: scheme, Opaque: list, RawQuery: "password=hunter2&era=1"}
+			if got := Without(u).String(); got != scheme+":"+want+"?era=1" {
+				t.Errorf("Without(%s) = %s; want %s:%s?era=1", u, got, scheme, want)
+			}
+			if got := URL(u); strings.Contains(got, "hunter2") {
+				t.Errorf("URL(%s) = %s; want no password", u, got)
+			}
 		}
 	}
 }

@@ -96,6 +96,7 @@ func (s *script) ended(by int, e protocol.Entry) {
 	s.do(by, gone, protocol.Ask{Op: protocol.KeepAlive, Session: e.Session})
 	s.do(by, gone, entering(by, e.Session, 99))
 	s.about(by, protocol.Verify, e, gone)
+	s.about(by, protocol.Touch, e, gone)
 	s.do(by, gone, marking(protocol.Mark, e, held(e)))
 	s.do(by, gone, marking(protocol.Leave, e, free(e)))
 	s.do(by, gone, protocol.Ask{Op: protocol.CloseSession, Session: e.Session})
@@ -123,9 +124,34 @@ func (s *script) marked(by int, m protocol.QueueMark, want ...protocol.Entry) {
 // its first event.
 func (s *script) watching(by int, e protocol.Entry, revision uint64) func() {
 	s.Helper()
-	ask := protocol.Ask{Op: protocol.WatchEntry, Session: e.Session, Entry: e, Revision: revision}
+	heard := s.begin(by, protocol.WatchEntry, e, revision)
+	return func() { s.Helper(); heard() }
+}
+
+func (s *script) begin(by int, o protocol.Op, e protocol.Entry, revision uint64) func() protocol.Answer {
+	s.Helper()
+	ask := protocol.Ask{Op: o, Session: e.Session, Entry: e, Revision: revision}
 	answer := s.s.Ask(by, ask)
-	return func() { s.Helper(); s.got(by, event, &ask, answer()) }
+	return func() protocol.Answer { s.Helper(); return s.got(by, event, &ask, answer()) }
+}
+
+// touch touches an entry, and expects another or itself to be the first.
+func (s *script) touch(by int, own, first protocol.Entry) {
+	s.Helper()
+	if a := s.about(by, protocol.Touch, own, done); a.Entry != first {
+		s.Fatalf("the first is %+v; want %+v", a.Entry, first)
+	}
+}
+
+// touched expects that mark with a touch that came after one at that revision, and returns its own.
+func (s *script) touched(by int, m protocol.QueueMark, after uint64, want ...protocol.Entry) uint64 {
+	s.Helper()
+	is := s.list(by, want...).Mark
+	at := is.Touched
+	if is.Touched = 0; is != m || at <= after {
+		s.Fatalf("the mark is %+v, touched at %d; want %+v, touched after %d", is, at, m, after)
+	}
+	return at
 }
 
 // Queue are the cases of a queue in etcd's dialect. As the machines do, a participant names only
@@ -202,6 +228,7 @@ var Queue = []Case{
 		s.list(0, a)
 		s.s.Delete(a)
 		s.about(0, protocol.Verify, a, gone)
+		s.about(0, protocol.Touch, a, gone)
 		s.do(0, gone, marking(protocol.Mark, a, held(a)))
 		s.do(0, gone, marking(protocol.Leave, a, free(a)))
 		s.marked(1, protocol.QueueMark{}, b)
@@ -222,6 +249,53 @@ var Queue = []Case{
 		s.do(0, done, marking(protocol.Mark, a, held(a)))
 		s.do(0, done, protocol.Ask{Op: protocol.CloseSession, Session: a.Session})
 		s.marked(1, held(a), b)
+	}},
+	{"touch", func(s *script) {
+		a, b := s.join(0), s.join(1)
+		s.do(0, done, marking(protocol.Mark, a, held(a)))
+		s.marked(1, held(a), a, b)
+		s.touch(0, a, a)
+		first := s.touched(1, held(a), 0, a, b)
+		s.touch(0, a, a)
+		s.touched(1, held(a), first, a, b)
+	}},
+	{"a touch is of one entry", func(s *script) {
+		a, b := s.join(0), s.join(1)
+		s.touch(0, a, a)
+		s.marked(1, protocol.QueueMark{}, a, b)
+		s.do(0, done, marking(protocol.Mark, a, held(a)))
+		s.touch(0, a, a)
+		last := s.touched(1, held(a), 0, a, b)
+		s.about(0, protocol.Leave, a, done)
+		if at := s.touched(1, held(a), 0, b); at != last {
+			s.Errorf("touched at %d; want %d, as before the entry was deleted", at, last)
+		}
+		s.about(0, protocol.Touch, a, gone)
+		s.do(1, done, marking(protocol.Mark, b, held(b)))
+		s.marked(1, held(b), b)
+		s.touch(1, b, b)
+		s.touched(1, held(b), last, b)
+	}},
+	{"the answer to a touch is lost", func(s *script) {
+		a := s.join(0)
+		s.do(0, done, marking(protocol.Mark, a, held(a)))
+		s.s.Lose(0)
+		s.about(0, protocol.Touch, a, unknown)
+		s.touched(0, held(a), 0, a)
+	}},
+	{"watch touches", func(s *script) {
+		a, b := s.join(0), s.join(1)
+		s.do(0, done, marking(protocol.Mark, a, held(a)))
+		before := s.list(1, a, b).Revision
+		heard := s.begin(1, protocol.WatchTouch, a, before)
+		s.touch(0, a, a)
+		at := s.touched(1, held(a), 0, a, b)
+		for range 2 { // and once more, for what has happened already
+			if m := heard().Mark; m.Order != a.Order || m.Touched != at {
+				s.Errorf("an event of %+v; want a touch of %d at %d", m, a.Order, at)
+			}
+			heard = s.begin(1, protocol.WatchTouch, a, before)
+		}
 	}},
 	{"watch the one ahead", func(s *script) {
 		a, b := s.join(0), s.join(1)

@@ -173,7 +173,7 @@ func (o *oracle) asked(w *World, n *node, a *protocol.Ask) {
 	w.stats.Asks++
 	looks := a.Op == protocol.KeepAlive
 	switch a.Op {
-	case protocol.Read, protocol.Watch, protocol.List, protocol.Sync, protocol.WatchEntry:
+	case protocol.Read, protocol.Watch, protocol.List, protocol.Sync, protocol.WatchEntry, protocol.WatchTouch:
 		looks = n.view.Role == protocol.Follower
 	}
 	if !looks && !n.view.Active {

@@ -132,17 +132,38 @@ func (d *etcd) do(s *store, w *World, p *parcel, path *route) bool {
 		}
 		d.commit(w, true)
 		return true
-	case protocol.WatchEntry:
+	case protocol.WatchEntry, protocol.WatchTouch:
 		if ask.Revision < d.log[d.first%depth].rev {
 			a.Status = protocol.StatusClosed // compacted
 			return true
 		}
-		d.watchEntry(s, w, p, d.tx)
+		if ask.Op == protocol.WatchEntry {
+			d.watchEntry(s, w, p, d.tx)
+			return true
+		}
+		s.watch(p)
+		if m := d.mark(d.tx); m.Order == ask.Entry.Order && m.Touched > ask.Revision {
+			last := len(s.watches) - 1
+			if d.showTouch(s, w, &s.watches[last], m.Touched); s.watches[last].id == none {
+				s.watches = s.watches[:last]
+			}
+		}
 		return true
 	case protocol.Verify:
 		a.Mark = d.mark(d.tx)
 		return d.verify(p, ask.Session, d.tx)
-	case protocol.Touch, protocol.Mark, protocol.Leave:
+	case protocol.Touch:
+		if !d.verify(p, ask.Session, d.tx) {
+			return false
+		}
+		d.commit(w, true)
+		if m := d.mark(d.tx); m.Order == ask.Entry.Order {
+			m.Touched = d.rev
+			d.setMark(m)
+		}
+		d.touched(s, w, ask.Entry.Order)
+		return true
+	case protocol.Mark, protocol.Leave:
 		if d.find(ask.Entry.Order, d.tx) == nil {
 			return false
 		}

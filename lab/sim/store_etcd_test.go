@@ -193,16 +193,28 @@ func TestEtcdQueue(t *testing.T) {
 	late := d.ask(2, protocol.Ask{Op: protocol.WatchEntry, Entry: a, Revision: l.Revision})
 	d.wait(10 * time.Millisecond)
 	d.wantStatuses(2, late, sEvent, sClosed)
-	// So does a change since the revision; a later change fires it when it comes.
+	// So does a touch since the revision the watch of touches; a later touch fires it when it comes. The entry is the
+	// same, and no change of it is told. A watch of touches does not tell the end of the entry.
+	held.Order = b.Order
+	mark = askAbout(protocol.Mark, b)
+	mark.Mark = held
+	d.want(1, sDone, mark)
 	r := d.want(1, sDone, askAbout(protocol.Touch, b)).Revision
-	before := d.ask(2, protocol.Ask{Op: protocol.WatchEntry, Entry: b, Revision: r - 1})
-	after := d.ask(0, protocol.Ask{Op: protocol.WatchEntry, Entry: b, Revision: r})
+	before := d.ask(2, protocol.Ask{Op: protocol.WatchTouch, Entry: b, Revision: r - 1})
+	after := d.ask(0, protocol.Ask{Op: protocol.WatchTouch, Entry: b, Revision: r})
+	entry := d.ask(0, protocol.Ask{Op: protocol.WatchEntry, Entry: b, Revision: r - 1})
 	d.wait(10 * time.Millisecond)
-	d.wantStatuses(2, before, sEvent, sClosed)
+	d.wantStatuses(2, before, sEvent)
 	d.wantStatuses(0, after)
 	d.want(1, sDone, askAbout(protocol.Touch, b))
 	d.wait(10 * time.Millisecond)
-	d.wantStatuses(0, after, sEvent, sClosed)
+	d.wantStatuses(2, before, sEvent, sEvent)
+	d.wantStatuses(0, after, sEvent)
+	d.wantStatuses(0, entry)
+	d.want(1, sDone, askAbout(protocol.Leave, b))
+	d.wait(10 * time.Millisecond)
+	d.wantStatuses(0, after, sEvent)
+	d.wantStatuses(0, entry, sEvent, sClosed)
 	d.want(0, sRefused, protocol.Ask{Op: protocol.Write})
 }
 

@@ -217,6 +217,9 @@ func (q *queue) enter(p *parcel, session uint64, holder protocol.NodeID) {
 }
 
 func (q *queue) setMark(m protocol.QueueMark) {
+	if last := q.mark(q.tx); last.Order == m.Order {
+		m.Touched = max(m.Touched, last.Touched) // it is kept beside the mark
+	}
 	q.marks = append(q.marks, marked{tx: q.tx, mark: m})
 }
 
@@ -249,7 +252,11 @@ func (q *queue) end(s *store, w *World, z *session, counts bool) {
 // twice; if none comes, the runtime notices later that its watch is dead.
 func (q *queue) changed(s *store, w *World, order uint64) {
 	for i := range s.watches {
-		if t := &s.watches[i]; t.order == order && !t.mute {
+		switch t := &s.watches[i]; {
+		case t.order != order:
+		case t.touch:
+			t.id = none // there are no more, which is not told
+		case !t.mute:
 			q.show(s, w, t)
 		}
 	}
@@ -271,6 +278,37 @@ func (q *queue) show(s *store, w *World, t *watch) {
 	}
 	s.tell(w, t, protocol.StatusClosed, v.delay, false)
 	t.id = none
+}
+
+// touched fires the watches of an entry's touches. Unlike other watches they go on.
+func (q *queue) touched(s *store, w *World, order uint64) {
+	for i := range s.watches {
+		if t := &s.watches[i]; t.order == order && t.touch && !t.mute {
+			q.showTouch(s, w, t, q.rev)
+		}
+	}
+	s.watches = slices.DeleteFunc(s.watches, func(t watch) bool { return t.id == none })
+}
+
+// showTouch fires one of them, for a touch at that revision.
+func (q *queue) showTouch(s *store, w *World, t *watch, at uint64) {
+	v := s.sight(&s.routes[t.node], w.Now())
+	tell := func(d time.Duration, again bool) {
+		a := s.tell(w, t, protocol.StatusEvent, d, again)
+		a.Revision, a.Mark = q.rev, protocol.QueueMark{Order: t.order, Touched: at}
+	}
+	switch {
+	case v.close:
+		s.tell(w, t, protocol.StatusClosed, v.delay, false)
+		t.id = none
+	case v.lost:
+		s.silent(w, t)
+	default:
+		tell(v.delay+v.lag, false)
+		if v.twice {
+			tell(v.second, true)
+		}
+	}
 }
 
 // watchEntry registers a watch, and fires it at once for a change that has already happened.

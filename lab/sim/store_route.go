@@ -105,7 +105,7 @@ func appendEntry(dst []byte, e *protocol.Entry) []byte {
 }
 
 func appendMark(dst []byte, m protocol.QueueMark) []byte {
-	return protocol.AppendUint(protocol.AppendBool(protocol.AppendUint(dst, m.Order), m.Held), uint64(m.Hold))
+	return appendAll(protocol.AppendBool(protocol.AppendUint(dst, m.Order), m.Held), uint64(m.Hold), m.Touched)
 }
 
 // take allocates a place for a parcel. It is cleared except for its buffer.
@@ -303,7 +303,9 @@ func refusal(o protocol.Op) protocol.Status {
 	return protocol.StatusRefused
 }
 
-func watches(o protocol.Op) bool { return o == protocol.Watch || o == protocol.WatchEntry }
+func watches(o protocol.Op) bool {
+	return o == protocol.Watch || o == protocol.WatchEntry || o == protocol.WatchTouch
+}
 
 // lose makes the runtime wait in vain.
 func (s *store) lose(w *World, i int32) {

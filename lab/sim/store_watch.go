@@ -15,12 +15,13 @@ type watch struct {
 	number  uint64 // of the Ask
 	order   uint64 // of the entry that is watched; a register has one record
 	session uint64 // the watch ends with that session
+	touch   bool   // of the entry's touches
 	mute    bool   // it fires no more, and no participant knows yet
 }
 
 func (t *watch) appendState(dst []byte) []byte {
 	dst = appendAll(dst, uint64(t.id), uint64(t.node), uint64(t.life), t.number, t.order, t.session)
-	return protocol.AppendBool(dst, t.mute)
+	return protocol.AppendBool(protocol.AppendBool(dst, t.touch), t.mute)
 }
 
 // watch registers p's watch.
@@ -28,6 +29,7 @@ func (s *store) watch(p *parcel) {
 	s.watched++
 	s.watches = append(s.watches, watch{
 		id: s.watched, node: p.node, life: p.life, number: p.ask.Number, order: p.ask.Entry.Order, session: p.ask.Session,
+		touch: p.ask.Op == protocol.WatchTouch,
 	})
 }
 

@@ -10,9 +10,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// checks makes the requests of Verify of all elections that share a client. Those that wait while
-// others are under way go in one transaction that only reads, which is a linearizable read in etcd.
-// Machines check at common instants, so this is one request for many elections.
+// checks makes the requests of Verify and Touch of all elections that share a client. Those that wait
+// while others are under way go in one transaction. If it only reads, it is a linearizable read in etcd;
+// if it writes, the client does not repeat it. Machines check at common instants, so this is one request
+// for many elections.
 type checks struct {
 	commit func(context.Context, ...clientv3.Op) (*clientv3.TxnResponse, error)
 	life   context.Context // after its end there are no calls of get
@@ -26,14 +27,14 @@ type checks struct {
 
 // check is a request. Its caller may have given up; then its answer is dropped.
 type check struct {
-	ops    []clientv3.Op   // three, which read
+	ops    []clientv3.Op   // at most three reads, or one transaction
 	gone   <-chan struct{} // closed when the caller has given up
 	answer chan checked    // has room for one
 }
 
 type checked struct {
 	revision int64
-	ranges   []*pb.RangeResponse // one for each of ops
+	answers  []*pb.ResponseOp // one for each of ops
 	err      error
 }
 
@@ -54,7 +55,7 @@ func newChecks(life context.Context, client *clientv3.Client) *checks {
 	}}
 }
 
-// get makes three reads at one revision.
+// get makes the operations of a check at one revision.
 func (c *checks) get(ctx context.Context, ops ...clientv3.Op) checked {
 	q := &check{ops: ops, gone: ctx.Done(), answer: make(chan checked, 1)}
 	c.mu.Lock()
@@ -123,7 +124,7 @@ func (c *checks) next() (all []*check) {
 }
 
 // ask makes one transaction, and answers its checks. It ends when all callers have given up. If etcd refuses it, and
-// one of several checks may be the reason, ask asks for each half.
+// one of several checks may be the reason, as when two touch one election, ask asks for each half.
 func (c *checks) ask(all []*check) {
 	ctx, cancel := context.WithCancel(c.life)
 	defer cancel()
@@ -142,7 +143,7 @@ func (c *checks) ask(all []*check) {
 		ops = append(ops, q.ops...)
 	}
 	r, err := c.commit(ctx, ops...)
-	if n := len(all) / 2; n > 0 && isOne(err, rpctypes.ErrPermissionDenied, rpctypes.ErrTooManyOps) {
+	if n := len(all) / 2; n > 0 && isOne(err, rpctypes.ErrPermissionDenied, rpctypes.ErrTooManyOps, rpctypes.ErrDuplicateKey) {
 		c.ask(all[:n])
 		c.ask(all[n:])
 		return
@@ -152,7 +153,7 @@ func (c *checks) ask(all []*check) {
 		if err == nil {
 			a.revision = r.Header.Revision
 			for range q.ops {
-				a.ranges, r.Responses = append(a.ranges, r.Responses[0].GetResponseRange()), r.Responses[1:]
+				a.answers, r.Responses = append(a.answers, r.Responses[0]), r.Responses[1:]
 			}
 		}
 		q.answer <- a

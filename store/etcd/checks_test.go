@@ -82,12 +82,12 @@ func TestTogether(t *testing.T) {
 			work.Go(func() {
 				key := strconv.Itoa(n)
 				a := c.within(t.Context(), key)
-				if a.err != nil || a.revision != 9 || len(a.ranges) != 3 {
+				if a.err != nil || a.revision != 9 || len(a.answers) != 3 {
 					t.Errorf("%s: %+v", key, a)
 					return
 				}
 				for i, suffix := range []string{"", "/", ".wish"} {
-					if got := string(a.ranges[i].Kvs[0].Key); got != key+suffix {
+					if got := string(a.answers[i].GetResponseRange().Kvs[0].Key); got != key+suffix {
 						t.Errorf("the answer for %s is that for %s", key+suffix, got)
 					}
 				}

@@ -9,9 +9,10 @@
 //
 // At most one of elect's participants has a proven lease at a time, and tokens rise, while the rates
 // of clocks are true within 5 %, and etcd keeps what it has acknowledged. A leader's proof counts
-// from before its last request was sent that found its key there. A candidate whose key is the first
-// leads only when it has read that back from etcd, and after a hold-off unless the leader before it
-// has said that its work is over: see [Config].Hold.
+// from before its last touch was sent, a write whose condition is that its key is there. A candidate
+// whose key is the first leads only when it has read that back from etcd, and after a hold-off, which
+// begins when it first saw the last touch, unless the leader before it has said that its work is over:
+// see [Config].Hold.
 //
 // Candidates of other programs keep the order, and know no hold-off. A leader among them may believe
 // that it leads after its lease has ended; elect's do not lead before its key is gone, but only the
@@ -47,15 +48,16 @@ import (
 // participants of an election have the same, except for Hold and Poll.
 type Config struct {
 	// Key is the election's: its entries are beneath Key + "/", as etcdctl elect Key has them. What a
-	// participant has to tell the next leader is at Key + ".elect", and an operator's request at
-	// Key + ".elect.wish". "" means the election's name.
+	// participant has to tell the next leader is at Key + ".elect" and Key + ".elect.touch", and an
+	// operator's request at Key + ".elect.wish". "" means the election's name.
 	Key string
 
 	// Lease is how long a key lives without a renewal: whole seconds, 2 s to 5 min. 0 means 10 s.
 	Lease time.Duration
 
 	// Hold is how long a leader may go on after its key was last known to exist, and so how long the
-	// next one waits unless the work of the leader before it is known to be over. At most Lease and
+	// next one waits after the last sign of that, unless the work of the leader before it is known to be
+	// over. The leader gives a sign three times in each Hold, which is a write. At most Lease and
 	// MaxHold. 0 means half of Lease, or MaxHold if that is less, and none with ServersFixed.
 	Hold time.Duration
 
@@ -110,11 +112,18 @@ type pace struct {
 // maxKey is the longest key that is taken.
 const maxKey = 1024
 
+// ErrRefused is what an error of [New] and [Open] matches if it refuses the servers, their certificates or the rights of
+// the user, and not the arguments.
+var ErrRefused = drive.ErrRefused
+
 // New returns the participant id in the election called name. The caller keeps client, and closes it after the Elector.
 // Many participants can share it: those with the same times renew their leases on one stream, and look at their keys
 // together. New asks etcd whether the client's user may do what is needed, and returns an error marked by
 // [driver.Permanent] if not. An etcd that does not answer within 5 s is asked again, before anything else.
 func New(ctx context.Context, client *clientv3.Client, name, id string, cfg Config) (driver.Elector, error) {
+	if cfg.Logger != nil { // that of an opener has the name
+		cfg.Logger = cfg.Logger.With("election", name)
+	}
 	e, err := newElector(ctx, client, name, id, cfg, nil)
 	if err != nil {
 		return nil, err
@@ -131,24 +140,11 @@ func newElector(ctx context.Context, client *clientv3.Client, name, id string, c
 		return nil, driver.Permanent(fmt.Errorf("etcd: Config.Key %.100q; want UTF-8 of at most %d bytes, without 0", cfg.Key, maxKey))
 	}
 	s := &store{client: client, key: cfg.Key, fixed: cfg.ServersFixed}
-	ctx, end := context.WithTimeout(ctx, 5*time.Second)
-	defer end()
-	switch err := s.ready(ctx); {
+	switch err := s.begin(ctx, source != nil); {
 	case driver.IsPermanent(err):
-		return nil, fmt.Errorf("etcd: %w", err)
-	case err != nil:
-		if why := unconnected(ctx, client); why != nil {
-			err = why
-		}
-		if want, lasting := remedy(err, client); source != nil && want != "" {
-			if err = fmt.Errorf("%w; want %s", err, want); lasting && len(client.Endpoints()) == 1 { // another one may be right
-				return nil, driver.Permanent(fmt.Errorf("etcd: %w", err))
-			}
-		}
-		if cfg.Logger == nil {
-			break
-		}
-		cfg.Logger.Warn("etcd does not answer yet", "election", name, "error", err)
+		return nil, fmt.Errorf("etcd: %w", drive.Refused(err))
+	case err != nil && cfg.Logger != nil:
+		cfg.Logger.Warn("etcd does not answer yet", "error", err)
 	}
 	var done func() error
 	times := machine.Config{
@@ -195,6 +191,29 @@ func (e *elector) Examine(ctx context.Context) ([]driver.Finding, error) { retur
 // Close implements [driver.Elector].
 func (e *elector) Close() error { return e.close() }
 
+// begin is ready at the start. Its error says why there is no connection. If the client was made from a URL, it also
+// says what would be right there.
+func (s *store) begin(ctx context.Context, byURL bool) error {
+	ctx, end := context.WithTimeout(ctx, 5*time.Second)
+	defer end()
+	if byURL { // the requests of ready wait for a connection
+		if err := explained(unconnected(ctx, s.client), s.client); driver.IsPermanent(err) {
+			return err
+		}
+	}
+	err := s.ready(ctx)
+	if err == nil || driver.IsPermanent(err) {
+		return err
+	}
+	if why := unconnected(context.WithoutCancel(ctx), s.client); why != nil {
+		err = why
+	}
+	if byURL {
+		err = explained(err, s.client)
+	}
+	return err
+}
+
 // ready checks the rights of the user, and the versions of the servers if they count, until that was
 // done once.
 func (s *store) ready(ctx context.Context) error {
@@ -203,11 +222,13 @@ func (s *store) ready(ctx context.Context) error {
 	}
 	// No create revision is below 0, so nothing is put; etcd checks the rights for all of it.
 	_, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(s.mark()), "<", 0)).
-		Then(clientv3.OpPut(s.mark(), ""), clientv3.OpPut(s.wish(), ""), clientv3.OpPut(s.own(0), "")).
+		Then(clientv3.OpPut(s.mark(), ""), clientv3.OpPut(s.wish(), ""), clientv3.OpPut(s.touch(), ""), clientv3.OpPut(s.own(0), "")).
 		Else(clientv3.OpGet(s.wish()), clientv3.OpGet(s.prefix(), clientv3.WithPrefix(), clientv3.WithCountOnly())).Commit()
 	switch {
-	case isOne(err, rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed, rpctypes.ErrUserNotFound):
-		return driver.Permanent(fmt.Errorf("%w; want a user with the right to read and write %s, %s and all keys beneath %s", err, s.mark(), s.wish(), s.prefix()))
+	case isOne(err, rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty):
+		return driver.Permanent(fmt.Errorf("%w; want a user with the right to read and write %s, %s, %s and all keys beneath %s: etcdctl role grant-permission ROLE readwrite --prefix %s", err, s.mark(), s.wish(), s.touch(), s.prefix(), s.key))
+	case isOne(err, rpctypes.ErrAuthFailed, rpctypes.ErrUserNotFound):
+		return driver.Permanent(fmt.Errorf("%w; want a user that exists, and its password", err))
 	case err != nil:
 		return err
 	case s.fixed:

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,25 +11,40 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+
+	"github.com/electd/elect/driver"
 )
 
 // unconnected returns why a client has no connection, which the errors of its own requests do not tell. It is nil if
-// the client has one, or does not know yet.
+// the client has one, or does not know within a second.
 func unconnected(ctx context.Context, client *clientv3.Client) error {
-	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	if client.ActiveConnection().GetState() == connectivity.Ready {
+		return nil
+	}
+	ctx, end := context.WithTimeout(ctx, time.Second)
 	defer end()
-	_, err := clientv3.RetryKVClient(client).Txn(ctx, &pb.TxnRequest{}) // it does not wait for a connection
-	if err == nil {
-		return nil
+	for {
+		_, err := clientv3.RetryKVClient(client).Txn(ctx, &pb.TxnRequest{}) // it does not wait for a connection
+		text := status.Convert(err).Message()
+		if status.Code(err) != codes.Unavailable || strings.HasPrefix(text, "etcdserver: ") {
+			return nil
+		}
+		if _, quoted, is := strings.Cut(text, "connection error: desc = "); is {
+			if plain, err := strconv.Unquote(quoted); err == nil {
+				quoted = plain
+			}
+			return errors.New(quoted)
+		}
+		select { // a server that refuses the certificate may end the connection before the client has read why
+		case <-time.After(20 * time.Millisecond):
+			client.ActiveConnection().ResetConnectBackoff()
+		case <-ctx.Done():
+			return errors.New(text)
+		}
 	}
-	_, text, is := strings.Cut(err.Error(), "connection error: desc = ")
-	if !is {
-		return nil
-	}
-	if plain, err := strconv.Unquote(text); err == nil {
-		text = plain
-	}
-	return errors.New(text)
 }
 
 // remedies are what would be right, by the text of a connection's error: gRPC keeps only the text. A lasting error
@@ -48,20 +64,28 @@ var remedies = []struct {
 	{"tls: expired certificate", "cert=FILE with a certificate that has not expired", false},
 }
 
-// remedy returns what would be right instead of what has caused err, or "".
-func remedy(err error, client *clientv3.Client) (want string, lasting bool) {
+// explained adds to the error of a client's connection what would be right, and makes it permanent if only another URL
+// mends it, unless the URL has other servers, which may be right.
+func explained(err error, client *clientv3.Client) error {
+	if err == nil {
+		return nil
+	}
 	for _, r := range remedies {
-		if strings.Contains(err.Error(), r.says) {
-			return r.want, r.lasting
+		if !strings.Contains(err.Error(), r.says) {
+			continue
 		}
+		if err = fmt.Errorf("%w; want %s", err, r.want); r.lasting && len(client.Endpoints()) == 1 {
+			err = driver.Permanent(err)
+		}
+		return err
 	}
 	// A server that is stopping may cause errors with these texts, too.
 	plain := slices.ContainsFunc(client.Endpoints(), func(at string) bool { return strings.HasPrefix(at, "http://") })
 	switch {
 	case plain && strings.Contains(err.Error(), "error reading server preface"):
-		return "tls=on or cacert=FILE if the servers have TLS", false
+		return fmt.Errorf("%w; want tls=on or cacert=FILE if the servers have TLS", err)
 	case !plain && strings.HasSuffix(err.Error(), "handshake failed: EOF"):
-		return "tls=off if the servers have no TLS", false
+		return fmt.Errorf("%w; want tls=off if the servers have no TLS", err)
 	}
-	return "", false
+	return err
 }

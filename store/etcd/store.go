@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -31,6 +32,7 @@ var _ queue.Queue = (*store)(nil)
 func (s *store) prefix() string { return s.key + "/" }
 func (s *store) mark() string   { return s.key + ".elect" }
 func (s *store) wish() string   { return s.key + ".elect.wish" }
+func (s *store) touch() string  { return s.key + ".elect.touch" }
 
 // own is the key of a session.
 func (s *store) own(session uint64) string { return s.prefix() + strconv.FormatUint(session, 16) }
@@ -100,7 +102,7 @@ func entry(kv *mvccpb.KeyValue) queue.Entry {
 
 // List implements [queue.Queue].
 func (s *store) List(ctx context.Context, own queue.Entry) (l queue.Listing, err error) {
-	ops := []clientv3.Op{clientv3.OpGet(s.mark()), clientv3.OpGet(s.wish()), clientv3.OpGet(s.prefix(), clientv3.WithFirstCreate()...)}
+	ops := []clientv3.Op{clientv3.OpGet(s.mark()), clientv3.OpGet(s.wish()), clientv3.OpGet(s.touch()), clientv3.OpGet(s.prefix(), clientv3.WithFirstCreate()...)}
 	if own.Order != 0 {
 		before := append(clientv3.WithLastCreate(), clientv3.WithMaxCreateRev(int64(own.Order)-1))
 		ops = append(ops, clientv3.OpGet(s.prefix(), before...), clientv3.OpGet(own.Key))
@@ -117,6 +119,8 @@ func (s *store) List(ctx context.Context, own queue.Entry) (l queue.Listing, err
 				l.Mark = string(kv.Value)
 			case 1:
 				l.Wish = string(kv.Value)
+			case 2:
+				l.Touch = touched(kv)
 			default:
 				l.Entries = append(l.Entries, entry(kv))
 			}
@@ -153,17 +157,66 @@ func (s *store) Verify(ctx context.Context, own queue.Entry) (l queue.Listing, e
 	if r.err != nil {
 		return l, r.err
 	}
-	there := slices.ContainsFunc(r.ranges[0].Kvs, func(kv *mvccpb.KeyValue) bool {
+	there := slices.ContainsFunc(r.answers[0].GetResponseRange().Kvs, func(kv *mvccpb.KeyValue) bool {
 		return uint64(kv.CreateRevision) == own.Order && uint64(kv.Lease) == own.Session
 	})
 	if !there {
 		return l, queue.ErrGone
 	}
-	l = queue.Listing{Entries: []queue.Entry{entry(r.ranges[1].Kvs[0])}, Revision: uint64(r.revision)}
-	for _, kv := range r.ranges[2].Kvs {
+	return looked(r.answers[1:], r.revision), nil
+}
+
+// looked is a look at the first entry and the wish.
+func looked(answers []*pb.ResponseOp, revision int64) queue.Listing {
+	l := queue.Listing{Entries: []queue.Entry{entry(answers[0].GetResponseRange().Kvs[0])}, Revision: uint64(revision)}
+	for _, kv := range answers[1].GetResponseRange().Kvs {
 		l.Wish = string(kv.Value)
 	}
-	return l, nil
+	return l
+}
+
+// Touch implements [queue.Queue]. The revision of the key is that of the touch.
+func (s *store) Touch(ctx context.Context, own queue.Entry) (l queue.Listing, err error) {
+	there := []clientv3.Cmp{
+		clientv3.Compare(clientv3.CreateRevision(own.Key), "=", int64(own.Order)),
+		clientv3.Compare(clientv3.LeaseValue(own.Key), "=", int64(own.Session)),
+	}
+	r := s.get(ctx, clientv3.OpTxn(there, []clientv3.Op{
+		clientv3.OpGet(s.prefix(), clientv3.WithFirstCreate()...), clientv3.OpGet(s.wish()),
+		clientv3.OpPut(s.touch(), strconv.FormatUint(own.Order, 10)),
+	}, nil))
+	if r.err != nil {
+		return l, r.err
+	}
+	txn := r.answers[0].GetResponseTxn()
+	if !txn.Succeeded {
+		return l, queue.ErrGone
+	}
+	return looked(txn.Responses, r.revision), nil
+}
+
+// touched is what the key of touches tells; what was written there by hand tells of none.
+func touched(kv *mvccpb.KeyValue) queue.Touch {
+	order, err := strconv.ParseUint(string(kv.Value), 10, 64)
+	if err != nil {
+		return queue.Touch{}
+	}
+	return queue.Touch{Order: order, Revision: uint64(kv.ModRevision)}
+}
+
+// WatchTouch implements [queue.Queue].
+func (s *store) WatchTouch(ctx context.Context, after uint64, seen func(queue.Touch)) error {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	for r := range s.client.Watch(ctx, s.touch(), clientv3.WithRev(int64(after)+1), clientv3.WithFilterDelete()) {
+		if err := r.Err(); err != nil {
+			return err
+		}
+		if n := len(r.Events); n > 0 {
+			seen(touched(r.Events[n-1].Kv))
+		}
+	}
+	return errors.New("the watch has ended")
 }
 
 // Change implements [queue.Queue].

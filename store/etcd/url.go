@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -51,18 +50,14 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 		t.Logger.Warn("the password for etcd is sent without TLS; want tls=on")
 	}
 	c, done, err := clients.Use(client.access(), func() (*clientv3.Client, func() error, error) {
-		c, err := clientv3.New(client.Config)
-		if err != nil { // with a password, it has asked a server
+		c, err := client.open()
+		if err != nil {
 			return nil, nil, err
 		}
 		return c, c.Close, nil
 	})
 	if err != nil {
-		err = fmt.Errorf("etcd: %w", err)
-		if isOne(err, rpctypes.ErrAuthFailed, rpctypes.ErrUserNotFound) {
-			err = driver.Permanent(err)
-		}
-		return nil, err
+		return nil, driver.Permanent(fmt.Errorf("etcd: %w", err))
 	}
 	owner, err := newElector(ctx, c, t.Name, t.ID, cfg, t.URL)
 	if err != nil {
@@ -82,8 +77,7 @@ func Witness(_ context.Context, testament []byte) (speak func(context.Context) e
 		if err != nil {
 			return err
 		}
-		client.Context = ctx // with a password, New asks a server
-		c, err := clientv3.New(client.Config)
+		c, err := client.open()
 		if err != nil {
 			return err
 		}
@@ -104,6 +98,21 @@ type access struct {
 	endpoints, user, password     string
 	tls                           bool
 	serverName, authority, myCert string
+}
+
+// open returns a client without asking a server: with a user, clientv3.New asks one for a token, and fails if none
+// answers. So the client begins with a token that no server has given. A server refuses that, and then the client asks
+// for one by itself, as it does when a token has expired.
+func (c *connection) open() (*clientv3.Client, error) {
+	cfg := c.Config
+	if cfg.Username != "" {
+		cfg.Username, cfg.Password, cfg.Token = "", "", "none"
+	}
+	client, err := clientv3.New(cfg)
+	if err == nil && c.Username != "" {
+		client.Username, client.Password, client.Token = c.Username, c.Password, ""
+	}
+	return client, err
 }
 
 func (c *connection) access() access {

@@ -140,6 +140,22 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// TestOpenWithoutServer: a client with a user needs no server to begin.
+func TestOpenWithoutServer(t *testing.T) {
+	_, c, err := parse(one(t, "etcd://me:secret@127.0.0.1:1"), "e", none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := c.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if client.Username != "me" || client.Password != "secret" || client.Token != "" {
+		t.Errorf("user %q, password %q, token %q; want those of the URL, and no token", client.Username, client.Password, client.Token)
+	}
+}
+
 func TestFixedVersions(t *testing.T) {
 	for version, want := range map[string]bool{
 		"3.4.30": false, "3.4.31": true, "3.5.12": false, "3.5.13": true, "3.6.0": true, "3.7.3": true, "4.0.0": true,

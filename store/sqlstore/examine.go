@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"github.com/electd/elect/driver"
@@ -33,6 +34,18 @@ func (postgresql) examine(ctx context.Context, t *table) ([]driver.Finding, erro
 		replicated(commit, standbys, senders),
 		pooled,
 	}, nil
+}
+
+// rights says whether the user can lead. Nothing is changed for that.
+func (t *table) rights(ctx context.Context) driver.Finding {
+	f := driver.Finding{What: "rights", Value: "enough", Means: "the user may read and write the table"}
+	if err := t.dialect.check(ctx, t, true); err != nil {
+		f.Value, f.Wrong, f.Means = "not known", driver.IsPermanent(err), oneLine(err)
+		if _, lacks := errors.AsType[noWrites](err); lacks {
+			f.Value = "missing"
+		}
+	}
+	return f
 }
 
 // committed says what synchronous_commit means.

@@ -50,6 +50,7 @@ func ListeningOpener(open func(u *url.URL) (*sql.DB, Listen, error)) driver.Open
 type source struct {
 	db       *sql.DB
 	listener *Listener // or nil
+	accept   func()    // lets the listener begin
 
 	mu     sync.Mutex
 	tables map[string]*together // by Config.Table
@@ -99,14 +100,23 @@ func opener(d Dialect, open func(u *url.URL) (*sql.DB, Listen, error)) driver.Op
 			if err != nil {
 				return nil, nil, err
 			}
-			s := &source{db: db, tables: map[string]*together{}}
+			s := &source{db: db, accept: func() {}, tables: map[string]*together{}}
 			if db.Stats().MaxOpenConnections == 0 && d != SQLite {
 				db.SetMaxOpenConns(connections)
 				db.SetMaxIdleConns(connections)
 				db.SetConnMaxIdleTime(time.Minute)
 			}
 			if listen != nil {
-				s.listener = NewListener(db, listen, t.Logger)
+				accepted := make(chan struct{})
+				s.accept = sync.OnceFunc(func() { close(accepted) })
+				s.listener = NewListener(db, func(ctx context.Context, channel string, heard func(string)) error {
+					select {
+					case <-accepted: // a refusal says all
+					case <-ctx.Done():
+						return context.Cause(ctx)
+					}
+					return listen(ctx, channel, heard)
+				}, t.Logger)
 			}
 			return s, s.close, nil
 		})
@@ -124,6 +134,7 @@ func opener(d Dialect, open func(u *url.URL) (*sql.DB, Listen, error)) driver.Op
 		if err != nil {
 			return nil, errors.Join(err, close())
 		}
+		s.accept()
 		in, err := tableOf(s.db, d, cfg.Table)
 		if err != nil { // New has had it
 			return nil, errors.Join(err, e.Close(), close())
@@ -233,7 +244,11 @@ var _ interface {
 
 // Examine implements [driver.Examiner].
 func (o *owner) Examine(ctx context.Context) ([]driver.Finding, error) {
-	return o.table.dialect.examine(ctx, o.table)
+	found, err := o.table.dialect.examine(ctx, o.table)
+	if err != nil {
+		return nil, err
+	}
+	return append(found, o.table.rights(ctx)), nil
 }
 
 // Close implements [driver.Elector].

@@ -26,6 +26,7 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -100,6 +101,9 @@ type Config struct {
 // matches [ErrRefused] if something is missing. So does a campaign if the right to write is
 // missing. A database that does not answer within 5 s is asked again, before anything else.
 func New(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config) (driver.Elector, error) {
+	if cfg.Logger != nil { // that of an opener has the name
+		cfg.Logger = cfg.Logger.With("election", name)
+	}
 	e, err := newElector(ctx, db, d, name, id, cfg, nil, nil)
 	if err != nil {
 		return nil, err
@@ -109,12 +113,7 @@ func New(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config
 
 // ErrRefused is what an error of [New] matches if it refuses the database, its settings, its table or the rights of the
 // user, and not the arguments.
-var ErrRefused = errors.New("the database is refused")
-
-type refusal struct{ error }
-
-func (r refusal) Unwrap() error        { return r.error }
-func (r refusal) Is(target error) bool { return target == ErrRefused }
+var ErrRefused = drive.ErrRefused
 
 // newElector is New. source is for witnesses; nil: there are none. with is what makes requests with those of other
 // elections; nil: nothing does.
@@ -135,7 +134,7 @@ func newElector(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg
 	case driver.IsPermanent(err):
 		return nil, fmt.Errorf("sqlstore: %w", err)
 	case err != nil && cfg.Logger != nil:
-		cfg.Logger.Warn("the database is not ready yet", "election", name, "error", err)
+		cfg.Logger.Warn("the database is not ready yet", "error", err)
 	}
 	var store register.Register = r
 	if cfg.Listener != nil {
@@ -275,10 +274,33 @@ func (r *row) once(ctx context.Context, done *atomic.Bool, writes bool) error {
 	}
 	err := r.dialect.check(ctx, r.table, writes)
 	done.Store(err == nil)
+	if want := untrusted(err); want != "" {
+		err = driver.Permanent(fmt.Errorf("%s; want %s", oneLine(err), want))
+	}
 	if driver.IsPermanent(err) {
-		return refusal{err}
+		return drive.Refused(err)
 	}
 	return err
+}
+
+// untrusted says what would be right if TLS refuses the server for good: each server, if several were asked. An expired
+// certificate may be renewed.
+func untrusted(err error) (want string) {
+	switch e := err.(type) {
+	case x509.UnknownAuthorityError:
+		return "the authority that has signed the server's certificate: sslrootcert=FILE in PostgreSQL, SSL_CERT_FILE in MySQL"
+	case x509.HostnameError:
+		return "a host in the URL that is in the server's certificate"
+	case interface{ Unwrap() error }:
+		return untrusted(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			if want = untrusted(err); want == "" {
+				break
+			}
+		}
+	}
+	return want
 }
 
 var _ register.Register = (*row)(nil)

@@ -1,10 +1,12 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
+	"log/slog"
 	"maps"
 	"net/url"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect"
 	"github.com/electd/elect/driver"
 )
 
@@ -82,6 +85,42 @@ func TestOpenerRefuses(t *testing.T) {
 }
 
 // TestMySQLSettings: what a server tells of itself makes its identity, or is refused.
+// away is a server that does not answer.
+type away struct{}
+
+func (away) Connect(context.Context) (sqldriver.Conn, error) { return nil, errors.New("no answer") }
+func (away) Driver() sqldriver.Driver                        { return nil }
+
+// TestLoggedOnce: each line says once of which election it is, whether a participant is opened by a URL or not.
+func TestLoggedOnce(t *testing.T) {
+	log := &bytes.Buffer{}
+	logger := slog.New(slog.NewTextHandler(log, nil))
+	open := Opener(PostgreSQL, func(*url.URL) (*sql.DB, error) { return sql.OpenDB(away{}), nil })
+	byURL, err := elect.Openers{"postgres": open}.Open(t.Context(), "postgres://db/app", "jobs", elect.Config{Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer byURL.Close()
+	db := sql.OpenDB(away{})
+	defer db.Close()
+	direct, err := New(t.Context(), db, PostgreSQL, "jobs", "a", Config{Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(byURL.Close(), direct.Close()); err != nil { // they log no more
+		t.Fatal(err)
+	}
+	lines := slices.Collect(strings.Lines(log.String()))
+	for _, line := range lines {
+		if strings.Count(line, "election=jobs") != 1 {
+			t.Errorf("%s; want election=jobs once", line)
+		}
+	}
+	if len(lines) < 2 {
+		t.Errorf("%d lines; want one of each at least", len(lines))
+	}
+}
+
 func TestMySQLSettings(t *testing.T) {
 	good := map[string]string{
 		"server_uid": "uid", "hostname": "db1", "port": "3306", "datadir": "/var/lib/mysql/", "innodb_flush_log_at_trx_commit": "1",

@@ -36,6 +36,9 @@ func (m *Machine) claim(sent, now protocol.Instant, d time.Duration) protocol.In
 // the session lives for ttl.
 func (m *Machine) sessionSeen(sent protocol.Instant, ttl time.Duration, now protocol.Instant) {
 	m.leaseEnd = max(m.leaseEnd, m.claim(sent, now, min(ttl, m.granted)))
+	if m.cfg.mutants.Has("renewals-extend-the-hold") && m.marked {
+		m.entrySeen(sent, now)
+	}
 }
 
 // entrySeen extends the claim on the entry (Q6): it existed, visible to all, at some time after
@@ -104,6 +107,9 @@ func (m *Machine) checkClocks(in *protocol.Input, fx *protocol.Effects) {
 	}
 	if m.firstView != protocol.Never {
 		m.firstView = now
+	}
+	if m.seenAt != protocol.Never {
+		m.seenAt = now
 	}
 	if m.deaf != protocol.Never {
 		m.deaf = now

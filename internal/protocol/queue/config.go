@@ -71,7 +71,8 @@ type Config struct {
 	// milliseconds; the server may change it, but not to less than Hold.
 	TTL time.Duration `json:"ttl,omitzero"`
 	// Hold is how long a tenure may go on after its entry was last known to exist, and so how long
-	// the next winner waits unless the tenure ended in good order (Q6). At most TTL and MaxHold.
+	// the next winner waits, in etcd's dialect after the last Touch, unless the tenure ended in good
+	// order (Q6). At most TTL and MaxHold.
 	// The default is half of TTL, or MaxHold if that is less, and none with ServersFixed. It may
 	// differ between participants: each winner waits for the longer of its own and that of the last
 	// tenure, which is in the queue's mark.
@@ -130,8 +131,12 @@ func (c Config) withDefaults() Config {
 		c.ServerElection = time.Second
 	}
 	if c.KeepAliveEvery == 0 {
-		c.KeepAliveEvery = c.TTL / 3
-		if c.Hold > 0 {
+		switch {
+		case c.Hold == 0:
+			c.KeepAliveEvery = c.TTL / 3
+		case c.Dialect == Etcd: // each Touch is a write to the servers' disks
+			c.KeepAliveEvery = (min(c.TTL, c.Hold) / 3).Truncate(time.Millisecond)
+		default:
 			c.KeepAliveEvery = min(c.TTL, c.Hold) / 4
 		}
 	}
@@ -256,7 +261,7 @@ func (c Config) margin() protocol.Drift {
 
 // renewEvery is the time from one KeepAlive or Touch to the next. In etcd's dialect a waiter claims
 // nothing, and half of TTL leaves time to repeat a lost request. With a Hold a leader's claim
-// counts from Verify, and KeepAlive only keeps the session.
+// counts from Touch, and KeepAlive only keeps the session.
 func (c Config) renewEvery(p phase) time.Duration {
 	switch {
 	case c.Dialect != Etcd:

@@ -38,6 +38,22 @@
 // mark tells it, for MaxHold. So holds may differ between participants, as they do while a setting
 // is rolled out.
 //
+// In etcd's dialect the wait begins earlier, so that a takeover takes the TTL and not the TTL and a
+// hold. The holder's requests are touches: writes beside the queue, which outlive the entry. From the
+// mark on its claim counts from no other request. The candidate behind it watches them, and notes when
+// it first saw the latest. In the view without an entry before its own it reads which touch was the
+// last. If it had seen that one before, at r, it waits from r. The last touch that was answered was
+// sent at s and committed at c; the last one of all was committed no earlier, and seen no earlier than
+// that: s ≤ c ≤ r. The claim ends H/(1+ρ) of true time after s at the latest, and the wait no sooner
+// than H/(1+ρ) after r. A candidate that had not seen the last touch waits from its view.
+//
+// A touch names the entry, so the touches of one tenure say nothing of another. A holder that does not
+// touch, as in releases before this rule and in ZooKeeper's dialect, proves its claim by requests that
+// no candidate sees: where the mark's tenure has no touch, the winner waits from its view. Until its
+// first touch the claim of a new holder counts from the mark, and from reads before the mark's answer,
+// which is before that touch is sent: so it is before any candidate sees it. Winners of older releases
+// wait from their view, which is never earlier.
+//
 // etcd with ServersFixed needs no hold. A key goes with its lease, and that lives for TTL/(1+ρ)
 // after the server saw the request; the claim counts from before that request was sent. So the
 // claim ends before the key goes, and the next candidate is first only after that.

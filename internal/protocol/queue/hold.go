@@ -19,7 +19,7 @@ func (m *Machine) holdOff() protocol.Instant {
 		if !m.cfg.mutants.Has("wait-own-hold") {
 			hold = max(hold, min(m.mark.Hold, MaxTTL))
 		}
-		return m.firstView.Add(hold)
+		return m.lastSight().Add(hold)
 	case m.mark.Held:
 	case m.mark.Order == 0 && m.cfg.mutants.Has("unmarked-is-free"):
 		return protocol.Always
@@ -32,6 +32,55 @@ func (m *Machine) holdOff() protocol.Instant {
 		hold = max(hold, m.cfg.MaxHold)
 	}
 	return m.firstView.Add(hold)
+}
+
+// lastSight is when the hold-off begins: when the last touch of the last tenure was first seen, if it was
+// seen before the entry was missed.
+func (m *Machine) lastSight() protocol.Instant {
+	touched := m.mark.Touched != 0 || m.cfg.mutants.Has("untouched-mark-is-seen")
+	if touched && !m.cfg.mutants.Has(olderRelease) && m.seen.Order == m.mark.Order && m.seen.Touched == m.mark.Touched {
+		return min(m.firstView, m.seenAt)
+	}
+	return m.firstView
+}
+
+// sight notes when a touch was first seen, after the receipt.
+func (m *Machine) sight(mark *protocol.QueueMark, now protocol.Instant) {
+	switch {
+	case mark.Order > m.seen.Order:
+		m.seenAt = now
+	case mark.Order < m.seen.Order || mark.Touched <= m.seen.Touched:
+		return
+	case !m.cfg.mutants.Has("sight-of-an-older-touch"):
+		m.seenAt = now
+	}
+	m.seen = protocol.QueueMark{Order: mark.Order, Touched: mark.Touched}
+}
+
+// watchTouches watches the touches of the first entry, if that is the one before the own (etcd). The
+// candidates behind it are not woken by them.
+func (m *Machine) watchTouches(first *protocol.Entry, fx *protocol.Effects) {
+	if m.cfg.Dialect == Etcd && m.cfg.Hold > 0 && m.touches == 0 && first.Order == m.watched {
+		m.touches = m.ask(fx, protocol.Ask{Op: protocol.WatchTouch, Entry: *first, Revision: m.revision})
+	}
+}
+
+// touchSaid handles an event of that watch. When it ends, the next check begins another.
+func (m *Machine) touchSaid(in *protocol.Input) {
+	if in.Answer.Status == protocol.StatusEvent {
+		m.sight(&in.Answer.Mark, in.Now.Boot)
+		return
+	}
+	m.touches = 0
+	m.pollAt = min(m.pollAt, in.Now.Boot.Add(around(m.cfg.KeepAliveEvery, in.Rand)))
+}
+
+// dropProbe drops the answer to a check that is under way. If that is a touch, another one is due.
+func (m *Machine) dropProbe(in *protocol.Input) {
+	if m.probe.op == protocol.Touch {
+		m.touchAt, m.pollAt = in.Now.Boot, in.Now.Boot
+	}
+	m.probe = pending{}
 }
 
 // needsMark reports whether the mark has to be written before the tenure, and from when on it may
@@ -60,6 +109,9 @@ func (m *Machine) markWritten(p pending, in *protocol.Input, fx *protocol.Effect
 	case protocol.StatusDone:
 		m.marked = true
 		m.entrySeen(p.sent, in.Now.Boot)
+		if m.cfg.Dialect == Etcd {
+			m.pollAt = in.Now.Boot // the first Touch
+		}
 	case protocol.StatusGone:
 		m.lost(EntryGone, in, fx)
 	default:

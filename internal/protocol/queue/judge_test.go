@@ -47,7 +47,7 @@ func (n *node) judgeStep(in *protocol.Input, before *protocol.View) {
 				w.fail("%s: waits for its own entry %d", n.name, a.Entry.Order)
 			}
 		}
-		if a.Entry.Order != 0 && a.Op != protocol.WatchEntry && a.Op != protocol.Leave && a.Entry.Session != a.Session {
+		if a.Entry.Order != 0 && a.Op != protocol.WatchEntry && a.Op != protocol.WatchTouch && a.Op != protocol.Leave && a.Entry.Session != a.Session {
 			w.fail("%s: asks for %s of entry %d of session %d in session %d", n.name, a.Op, a.Entry.Order, a.Entry.Session, a.Session)
 		}
 	}

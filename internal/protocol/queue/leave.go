@@ -14,7 +14,7 @@ func (m *Machine) leave(in *protocol.Input) {
 	if m.cfg.Dialect == ZooKeeper && m.main.op == protocol.Enter {
 		m.stray = m.main.number
 	}
-	m.main, m.renew, m.probe, m.watch, m.ownWatch, m.watched = pending{}, pending{}, pending{}, 0, 0, 0
+	m.main, m.renew, m.probe, m.watch, m.ownWatch, m.watched, m.touches = pending{}, pending{}, pending{}, 0, 0, 0, 0
 	m.leader = protocol.Leadership{}
 	m.retryAt, m.deaf = in.Now.Boot, protocol.Never
 	switch {

@@ -63,6 +63,8 @@ type Machine struct {
 	retryAt, renewAt, pollAt  protocol.Instant // when the next one may be asked
 	watch, ownWatch           uint64           // asks that watch the predecessor and the own entry
 	watched                   uint64           // the predecessor's order
+	touches                   uint64           // the ask that watches the leader's touches
+	touchAt                   protocol.Instant // when the own entry may be touched again (etcd)
 	revision                  uint64           // the newest that was read
 	stray                     uint64           // an Enter that was on its way when the candidacy was left
 	deaf                      protocol.Instant // since when all asks of main and probe were in vain; Never if they were not
@@ -80,11 +82,13 @@ type Machine struct {
 	firstView protocol.Instant // when it first saw no entry before its own; Never: not yet
 	notBefore protocol.Instant // the end of the hold-off
 	mark      protocol.QueueMark
-	marking   bool // the mark "held" was sent and may be written
-	marked    bool // it is written
-	active    bool // Lead was ordered
-	led       bool // and it led earlier in this candidacy
-	over      bool // the claim is over for good and not renewed
+	seen      protocol.QueueMark // the newest that was seen: its Order and Touched
+	seenAt    protocol.Instant   // when it was first seen
+	marking   bool               // the mark "held" was sent and may be written
+	marked    bool               // it is written
+	active    bool               // Lead was ordered
+	led       bool               // and it led earlier in this candidacy
+	over      bool               // the claim is over for good and not renewed
 
 	leader protocol.Leadership
 }
@@ -113,6 +117,7 @@ func (m *Machine) forget() {
 	}
 	m.leaseEnd, m.holdEnd = protocol.Always, protocol.Always
 	m.firstView, m.notBefore, m.mark = protocol.Never, protocol.Always, protocol.QueueMark{}
+	m.touches, m.touchAt, m.seen, m.seenAt = 0, protocol.Always, protocol.QueueMark{}, protocol.Never
 	m.marking, m.marked, m.active, m.led, m.over = false, false, false, false, false
 }
 
@@ -194,7 +199,7 @@ func (m *Machine) replied(in *protocol.Input, fx *protocol.Effects) {
 		return
 	}
 	switch a.Number {
-	case m.main.number, m.renew.number, m.probe.number, m.watch, m.ownWatch:
+	case m.main.number, m.renew.number, m.probe.number, m.watch, m.ownWatch, m.touches:
 	default:
 		return
 	}
@@ -220,6 +225,8 @@ func (m *Machine) replied(in *protocol.Input, fx *protocol.Effects) {
 		m.probe = pending{}
 		m.hear(p, in)
 		m.probed(p, in, fx)
+	case m.touches:
+		m.touchSaid(in)
 	default:
 		m.watchSaid(in, fx)
 	}

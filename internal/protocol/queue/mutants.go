@@ -25,6 +25,10 @@ func Mutants() []Mutant {
 		{"unmarked-is-free", "Q6", "takes a mark that was never written for a free one"},
 		{"wait-own-hold", "Q6", "waits for its own hold, not for the longer one of the previous tenure"},
 		{"unmarked-waits-own-hold", "Q6", "waits for its own hold, not for the longest possible, where no mark tells that of the previous tenure"},
+		{"sight-of-an-older-touch", "Q6", "waits from when it first saw a touch of the last tenure, which need not be the last touch"},
+		{"untouched-mark-is-seen", "Q6", "waits from when it first saw the mark of a holder that does not touch, as those of older releases"},
+		{"reads-extend-a-touched-claim", "Q6", "touches its entry once, and counts its claim from reads afterwards, which no candidate sees"},
+		{"renewals-extend-the-hold", "Q6", "counts its claim on the entry also from renewals of its session"},
 		{"servers-taken-for-mended", "Q6", "has no hold on etcd, although its servers' versions were not checked"},
 		{"second-tenure-on-one-entry", "Q1", "keeps its entry after a loss and leads with it again"},
 		{"adopt-from-older-session", "Q2", "keeps its nonce, and adopts an entry of another session"},
@@ -38,3 +42,8 @@ func Mutants() []Mutant {
 		{"jump-ignored", "Q5", "keeps its claim when its clocks have jumped"},
 	}
 }
+
+// olderRelease makes a machine behave, in the same builds, as those of releases without Touch in etcd: its claim counts
+// from reads, and it waits from its first view. It is no mutant: both kinds stand in one election while participants
+// are replaced.
+const olderRelease = "older-release"

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"testing"
+
+	"github.com/electd/elect/internal/long"
 )
 
 // TestMutants shows that the net detects mutants: each rule that is switched off breaks an
@@ -47,6 +49,32 @@ func TestMutants(t *testing.T) {
 			t.Errorf("%s survived: it %s", mut.Rule, mut.Says)
 		})
 	}
+}
+
+// TestOlderReleases: participants that touch their entries and those of older releases that do not stand in one
+// election, as while they are replaced. The rule for that is needed: without it two of them lead.
+func TestOlderReleases(t *testing.T) {
+	cfg := settings()["etcd-hold"]
+	leads, seen, mixed := 0, map[string]int{}, options{every2: func(c *Config) { c.Mutate(olderRelease) }}
+	for seed := range long.Or[uint64](300, 10) {
+		w := one(seed+1, cfg, mixed)
+		if w.failure != "" {
+			t.Fatalf("seed %d: %s", seed+1, w.failure)
+		}
+		leads += w.leads
+		for k, v := range w.seen {
+			seen[k] += v
+		}
+	}
+	t.Logf("%d tenures, reached: %v", leads, seen)
+	cfg.Mutate("untouched-mark-is-seen")
+	for seed := range uint64(150) {
+		if w := one(seed+1, cfg, mixed); w.failure != "" {
+			t.Logf("seed %d: %s", seed+1, w.failure)
+			return
+		}
+	}
+	t.Error("nothing fails where the mark of an older release's leader is taken for a touch")
 }
 
 // TestMutantsAreDistinct: each has a name of its own and says what it does.

@@ -40,22 +40,24 @@ type world struct {
 // options are what a world does in addition.
 type options struct {
 	traced bool
-	twins  bool // each machine is compared with its twin
-	reload bool // each machine is made anew from its state before each step
+	twins  bool          // each machine is compared with its twin
+	reload bool          // each machine is made anew from its state before each step
+	every2 func(*Config) // changes every other machine
 }
 
 // node is one process with its clocks.
 type node struct {
-	w    *world
-	name protocol.NodeID
-	m    *Machine
-	twin *twin
-	fx   protocol.Effects
-	life int
-	rate int64 // ppm away from true
-	from int64 // true time at which its Boot clock showed base
-	base protocol.Instant
-	off  time.Duration // Boot − Mono
+	w      *world
+	name   protocol.NodeID
+	m      *Machine
+	twin   *twin
+	fx     protocol.Effects
+	life   int
+	second bool
+	rate   int64 // ppm away from true
+	from   int64 // true time at which its Boot clock showed base
+	base   protocol.Instant
+	off    time.Duration // Boot − Mono
 
 	paused bool
 	cut    [2]int64 // until then no request, no answer gets through
@@ -80,7 +82,7 @@ func newWorld(seed uint64, cfg Config, n int, o options) *world {
 	w.store = newStore(cfg.Dialect, rng, w.rate())
 	w.store.election = w.cfg.ServerElection
 	for i := range n {
-		node := &node{w: w, name: protocol.NodeID(fmt.Sprintf("n%d", i+1)), rate: w.rate(), base: protocol.Instant(rng.Int64N(1e15)), off: time.Duration(rng.Int64N(1e12))}
+		node := &node{w: w, name: protocol.NodeID(fmt.Sprintf("n%d", i+1)), rate: w.rate(), base: protocol.Instant(rng.Int64N(1e15)), off: time.Duration(rng.Int64N(1e12)), second: i%2 == 1}
 		w.nodes = append(w.nodes, node)
 		node.boot()
 	}
@@ -144,6 +146,9 @@ func (n *node) reading() protocol.Reading {
 func (n *node) boot() {
 	cfg := n.w.cfg
 	cfg.Self = n.name
+	if n.w.every2 != nil && n.second {
+		n.w.every2(&cfg)
+	}
 	m, err := New(cfg)
 	if err != nil {
 		panic(err)
@@ -308,7 +313,7 @@ func (w *world) chance(percent int) bool { return w.faults && w.rng.IntN(100) < 
 // send brings an ask to the store, and its answer back: once, or unknown.
 func (n *node) send(a *protocol.Ask) {
 	w, ask, life := n.w, *a, n.life
-	if a.Op == protocol.WatchEntry {
+	if a.Op == protocol.WatchEntry || a.Op == protocol.WatchTouch {
 		n.sendWatch(ask)
 		return
 	}
@@ -362,35 +367,39 @@ func (n *node) answer(a protocol.Answer) {
 func (n *node) sendWatch(ask protocol.Ask) {
 	w := n.w
 	closed := false
-	tell := func(s protocol.Status) {
+	tell := func(s protocol.Status, touched uint64) {
+		a := protocol.Answer{Number: ask.Number, Status: s}
+		if touched != 0 {
+			a.Mark = protocol.QueueMark{Order: ask.Entry.Order, Touched: touched}
+		}
 		w.later(n, w.delay(), func() {
 			n.deliver(func() {
 				if !closed {
-					n.step(protocol.Input{Kind: protocol.Replied, Answer: protocol.Answer{Number: ask.Number, Status: s, Session: 0}})
+					n.step(protocol.Input{Kind: protocol.Replied, Answer: a})
 					closed = s == protocol.StatusClosed
 				}
 			})
 		})
 	}
 	if w.chance(3) {
-		tell(protocol.StatusClosed)
+		tell(protocol.StatusClosed, 0)
 		return
 	}
 	w.after(w.delay(), func() {
-		w.store.watch(&ask, func(s protocol.Status) {
+		w.store.watch(&ask, func(s protocol.Status, touched uint64) {
 			if !w.chance(5) { // lost
-				tell(s)
+				tell(s, touched)
 			}
 			if w.chance(5) { // doubled
-				tell(s)
+				tell(s, touched)
 			}
 		})
 	})
 	if w.chance(5) { // stale, or of something else
-		tell(protocol.StatusEvent)
+		tell(protocol.StatusEvent, 0)
 	}
 	if w.chance(10) {
-		w.later(n, w.rng.Int64N(int64(w.cfg.TTL)*2), func() { tell(protocol.StatusClosed) })
+		w.later(n, w.rng.Int64N(int64(w.cfg.TTL)*2), func() { tell(protocol.StatusClosed, 0) })
 	}
 }
 

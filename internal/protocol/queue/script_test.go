@@ -110,6 +110,10 @@ func (s *script) lead() {
 	if s.m.cfg.Hold > 0 {
 		s.answer(s.asked(protocol.Mark), protocol.Answer{})
 	}
+	if s.m.cfg.Hold > 0 && s.m.cfg.Dialect == Etcd {
+		s.ordered(protocol.Lead, "")
+		s.answer(s.asked(protocol.Touch), protocol.Answer{Entry: s.m.own, Revision: 52})
+	}
 	if v := s.m.View(); !v.Active || v.Token != 9 {
 		s.t.Fatalf("it does not lead: %+v", v)
 	}
@@ -545,5 +549,108 @@ func TestWorkThatNeverReturns(t *testing.T) {
 	s.do(protocol.Joined)
 	if a := s.asked(protocol.Leave); !a.SetMark || a.Mark.Held {
 		t.Errorf("leaves with %+v; want the mark free", a)
+	}
+}
+
+// Q6: the hold-off begins when the last touch of the last tenure was first seen, if it was seen before
+// the entry was missed.
+func TestSight(t *testing.T) {
+	const hold = 5 * time.Second
+	held := func(touched uint64) protocol.QueueMark {
+		return protocol.QueueMark{Order: 3, Held: true, Hold: hold, Touched: touched}
+	}
+	seen := func(order, touched uint64) protocol.Answer {
+		return protocol.Answer{Status: protocol.StatusEvent, Mark: protocol.QueueMark{Order: order, Touched: touched}}
+	}
+	closed := protocol.Answer{Status: protocol.StatusClosed}
+	for name, c := range map[string]struct {
+		first  protocol.QueueMark // in the list that shows the holder, at 0
+		events []protocol.Answer  // of the watch of touches, one each second
+		last   protocol.QueueMark // in the list that does not, at 4 s
+		from   time.Duration
+	}{
+		"the last touch":           {held(20), []protocol.Answer{seen(3, 21), seen(3, 22)}, held(22), 2 * time.Second},
+		"by the list":              {held(20), nil, held(20), 0},
+		"late, doubled, disorder":  {held(20), []protocol.Answer{seen(3, 22), seen(3, 21), seen(3, 22)}, held(22), time.Second},
+		"a touch was missed":       {held(20), []protocol.Answer{seen(3, 21)}, held(22), 4 * time.Second},
+		"after the watch's end":    {held(20), []protocol.Answer{closed, seen(3, 21)}, held(21), 4 * time.Second},
+		"another tenure's":         {held(20), []protocol.Answer{seen(2, 21)}, held(21), 4 * time.Second},
+		"an untouched tenure":      {held(0), nil, held(0), 4 * time.Second},
+		"an event without a touch": {held(0), []protocol.Answer{seen(3, 0)}, held(0), 4 * time.Second},
+		"a store that went back":   {held(20), []protocol.Answer{seen(3, 21)}, held(20), 4 * time.Second},
+	} {
+		s := newScript(t, Config{Self: "n1", Dialect: Etcd, Hold: hold})
+		s.enter(9)
+		start := s.now.Boot
+		s.list(c.first, 3)
+		watch, touches := s.asked(protocol.WatchEntry), s.asked(protocol.WatchTouch)
+		for _, e := range c.events {
+			s.after(time.Second)
+			s.answer(touches, e)
+		}
+		s.after(start.Add(4 * time.Second).Sub(s.now.Boot))
+		s.answer(watch, protocol.Answer{Status: protocol.StatusEvent})
+		s.list(c.last)
+		s.after(time.Millisecond)
+		s.answer(s.asked(protocol.Verify), protocol.Answer{Entry: s.m.own, Revision: 60})
+		if got, want := s.m.notBefore, start.Add(c.from+hold); got != want {
+			t.Errorf("%s: it may lead %v after the first list; want %v", name, got.Sub(start), want.Sub(start))
+		}
+	}
+}
+
+// Q6: the touches of the first entry are watched by the candidate behind it alone, and once it is.
+func TestWatchTouches(t *testing.T) {
+	watched := func(s *script) (n int) {
+		for _, a := range s.fx.Asks {
+			if a.Op == protocol.WatchTouch {
+				n++
+			}
+		}
+		return n
+	}
+	s := newScript(t, Config{Self: "n1", Dialect: Etcd, Hold: 5 * time.Second})
+	s.enter(9)
+	if s.list(protocol.QueueMark{}, 3, 5); watched(s) != 0 {
+		t.Error("the third watches the touches of the first")
+	}
+	s.after(s.m.pollAt.Sub(s.now.Boot))
+	s.step(protocol.Input{Kind: protocol.Fire})
+	s.answer(s.asked(protocol.Verify), protocol.Answer{Entry: protocol.Entry{Order: 5, Session: 105, Holder: "other"}, Revision: 55})
+	if a := s.asked(protocol.WatchTouch); a.Entry.Order != 5 || a.Revision != 55 {
+		t.Errorf("it watches %+v; want the touches of 5 since its last check, at 55", a)
+	}
+	for _, cfg := range []Config{{Self: "n1", Dialect: Etcd, ServersFixed: true}, {Self: "n1", Dialect: ZooKeeper}} {
+		s := newScript(t, cfg)
+		s.enter(9)
+		if s.list(protocol.QueueMark{}, 3); watched(s) != 0 {
+			t.Errorf("%v: it watches touches, and there are none", cfg.Dialect)
+		}
+	}
+}
+
+// Q6: from the mark on the claim of etcd's leader counts from touches alone.
+func TestTouch(t *testing.T) {
+	s := newScript(t, Config{Self: "n1", Dialect: Etcd, Hold: 5 * time.Second})
+	s.lead()
+	end := s.m.holdEnd
+	s.after(10 * ms)
+	s.do(protocol.Confirm) // between two touches
+	s.answer(s.asked(protocol.Verify), protocol.Answer{Entry: s.m.own, Revision: 53})
+	if s.m.holdEnd != end {
+		t.Errorf("a read has moved the claim from %v to %v", end, s.m.holdEnd)
+	}
+	s.fire()
+	s.answer(s.asked(protocol.Touch), protocol.Answer{Status: protocol.StatusUnknown})
+	if s.m.holdEnd != end {
+		t.Errorf("a touch whose outcome is unknown has moved the claim from %v to %v", end, s.m.holdEnd)
+	}
+	s.fire()
+	sent := s.now.Boot
+	touch := s.asked(protocol.Touch)
+	s.after(10 * ms)
+	s.answer(touch, protocol.Answer{Entry: s.m.own, Revision: 54})
+	if want := sent.Add(s.m.cfg.Claim()); s.m.holdEnd != want {
+		t.Errorf("the claim ends at %v; want %v", s.m.holdEnd, want)
 	}
 }

@@ -29,7 +29,7 @@ func (m *Machine) state(c *protocol.Coder) {
 	c.Bools(&m.wanted, &m.sick, &m.marking, &m.marked, &m.active, &m.led, &m.over, &m.ahead)
 	protocol.Strings(c, &m.fault)
 	c.Reading(&m.base)
-	c.Uints(&m.asked, &m.fails, &m.losses, &m.watch, &m.ownWatch, &m.watched, &m.revision, &m.asksConfirm, &m.covers, &m.done, &m.stray)
+	c.Uints(&m.asked, &m.fails, &m.losses, &m.watch, &m.ownWatch, &m.watched, &m.revision, &m.asksConfirm, &m.covers, &m.done, &m.stray, &m.touches)
 	c.Uints(&m.session)
 	c.Nonce(&m.nonce)
 	for _, p := range [...]*pending{&m.main, &m.renew, &m.probe} {
@@ -38,12 +38,12 @@ func (m *Machine) state(c *protocol.Coder) {
 		c.Uints(&p.session)
 		c.Instants(&p.sent)
 	}
-	c.Instants(&m.retryAt, &m.renewAt, &m.pollAt, &m.leaseEnd, &m.holdEnd, &m.firstView, &m.notBefore, &m.deaf)
+	c.Instants(&m.retryAt, &m.renewAt, &m.pollAt, &m.leaseEnd, &m.holdEnd, &m.firstView, &m.notBefore, &m.deaf, &m.touchAt, &m.seenAt)
 	c.Durations(&m.granted)
 	c.Uints(&m.own.Order, &m.own.Session)
 	protocol.Strings(c, &m.own.Holder)
 	c.Nonce(&m.own.Nonce)
-	c.Uints(&m.mark.Order)
+	c.Uints(&m.mark.Order, &m.mark.Touched, &m.seen.Order, &m.seen.Touched)
 	c.Bools(&m.mark.Held)
 	c.Durations(&m.mark.Hold)
 	protocol.Strings(c, &m.leader.ID)

@@ -55,7 +55,8 @@ type session struct {
 
 type watch struct {
 	entry uint64
-	fire  func(protocol.Status)
+	touch bool // of its touches, until it is gone
+	fire  func(protocol.Status, uint64)
 }
 
 func newStore(d Dialect, rng *rand.Rand, rho int64) *store {
@@ -94,11 +95,10 @@ func (s *store) find(order uint64) int {
 
 func (s *store) tell(order uint64) {
 	s.watches = slices.DeleteFunc(s.watches, func(w *watch) bool {
-		if w.entry == order {
-			w.fire(protocol.StatusEvent)
-			return true
+		if w.entry == order && !w.touch {
+			w.fire(protocol.StatusEvent, 0)
 		}
-		return false
+		return w.entry == order
 	})
 }
 
@@ -242,6 +242,19 @@ func (s *store) apply(n *node, life int, a *protocol.Ask) (out protocol.Answer) 
 			return gone()
 		}
 		s.order++
+		if s.dialect == Etcd {
+			if s.mark.Order == a.Entry.Order {
+				s.mark.Touched = s.order
+			}
+			for _, w := range s.watches {
+				if w.touch && w.entry == a.Entry.Order {
+					w.fire(protocol.StatusEvent, s.order)
+				}
+			}
+			s.commit()
+			out.Entry, out.Revision = s.entries[0].Entry, s.order
+			return out
+		}
 		s.entries[i].changed = s.order
 		s.commit()
 		wrote()
@@ -269,11 +282,18 @@ func (s *store) apply(n *node, life int, a *protocol.Ask) (out protocol.Answer) 
 	return out
 }
 
-// watch registers a watch, or answers at once if there is a change.
-func (s *store) watch(a *protocol.Ask, fire func(protocol.Status)) {
-	if i := s.find(a.Entry.Order); i < 0 || s.entries[i].changed > a.Revision {
-		fire(protocol.StatusEvent)
+// watch registers a watch, or answers at once if there is a change. With an event of a touch it fires the revision.
+func (s *store) watch(a *protocol.Ask, fire func(protocol.Status, uint64)) {
+	if a.Op == protocol.WatchTouch {
+		if s.mark.Order == a.Entry.Order && s.mark.Touched > a.Revision {
+			fire(protocol.StatusEvent, s.mark.Touched)
+		}
+		s.watches = append(s.watches, &watch{a.Entry.Order, true, fire})
 		return
 	}
-	s.watches = append(s.watches, &watch{a.Entry.Order, fire})
+	if i := s.find(a.Entry.Order); i < 0 || s.entries[i].changed > a.Revision {
+		fire(protocol.StatusEvent, 0)
+		return
+	}
+	s.watches = append(s.watches, &watch{a.Entry.Order, false, fire})
 }

@@ -183,7 +183,7 @@ func (s *story) stepped(n *node, in *protocol.Input, before phase) {
 		case a.Status != protocol.StatusDone:
 		case op == protocol.Enter:
 			text += fmt.Sprintf(", entry %d", a.Entry.Order)
-		case op == protocol.Verify:
+		case op == protocol.Verify, op == protocol.Touch && s.w.cfg.Dialect == Etcd:
 			text += fmt.Sprintf(", entry %d is first", a.Entry.Order)
 		case op == protocol.List:
 			var all []string
@@ -196,7 +196,7 @@ func (s *story) stepped(n *node, in *protocol.Input, before phase) {
 			}
 		}
 		what = append(what, text)
-		dull = dull && a.Status == protocol.StatusDone
+		dull = dull && (a.Status == protocol.StatusDone || op == protocol.WatchTouch)
 	}
 	for _, o := range n.fx.Orders {
 		does = append(does, strings.ToUpper(strings.TrimSpace(fmt.Sprintf("%s %d", o.Kind, o.Token)))+strings.TrimRight(" "+string(o.Reason), " "))
@@ -207,6 +207,8 @@ func (s *story) stepped(n *node, in *protocol.Input, before phase) {
 		switch {
 		case a.Op == protocol.WatchEntry:
 			text = fmt.Sprintf("watch %d", a.Entry.Order)
+		case a.Op == protocol.WatchTouch:
+			text = fmt.Sprintf("watch touches of %d", a.Entry.Order)
 		case a.SetMark:
 			text += " (" + markName(a.Mark) + ")"
 		}
@@ -229,7 +231,11 @@ func markName(m protocol.QueueMark) string {
 	case m == (protocol.QueueMark{}):
 		return "never written"
 	case m.Held:
-		return fmt.Sprintf("held by %d for %v", m.Order, m.Hold)
+		text := fmt.Sprintf("held by %d for %v", m.Order, m.Hold)
+		if m.Touched > 0 {
+			text += fmt.Sprintf(", touched at %d", m.Touched)
+		}
+		return text
 	}
 	return fmt.Sprintf("free after %d", m.Order)
 }

@@ -19,8 +19,9 @@ func (m *Machine) elect(in *protocol.Input, fx *protocol.Effects) {
 	now := in.Now.Boot
 	m.phase, m.retryAt, m.notBefore = leading, now, m.holdOff()
 	m.leader = protocol.Leadership{ID: m.cfg.Self, Term: m.own.Order}
-	m.watch, m.watched = 0, 0
+	m.watch, m.watched, m.touches = 0, 0, 0
 	m.probe = pending{} // asked during the wait: the answer may be from then
+	m.renewAt = min(m.renewAt, now.Add(m.cfg.renewEvery(leading)))
 	if m.cfg.Hold == 0 {
 		m.pollAt = m.checkAt(now, around(m.cfg.Poll, in.Rand))
 	}
@@ -58,7 +59,8 @@ func (m *Machine) lost(why protocol.Reason, in *protocol.Input, fx *protocol.Eff
 func (m *Machine) end(why protocol.Reason, in *protocol.Input, fx *protocol.Effects) {
 	fx.Orders = append(fx.Orders, protocol.Order{Kind: protocol.Stop, Token: m.own.Order, Reason: why})
 	m.phase, m.active = fencing, false
-	m.main, m.probe = pending{}, pending{}
+	m.dropProbe(in)
+	m.main = pending{}
 	m.asksConfirm = m.done
 	switch why {
 	case Resigned, Withdrawn, Unhealthy:
@@ -73,7 +75,7 @@ func (m *Machine) end(why protocol.Reason, in *protocol.Input, fx *protocol.Effe
 	}
 }
 
-// confirm asks for a proof by a round trip that begins now or later: Verify in etcd, Touch in
+// confirm asks for a proof by a round trip that begins now or later: Verify or Touch in etcd, Touch in
 // ZooKeeper.
 func (m *Machine) confirm(in *protocol.Input) {
 	if m.phase != leading {

@@ -60,12 +60,23 @@ func (m *Machine) run(in *protocol.Input, fx *protocol.Effects) {
 		m.renew.number = m.ask(fx, m.form(op))
 	}
 	if m.probes() && m.probe.number == 0 && now >= m.pollAt {
+		op := protocol.Verify
 		if m.phase != waiting {
 			m.covers = m.asksConfirm
 			m.pollAt = m.checkAt(now, m.cfg.KeepAliveEvery) // if Hold is set; otherwise the answer says when
+			switch {
+			case !m.marked || m.cfg.Hold == 0 || m.cfg.mutants.Has(olderRelease):
+			case now >= m.touchAt:
+				if m.touchAt == protocol.Always || !m.cfg.mutants.Has("reads-extend-a-touched-claim") {
+					op = protocol.Touch
+				}
+				m.touchAt = m.pollAt
+			default:
+				m.pollAt = min(m.pollAt, m.touchAt)
+			}
 		}
-		m.probe = pending{op: protocol.Verify, session: m.session, sent: now}
-		m.probe.number = m.ask(fx, m.form(protocol.Verify))
+		m.probe = pending{op: op, session: m.session, sent: now}
+		m.probe.number = m.ask(fx, m.form(op))
 	}
 }
 
@@ -120,8 +131,8 @@ func (m *Machine) renews() bool {
 	return m.phase >= entering && m.phase < leading
 }
 
-// probes reports whether the entry is checked from time to time. With a hold etcd's claim counts from these checks, so
-// they go on until the work has returned.
+// probes reports whether the entry is checked from time to time. With a hold etcd's claim counts from these checks,
+// which are touches once the mark is written, so they go on until the work has returned.
 func (m *Machine) probes() bool {
 	switch {
 	case m.phase == waiting:

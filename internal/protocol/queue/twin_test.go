@@ -15,6 +15,9 @@ type twin struct {
 	asks []asked
 	now  []protocol.Reading // of each step
 
+	touches uint64 // the last WatchTouch, while it counts
+	sights  []sight
+
 	won       protocol.Instant // when Elected was ordered; 0: not elected
 	token     uint64
 	stopped   bool
@@ -31,6 +34,13 @@ type asked struct {
 	answered   int // step; 0: not yet
 }
 
+// sight is what an answer shows of a touch.
+type sight struct {
+	order, touched uint64
+	at             protocol.Instant
+	step           int
+}
+
 func newTwin(cfg Config) *twin { return &twin{cfg: cfg} }
 
 func (t *twin) step(in *protocol.Input, fx *protocol.Effects) {
@@ -43,6 +53,13 @@ func (t *twin) step(in *protocol.Input, fx *protocol.Effects) {
 		t.base, t.sinceJump = in.Now, n
 	}
 	if in.Kind == protocol.Replied {
+		if a := &in.Answer; a.Number != 0 && a.Number == t.touches {
+			if a.Status == protocol.StatusEvent {
+				t.sights = append(t.sights, sight{a.Mark.Order, a.Mark.Touched, in.Now.Boot, n})
+			} else {
+				t.touches = 0
+			}
+		}
 		for i := range t.asks {
 			if a := &t.asks[i]; a.ask.Number == in.Answer.Number && a.answered == 0 {
 				if a.ask.Op == protocol.WatchEntry && (in.Answer.Status == protocol.StatusEvent || in.Answer.Status == protocol.StatusGone) {
@@ -50,6 +67,9 @@ func (t *twin) step(in *protocol.Input, fx *protocol.Effects) {
 				}
 				a.answer, a.answered, a.answeredAt = in.Answer, n, in.Now
 				a.answer.Entries = append([]protocol.Entry(nil), in.Answer.Entries...)
+				if a.ask.Op == protocol.List && a.answer.Status == protocol.StatusDone {
+					t.sights = append(t.sights, sight{a.answer.Mark.Order, a.answer.Mark.Touched, in.Now.Boot, n})
+				}
 			}
 		}
 	}
@@ -62,6 +82,12 @@ func (t *twin) step(in *protocol.Input, fx *protocol.Effects) {
 		}
 	}
 	for _, a := range fx.Asks {
+		switch a.Op {
+		case protocol.WatchTouch:
+			t.touches = a.Number
+		case protocol.OpenSession:
+			t.touches, t.sights = 0, nil
+		}
 		t.asks = append(t.asks, asked{ask: a, sent: in.Now, step: n})
 	}
 	// Candidacies before the last one do not matter.
@@ -79,7 +105,7 @@ func (t *twin) unsettle(order uint64) {
 		return
 	}
 	for i := range t.asks {
-		if a := &t.asks[i]; a.ask.Op == protocol.Verify && a.answered == 0 {
+		if a := &t.asks[i]; (a.ask.Op == protocol.Verify || a.ask.Op == protocol.Touch) && a.answered == 0 {
 			a.answered = -1
 		}
 	}
@@ -88,6 +114,12 @@ func (t *twin) unsettle(order uint64) {
 // claims is Q5 and Q6, literally.
 func (t *twin) claims(session, order uint64) (lease, hold protocol.Instant) {
 	lease, hold = protocol.Always, protocol.Always
+	marked := math.MaxInt // the step; from then on reads prove nothing
+	for _, a := range t.asks {
+		if a.ask.Op == protocol.Mark && a.answered > 0 && a.answer.Status == protocol.StatusDone && a.ask.Entry.Order == order {
+			marked = min(marked, a.answered)
+		}
+	}
 	for _, a := range t.asks {
 		if a.answered <= 0 || a.answer.Status != protocol.StatusDone || a.step < t.sinceJump {
 			continue
@@ -97,7 +129,7 @@ func (t *twin) claims(session, order uint64) (lease, hold protocol.Instant) {
 		if opens || keeps {
 			lease = max(lease, a.sent.Boot.Add(t.margin().Claim(a.answer.TTL)))
 		}
-		proof := a.ask.Op == protocol.Touch || a.ask.Op == protocol.Mark || a.ask.Op == protocol.Verify && t.cfg.Dialect == Etcd && a.answer.Entry.Order == order
+		proof := a.ask.Op == protocol.Touch || a.ask.Op == protocol.Mark || a.ask.Op == protocol.Verify && t.cfg.Dialect == Etcd && a.answer.Entry.Order == order && a.answered < marked
 		if proof && a.ask.Entry.Order == order {
 			hold = max(hold, a.sent.Boot.Add(t.margin().Claim(t.cfg.Hold)))
 		}
@@ -114,7 +146,7 @@ func (t *twin) margin() protocol.Drift {
 }
 
 // notBefore is Q6's hold-off: from the first list without a lower entry since the last one that had
-// one.
+// one, or from when the mark's touch was first seen.
 func (t *twin) notBefore(session, order uint64) protocol.Instant {
 	if t.cfg.Hold == 0 {
 		return protocol.Always
@@ -143,7 +175,16 @@ func (t *twin) notBefore(session, order uint64) protocol.Instant {
 		case !mark.Held && mark.Order != 0 && mark.Order < order:
 			at = protocol.Always
 		case mark.Held && mark.Hold > 0:
-			at = view.Add(max(mark.Hold, t.cfg.Hold))
+			from := view
+			for _, s := range t.sights {
+				if s.step < t.sinceJump {
+					s.at = t.now[t.sinceJump-1].Boot
+				}
+				if mark.Touched != 0 && s.order == mark.Order && s.touched == mark.Touched {
+					from = min(from, s.at)
+				}
+			}
+			at = from.Add(max(mark.Hold, t.cfg.Hold))
 		default:
 			at = view.Add(max(t.cfg.Hold, t.cfg.MaxHold))
 		}

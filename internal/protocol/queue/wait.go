@@ -36,6 +36,7 @@ func (m *Machine) listed(p pending, in *protocol.Input, fx *protocol.Effects) {
 		return
 	}
 	m.revision, m.mark = max(m.revision, a.Revision), a.Mark
+	m.sight(&a.Mark, now)
 	var first, before *protocol.Entry
 	for i := range a.Entries {
 		e := &a.Entries[i]
@@ -58,7 +59,7 @@ func (m *Machine) listed(p pending, in *protocol.Input, fx *protocol.Effects) {
 		if m.cfg.mutants.Has("wrong-predecessor") {
 			before = first
 		}
-		m.wait(before, in, fx)
+		m.wait(first, before, in, fx)
 		return
 	}
 	if m.firstView == protocol.Never {
@@ -90,13 +91,15 @@ func (m *Machine) findOwn(all []protocol.Entry) (own *protocol.Entry, missing bo
 	return nil, missing
 }
 
-// wait watches the predecessor and the own entry.
-func (m *Machine) wait(before *protocol.Entry, in *protocol.Input, fx *protocol.Effects) {
+// wait watches the predecessor and the own entry, and the touches of the predecessor if that is first.
+func (m *Machine) wait(first, before *protocol.Entry, in *protocol.Input, fx *protocol.Effects) {
 	m.phase = waiting
 	if m.watch == 0 || m.watched != before.Order {
 		m.watched = before.Order
 		m.watch = m.ask(fx, protocol.Ask{Op: protocol.WatchEntry, Entry: *before, Revision: m.revision})
+		m.touches = 0
 	}
+	m.watchTouches(first, fx)
 	m.watchOwn(fx)
 	m.pollAt = m.checkAt(in.Now.Boot, around(m.cfg.Poll, in.Rand))
 }
@@ -134,14 +137,15 @@ func (m *Machine) watchSaid(in *protocol.Input, fx *protocol.Effects) {
 		m.retry(in)
 	case m.phase == leading && m.cfg.Dialect == Etcd && seen:
 		// Q7: is the entry gone? A new probe tells; one in flight may have been answered before.
-		m.probe, m.pollAt = pending{}, in.Now.Boot
+		m.dropProbe(in)
+		m.pollAt = in.Now.Boot
 	case m.phase == leading && m.cfg.Dialect == Etcd:
 		m.pollAt = min(m.pollAt, in.Now.Boot.Add(m.delay(0, in.Rand)))
 	}
 }
 
-// probed handles the answer to a Verify beside the phase's own asks: of a waiter whose watches are
-// silent, or of etcd's leader.
+// probed handles the answer to a Verify or Touch beside the phase's own asks: of a waiter whose watches
+// are silent, or of etcd's leader.
 func (m *Machine) probed(p pending, in *protocol.Input, fx *protocol.Effects) {
 	a, now := &in.Answer, in.Now.Boot
 	gone := a.Status == protocol.StatusGone || a.Status == protocol.StatusConflict
@@ -149,6 +153,9 @@ func (m *Machine) probed(p pending, in *protocol.Input, fx *protocol.Effects) {
 	case m.phase != waiting && m.phase != leading && m.phase != fencing:
 	case !gone && a.Status != protocol.StatusDone:
 		m.pollAt = now.Add(m.delay(0, in.Rand))
+		if p.op == protocol.Touch {
+			m.touchAt = m.pollAt
+		}
 	case m.phase == waiting:
 		m.fails = 0
 		if gone || a.Entry.Order == m.own.Order {
@@ -157,6 +164,8 @@ func (m *Machine) probed(p pending, in *protocol.Input, fx *protocol.Effects) {
 			return
 		}
 		m.say(&a.Entry)
+		m.revision = max(m.revision, a.Revision) // what is older may be compacted
+		m.watchTouches(&a.Entry, fx)
 		m.pollAt = m.checkAt(now, around(m.cfg.Poll, in.Rand))
 	case gone:
 		m.lost(EntryGone, in, fx)
@@ -164,7 +173,9 @@ func (m *Machine) probed(p pending, in *protocol.Input, fx *protocol.Effects) {
 		m.lost(Superseded, in, fx)
 	default:
 		m.revision = max(m.revision, a.Revision)
-		m.entrySeen(p.sent, now)
+		if p.op == protocol.Touch || !m.marked || m.cfg.mutants.Has("reads-extend-a-touched-claim") || m.cfg.mutants.Has(olderRelease) {
+			m.entrySeen(p.sent, now)
+		}
 		if m.cfg.Hold == 0 {
 			m.pollAt = m.checkAt(now, around(m.cfg.Poll, in.Rand))
 		}

@@ -29,7 +29,11 @@ func herd(st *stage) {
 	st.schedule.Faults = st.span(6)
 	st.op(sim.Op{At: st.fault, Kind: sim.OpKill, Node: sim.Leader})
 	st.trace = func(r *run, rec *sim.Record) {
-		if rec.Kind == sim.RecordStep && rec.At > st.fault && rec.Input.Kind == protocol.Replied && rec.Input.Answer.Status == protocol.StatusEvent {
+		if rec.Kind != sim.RecordStep || rec.At <= st.fault || rec.Input.Kind != protocol.Replied {
+			return
+		}
+		// An event of a touch is noted, and nothing is asked for it.
+		if a := &rec.Input.Answer; a.Status == protocol.StatusEvent && a.Mark.Touched == 0 {
 			r.tally.woken = append(r.tally.woken, wake{rec.Node, rec.At})
 		}
 	}

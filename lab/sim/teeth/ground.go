@@ -486,6 +486,8 @@ func ofQueue(mutant string) Ground {
 		}}
 	case "servers-taken-for-mended":
 		return Ground{Name: "etcd's leader hangs", Options: only(sim.OpStoreHang, sim.OpStoreElect, sim.OpStoreDown, sim.OpKill, sim.OpResign)}
+	case "sight-of-an-older-touch":
+		return Ground{Name: "different holds, and perfect clocks", Options: with(sim.Options{Profile: "storm"}, `{"max_hold":10000000000,"each":{"n1":{"hold":10000000000},"n2":{"hold":2000000000}},"drift":{"ppm":0,"guard":2000000}}`)}
 	case "wait-own-hold":
 		return Ground{Name: "different holds", Options: with(sim.Options{Profile: "storm"}, differentHolds)}
 	case "unmarked-waits-own-hold":
@@ -514,7 +516,7 @@ func ofQueue(mutant string) Ground {
 func dialect(m queue.Mutant) string {
 	switch m.Name {
 	case "own-predecessor", "deadline-from-pings", "no-hold-off", "mark-before-hold-off", "free-outside-the-delete",
-		"free-without-tenure", "wait-own-hold", "unmarked-waits-own-hold", "unmarked-is-free", "adopt-from-older-session", "scan-without-sync", "session-replaced-silently":
+		"free-without-tenure", "wait-own-hold", "unmarked-waits-own-hold", "unmarked-is-free", "untouched-mark-is-seen", "adopt-from-older-session", "scan-without-sync", "session-replaced-silently":
 		return queue.Name + "-zookeeper"
 	}
 	return queue.Name

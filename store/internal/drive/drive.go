@@ -35,11 +35,22 @@ var (
 	ErrNotSent = errors.New("not sent")
 )
 
+// ErrRefused is what an error matches if it refuses the store, and not the arguments.
+var ErrRefused = errors.New("the store is refused")
+
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error        { return r.error }
+func (r refusal) Is(target error) bool { return target == ErrRefused }
+
+// Refused returns an error with the same text that also matches [ErrRefused].
+func Refused(err error) error { return refusal{err} }
+
 // Config is what any participant is made with.
 type Config struct {
 	Name, ID string
 	Era      uint64
-	Logger   *slog.Logger            // nil is silence
+	Logger   *slog.Logger            // has the election's name; nil is silence
 	Now      func() protocol.Reading // reads the clocks; nil: those of the system
 	// Source is the URL by which a witness can open the store, with credentials; nil: there is no witness.
 	Source *url.URL
@@ -314,7 +325,7 @@ func (e *Elector) failed(err error) {
 	}
 	e.Run.Do(func() {
 		if e.Trouble == nil {
-			e.Log.Warn("the store does not answer", "election", e.cfg.Name, "error", err)
+			e.Log.Warn("the store does not answer", "error", err)
 		}
 		e.Trouble, e.Answered = err, true
 	})
@@ -323,7 +334,7 @@ func (e *Elector) failed(err error) {
 // heard notes an answer.
 func (e *Elector) heard(do func()) {
 	if e.Trouble != nil {
-		e.Log.Warn("the store answers again", "election", e.cfg.Name)
+		e.Log.Warn("the store answers again")
 	}
 	e.Trouble, e.Answered = nil, true
 	if do != nil {

@@ -111,7 +111,7 @@ func (e *Elector) locked() *os.File {
 	if e.alive == nil {
 		f, err := lockedFile()
 		if err != nil {
-			e.Log.Warn("no witness can speak for this process", "election", e.cfg.Name, "error", err)
+			e.Log.Warn("no witness can speak for this process", "error", err)
 			return nil
 		}
 		e.alive = f

@@ -159,7 +159,7 @@ func (e *Elector) Obey(text []byte, own uint64) bool {
 	switch {
 	case err != nil && !e.warned:
 		e.warned = true
-		e.Log.Warn("a request in the store is malformed, and is ignored", "election", e.cfg.Name, "error", err)
+		e.Log.Warn("a request in the store is malformed, and is ignored", "error", err)
 	case err == nil && w.Count == own && own != 0 && !w.Heard:
 		if e.wished != own {
 			e.wished = own

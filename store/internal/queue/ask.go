@@ -15,8 +15,12 @@ func (e *Elector) Ask(a protocol.Ask, tell func(protocol.Answer)) {
 	case protocol.OpenSession, protocol.CloseSession, protocol.Leave:
 		e.mine()
 		e.ahead()
+		e.touches()
 	case protocol.WatchEntry:
 		e.watch(a, own, tell)
+		return
+	case protocol.WatchTouch:
+		e.watchTouches(a, tell)
 		return
 	}
 	text, err := "", error(nil)
@@ -26,6 +30,7 @@ func (e *Elector) Ask(a protocol.Ask, tell func(protocol.Answer)) {
 	case protocol.Mark, protocol.Leave:
 		if a.Op == protocol.Mark && e.since.IsZero() {
 			e.since = time.Now()
+			e.touches() // nobody is ahead any more
 		}
 		if a.SetMark {
 			text = encodeMark(a.Mark, e.since)
@@ -33,7 +38,7 @@ func (e *Elector) Ask(a protocol.Ask, tell func(protocol.Answer)) {
 	case protocol.List:
 		own = e.known[e.own]
 	}
-	needs := a.Op == protocol.Verify || a.Op == protocol.Mark || a.Op == protocol.Leave
+	needs := a.Op == protocol.Verify || a.Op == protocol.Touch || a.Op == protocol.Mark || a.Op == protocol.Leave
 	if needs && !known && err == nil {
 		err = fmt.Errorf("the entry of order %d was not seen by this process", a.Entry.Order)
 	}
@@ -71,9 +76,13 @@ func (e *Elector) do(ctx context.Context, a *protocol.Ask, own Entry, text strin
 		if l, err = e.queue.List(ctx, own); err == nil {
 			heard = e.listed(&l, own, out)
 		}
-	case protocol.Verify:
+	case protocol.Verify, protocol.Touch:
+		read := e.queue.Verify
+		if a.Op == protocol.Touch {
+			read = e.queue.Touch
+		}
 		var l Listing
-		if l, err = e.queue.Verify(ctx, own); err == nil {
+		if l, err = read(ctx, own); err == nil {
 			out.Revision, out.Entry = l.Revision, decode(&l.Entries[0]).entry(&l.Entries[0])
 			heard = func() { e.obey(own, l.Wish) }
 		}
@@ -118,7 +127,9 @@ func (e *Elector) listed(l *Listing, own Entry, out *protocol.Answer) (heard fun
 	}
 	m, err := decodeMark(l.Mark)
 	if err == nil {
-		out.Mark = m.mark()
+		if out.Mark = m.mark(); l.Touch.Order == m.Order {
+			out.Mark.Touched = l.Touch.Revision
+		}
 	}
 	out.Revision = l.Revision
 	return func() {
@@ -127,7 +138,7 @@ func (e *Elector) listed(l *Listing, own Entry, out *protocol.Answer) (heard fun
 		}
 		if bad := err != nil; bad != e.warned {
 			if e.warned = bad; bad {
-				e.Log.Warn("the mark of the queue is not one of elect's, and counts as none", "election", e.cfg.Name, "error", err)
+				e.Log.Warn("the mark of the queue is not one of elect's, and counts as none", "error", err)
 			}
 		}
 	}
@@ -150,5 +161,20 @@ func (e *Elector) watch(a protocol.Ask, of Entry, tell func(protocol.Answer)) {
 			answer.Status = protocol.StatusClosed
 		}
 		tell(answer)
+	})
+}
+
+// watchTouches watches the touches of the leader, which the candidate behind it does.
+func (e *Elector) watchTouches(a protocol.Ask, tell func(protocol.Answer)) {
+	e.touches()
+	ctx, cancel := context.WithCancel(e.Life)
+	e.touches = cancel
+	e.Go(func() {
+		defer cancel()
+		_ = e.queue.WatchTouch(ctx, a.Revision, func(t Touch) {
+			mark := protocol.QueueMark{Order: t.Order, Touched: t.Revision}
+			tell(protocol.Answer{Number: a.Number, Status: protocol.StatusEvent, Mark: mark})
+		})
+		tell(protocol.Answer{Number: a.Number, Status: protocol.StatusClosed})
 	})
 }

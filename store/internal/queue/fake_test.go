@@ -27,6 +27,7 @@ type store struct {
 	sessions map[uint64]*session
 	entries  []entry
 	mark     string
+	touched  queue.Touch
 	wish     string
 	changed  chan struct{} // closed at each change
 }
@@ -73,7 +74,7 @@ func (s *store) reset() {
 		for id := range s.sessions {
 			s.drop(id)
 		}
-		s.entries, s.mark, s.revision = nil, "", 0
+		s.entries, s.mark, s.touched, s.revision = nil, "", queue.Touch{}, 0
 		return nil
 	})
 }
@@ -215,7 +216,7 @@ func (l *line) Enter(ctx context.Context, id uint64, text string) (e queue.Entry
 
 func (l *line) List(ctx context.Context, own queue.Entry) (out queue.Listing, err error) {
 	err = l.ask(ctx, false, func(s *store) error {
-		out = queue.Listing{Mark: s.mark, Wish: s.wish, Revision: s.revision}
+		out = queue.Listing{Mark: s.mark, Touch: s.touched, Wish: s.wish, Revision: s.revision}
 		for i, e := range s.entries {
 			if i == 0 || e.Order == own.Order || i+1 < len(s.entries) && s.entries[i+1].Order == own.Order {
 				out.Entries = append(out.Entries, e.Entry)
@@ -247,10 +248,41 @@ func (l *line) Watch(ctx context.Context, e queue.Entry, after uint64) error {
 	}
 }
 
-func (l *line) Verify(ctx context.Context, own queue.Entry) (out queue.Listing, err error) {
-	err = l.ask(ctx, l.holding(), func(s *store) error {
+func (l *line) WatchTouch(ctx context.Context, after uint64, seen func(queue.Touch)) error {
+	for {
+		var now queue.Touch
+		var changed chan struct{}
+		_ = l.store.do(func() error { now, changed = l.store.touched, l.store.changed; return nil })
+		if now.Revision > after {
+			if err := l.pass(ctx, way); err != nil {
+				return err
+			}
+			after = now.Revision
+			seen(now)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (l *line) Verify(ctx context.Context, own queue.Entry) (queue.Listing, error) {
+	return l.look(ctx, own, false)
+}
+
+func (l *line) Touch(ctx context.Context, own queue.Entry) (queue.Listing, error) {
+	return l.look(ctx, own, true)
+}
+
+func (l *line) look(ctx context.Context, own queue.Entry, touch bool) (out queue.Listing, err error) {
+	err = l.ask(ctx, touch, func(s *store) error {
 		if e := s.find(own.Order); e == nil || e.Session != own.Session {
 			return queue.ErrGone
+		}
+		if touch {
+			s.touched = queue.Touch{Order: own.Order, Revision: s.commit()}
 		}
 		out = queue.Listing{Entries: []queue.Entry{s.entries[0].Entry}, Wish: s.wish, Revision: s.revision}
 		return nil

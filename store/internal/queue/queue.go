@@ -26,8 +26,8 @@ type Queue interface {
 	Close(ctx context.Context, session uint64) error
 	// Enter creates the entry of a session, or returns the one that it has.
 	Enter(ctx context.Context, session uint64, text string) (Entry, error)
-	// List reads, at one moment, the mark, the wish, the first entry, own, and the one before own; if own is
-	// the zero Entry, only the first three. It is linearizable.
+	// List reads, at one moment, the mark, the last touch, the wish, the first entry, own, and the one before own; if own is
+	// the zero Entry, not the last two. It is linearizable.
 	List(ctx context.Context, own Entry) (Listing, error)
 	// Watch returns nil when e was changed or deleted after that revision, or for the zero Entry
 	// when there is any change in the queue.
@@ -35,6 +35,12 @@ type Queue interface {
 	// Verify reads, at one moment, the first entry and the wish, if own exists and belongs to its
 	// session; otherwise it returns ErrGone. It is linearizable.
 	Verify(ctx context.Context, own Entry) (Listing, error)
+	// Touch is Verify, and in the same transaction it writes beside the queue that own was touched, which
+	// List and WatchTouch tell. It is used with a hold only.
+	Touch(ctx context.Context, own Entry) (Listing, error)
+	// WatchTouch calls seen with the touches after that revision until ctx ends or it fails; it may skip
+	// all but the last.
+	WatchTouch(ctx context.Context, after uint64, seen func(Touch)) error
 	// Change makes a change in one transaction if own exists, otherwise it returns ErrGone.
 	Change(ctx context.Context, own Entry, c Change) error
 }
@@ -51,8 +57,15 @@ type Entry struct {
 type Listing struct {
 	Entries  []Entry // by rising order; an entry that is two of the three is in it once
 	Mark     string  // "": there is none
+	Touch    Touch   // the last one
 	Wish     string  // "": there is none
 	Revision uint64  // of the store, when it was read
+}
+
+// Touch says that an entry existed at a revision of the store, and belonged to its session.
+type Touch struct {
+	Order    uint64 // of the entry; 0: there was no touch
+	Revision uint64 // each touch has its own
 }
 
 // Change is what [Queue].Change changes; "" leaves a text as it is.
@@ -86,9 +99,10 @@ type Elector struct {
 	// Owned by turns.
 	known       map[uint64]Entry // the own entry, and those of the latest list
 	session     uint64
-	own         uint64    // the order of the own entry
-	since       time.Time // of the own tenure
-	mine, ahead context.CancelFunc
+	own         uint64             // the order of the own entry
+	since       time.Time          // of the own tenure
+	mine, ahead context.CancelFunc // end the watches
+	touches     context.CancelFunc
 	warned      bool // of a mark that is not ours
 }
 
@@ -97,7 +111,7 @@ var _ driver.Elector = (*Elector)(nil)
 // New returns a participant. The caller keeps q, and closes it after the Elector.
 func New(q Queue, cfg Config) (*Elector, error) {
 	none := func() {}
-	e := &Elector{cfg: cfg, queue: q, known: map[uint64]Entry{}, mine: none, ahead: none}
+	e := &Elector{cfg: cfg, queue: q, known: map[uint64]Entry{}, mine: none, ahead: none, touches: none}
 	if err := e.Init(cfg.Config); err != nil {
 		return nil, err
 	}

@@ -158,7 +158,7 @@ func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 		if driver.IsPermanent(err) {
 			return nil, err
 		} else if err != nil {
-			e.Log.Warn("the store admits no candidate yet", "election", e.cfg.Name, "error", err)
+			e.Log.Warn("the store admits no candidate yet", "error", err)
 		}
 	}
 	return e.Elector.Campaign(ctx, c)

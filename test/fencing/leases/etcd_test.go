@@ -338,7 +338,7 @@ func TestEtcdRights(t *testing.T) {
 			}
 		}
 	}
-	for user, want := range map[string]string{"": "want a user with the right", "stranger:se%3Acret@": "want a user with the right", "job:wrong@": "authentication failed"} {
+	for user, want := range map[string]string{"": "want a user with the right", "stranger:se%3Acret@": "role grant-permission ROLE readwrite --prefix " + k.prefix, "job:wrong@": "authentication failed"} {
 		e, err := open(user)
 		if err == nil {
 			_ = e.Close()
@@ -353,6 +353,15 @@ func TestEtcdRights(t *testing.T) {
 	}
 	l := local{e, t}
 	released(t, l.campaign(ctx))
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	k.etcd.Kill(t)
+	if e, err = open("job:se%3Acret@"); err != nil {
+		t.Fatalf("while no server answers: %v", err)
+	}
+	k.etcd.Start(t)
+	released(t, local{e, t}.campaign(ctx))
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}

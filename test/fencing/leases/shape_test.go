@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -80,6 +81,11 @@ func shapes(t *testing.T, all []shape, admin func(statement string), at *url.URL
 				if err := m.Release(ctx); err != nil {
 					t.Errorf("%s: %v", s.name, err)
 				}
+			}
+			found, err := e.(driver.Examiner).Examine(ctx)
+			i := slices.IndexFunc(found, func(f driver.Finding) bool { return f.What == "rights" })
+			if i < 0 || found[i].Wrong != (s.want != "") || !strings.Contains(found[i].Means, s.want) {
+				t.Errorf("%s: doctor finds %+v, %v; want rights with %q", s.name, found, err, s.want)
 			}
 		})
 	}

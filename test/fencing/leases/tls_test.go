@@ -5,13 +5,17 @@ package leases_test
 import (
 	"bytes"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/store/etcd"
@@ -107,11 +111,14 @@ func TestEtcdTLS(t *testing.T) {
 		"TLS to plain text":                  {plain + "tls=on", "want tls=off", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := &bytes.Buffer{}
+			log, begun := &bytes.Buffer{}, time.Now()
 			a, err := etcd.Open(t.Context(), driver.Target{URL: parse(t, c.url), Name: "e", ID: "a", Logger: slog.New(slog.NewTextHandler(log, nil))})
 			if err != nil {
 				if t.Logf("refused: %v", err); c.want == "" || !c.refused || !driver.IsPermanent(err) || !strings.Contains(err.Error(), c.want) || log.Len() != 0 {
 					t.Errorf("%v, %s; want it to be refused: %t, with %q", err, log, c.refused, c.want)
+				}
+				if took := time.Since(begun); took > 4*time.Second {
+					t.Errorf("it was refused after %v, as when servers do not answer; want at once", took)
 				}
 				return
 			}
@@ -125,6 +132,58 @@ func TestEtcdTLS(t *testing.T) {
 			if c.refused || (c.want == "") != (log.Len() == 0) || !strings.Contains(log.String(), c.want) || strings.Count(log.String(), "\n") > 1 {
 				t.Errorf("want one line with %q; to be refused: %t", c.want, c.refused)
 			}
+		})
+	}
+}
+
+// TestDatabaseTLS: elect run leads in a database whose certificate it can verify. Otherwise one line says at once what
+// would be right, with exit code 69.
+func TestDatabaseTLS(t *testing.T) {
+	long.Full(t, "it starts real servers")
+	program := harness.Build(t, "../../../cmd/elect")
+	dir, other := t.TempDir(), issued(t, certs.Options{})
+	if err := certs.Make(dir, certs.Options{Cluster: "db", Nodes: []certs.Node{{ID: "server", Hosts: []string{"localhost"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	lent := server.Lend(t, filepath.Join(dir, "server.crt"), filepath.Join(dir, "server.key"))
+	cert, key := filepath.Join(lent, "server.crt"), filepath.Join(lent, "server.key")
+	ends := func(t *testing.T, code int, want, authority string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(program, args...)
+		cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+filepath.Join(authority, "ca.crt"), "SSL_CERT_DIR="+t.TempDir())
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		_ = cmd.Run() // the code tells
+		if cmd.ProcessState.ExitCode() != code || !strings.Contains(said.String(), want) || code != 0 && strings.Count(said.String(), "\n") != 1 {
+			t.Errorf("elect %s: %v, %s; want %d, and one line with %q", args, cmd.ProcessState, &said, code, want)
+		}
+	}
+	for name, c := range map[string]struct {
+		at       func(t *testing.T) string // with HOST for the host
+		trusting string                    // the parameter that names the file of an authority; "" is the environment
+	}{
+		"postgresql": {func(t *testing.T) string {
+			pg := server.StartPostgres(t, "ssl = on", fmt.Sprintf("ssl_cert_file = '%s'", cert), fmt.Sprintf("ssl_key_file = '%s'", key))
+			return strings.NewReplacer("127.0.0.1", "HOST", "sslmode=disable", "sslmode=verify-full").Replace(pg.Database(t))
+		}, "&sslrootcert="},
+		"mariadb": {func(t *testing.T) string {
+			cfg := server.StartMariaDB(t, "--ssl-cert="+cert, "--ssl-key="+key).Database(t)
+			return "mysql://" + cfg.User + "@" + strings.Replace(cfg.Addr, "127.0.0.1", "HOST", 1) + "/" + cfg.DBName + "?tls=true"
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := c.at(t)
+			at := func(host, authority string) string {
+				u := strings.Replace(url, "HOST", host, 1) + "&lease=2s&max_lease=2s"
+				if c.trusting != "" {
+					u += c.trusting + filepath.Join(authority, "ca.crt")
+				}
+				return u
+			}
+			ends(t, 0, "", dir, "install", "--election", at("localhost", dir))
+			ends(t, 0, "leading e (token 1)", dir, "run", "--once", "--election", at("localhost", dir), "--name", "e", "--", "true")
+			ends(t, 69, "want a host in the URL that is in the server's certificate", dir, "run", "--election", at("127.0.0.1", dir), "--name", "e", "--", "true")
+			ends(t, 69, "want the authority that has signed the server's certificate", other, "run", "--election", at("localhost", other), "--name", "e", "--", "true")
 		})
 	}
 }

@@ -3,9 +3,12 @@
 package postgres_test
 
 import (
+	"bytes"
+	"io"
 	"net/url"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/electd/elect/test/fencing/server"
@@ -20,8 +23,14 @@ func TestGuardFreezes(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=0", "-parallel=16", "-v", "-run=^TestGuardFreezes$", "github.com/electd/elect/agent/supervise")
 	cmd.Env = append(os.Environ(), "SUPERVISE_POSTGRES="+at.Host)
-	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	var out bytes.Buffer
+	cmd.Stdout = io.MultiWriter(t.Output(), &out)
+	cmd.Stderr = cmd.Stdout
 	if err := cmd.Run(); err != nil {
 		t.Error(err)
+	} else if strings.Contains(out.String(), "--- SKIP: TestGuardFreezes (") {
+		t.Skip("it was skipped there: see above")
+	} else if !strings.Contains(out.String(), "--- PASS: TestGuardFreezes (") || strings.Contains(out.String(), "--- SKIP: ") {
+		t.Error("it did not run there in full: see above")
 	}
 }

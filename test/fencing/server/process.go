@@ -70,6 +70,28 @@ func Absent(t testing.TB, missing string) {
 	t.Skip(missing)
 }
 
+// Lend copies files to a directory where the servers' user can read them, and returns it.
+func Lend(t testing.TB, files ...string) (dir string) {
+	t.Helper()
+	dir = newProcess(t, "lent").dir
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lent := filepath.Join(dir, filepath.Base(file))
+		if err := os.WriteFile(lent, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if os.Getuid() == 0 {
+			if err := os.Chown(lent, nobody, nobody); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return dir
+}
+
 // command returns a command in the directory. It does not outlive the test.
 func (p *process) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)

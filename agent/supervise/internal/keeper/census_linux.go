@@ -39,7 +39,8 @@ func (l *Lineage) census(c *census, until int64) {
 // pidfd of a pid in both lists is that of the child, or of a dead process. The children
 // of root itself need no second list, because only this process reaps them.
 func (l *Lineage) enrol(c *census, parent, parentFD, depth int, until int64) {
-	if depth == 0 || until != 0 && int64(clock.Now()) >= until {
+	over := func() bool { return until != 0 && int64(clock.Now()) >= until }
+	if depth == 0 || over() {
 		c.part = true
 		return
 	}
@@ -49,6 +50,8 @@ func (l *Lineage) enrol(c *census, parent, parentFD, depth int, until int64) {
 		var err error
 		if _, ok := l.Spare[pid]; ok && parent == l.Root {
 			fds[i] = -1
+		} else if over() {
+			fds[i], c.part = -1, true
 		} else if fds[i], err = unix.PidfdOpen(pid, 0); err != nil {
 			fds[i] = -1
 			c.part = c.part || err != unix.ESRCH
@@ -115,19 +118,29 @@ const (
 )
 
 // count finds the family when half of the lease has passed without a renewal, and decides how long before the end to
-// begin to kill: twice the expected time. It keeps the pidfds until then.
+// begin to kill: twice the expected time. It keeps the pidfds until then. In a cgroup the kernel finds the processes
+// when it kills them, and tells their number. So there the finding, which is for those that have left the cgroup, ends
+// when a family of that size must be killed; the sweep finds the rest.
 func (k *keeper) count() {
 	k.counted = true
+	most := 3 * k.ahead / 4
+	early := func(takes time.Duration) int64 { return min(max(int64(2*takes-KillTime), 0), most) }
+	size := len(k.bounds.Members())
+	until := k.deadline - early(time.Duration(size)*deathMost)
 	l := k.others()
 	begun := clock.Now()
-	l.census(&k.census, k.deadline)
-	takes := min(deathTime*clock.Now().Sub(begun), time.Duration(len(k.census.pidfds))*deathMost)
-	most := 3 * k.ahead / 4
-	k.early = min(max(int64(2*takes-KillTime), 0), most)
+	l.census(&k.census, until)
+	found := clock.Now().Sub(begun)
+	size = max(size, len(k.census.pidfds))
+	takes := time.Duration(size) * deathMost
+	if !k.census.part {
+		takes = min(takes, deathTime*found)
+	}
+	k.early = early(takes)
 	if left := time.Duration(k.early) + KillTime; takes > left && !k.warned {
 		k.warned = true
 		k.note(fmt.Sprintf("to kill the %d processes of the command may take %v, and its lease leaves %v for it: they may outlive the lease; want a longer lease, or fewer processes",
-			len(k.census.pidfds), rough(takes), rough(left)))
+			size, rough(takes), rough(left)))
 	}
 }
 

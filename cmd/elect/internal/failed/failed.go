@@ -10,11 +10,12 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/peer"
+	"github.com/electd/elect/store/etcd"
 	"github.com/electd/elect/store/sqlstore"
 )
 
 // Opening gives an error of [elect.Openers.Open] its code. An election that cannot be opened was named wrongly,
-// unless the system or the database refused, or the opener has set a code.
+// unless the system or the store refused, or the opener has set a code.
 func Opening(err error) error {
 	if err == nil {
 		return nil
@@ -25,7 +26,7 @@ func Opening(err error) error {
 	if code := ofSystem(err); code != 0 {
 		return exit.With(code, err)
 	}
-	if errors.Is(err, sqlstore.ErrRefused) {
+	if errors.Is(err, sqlstore.ErrRefused) || errors.Is(err, etcd.ErrRefused) {
 		return exit.With(exit.Unavailable, err)
 	}
 	return exit.With(exit.Usage, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/peer"
+	"github.com/electd/elect/store/etcd"
 	"github.com/electd/elect/store/sqlstore"
 )
 
@@ -27,6 +28,7 @@ func TestCodes(t *testing.T) {
 		"opening, input and output": {Opening(fmt.Errorf("fsync: %w", syscall.EIO)), exit.CannotCreate, true},
 		"opening, said":             {Opening(fmt.Errorf("election x: %w", exit.With(exit.Unavailable, plain))), exit.Unavailable, true},
 		"opening, refused":          {Opening(fmt.Errorf("election x: %w", sqlstore.ErrRefused)), exit.Unavailable, true},
+		"opening, refused by etcd":  {Opening(fmt.Errorf("election x: %w", etcd.ErrRefused)), exit.Unavailable, true},
 		"opening fine":              {Opening(nil), exit.OK, false},
 		"back end":                  {Backend(plain), exit.Unavailable, true},
 		"back end denied":           {Backend(denied), exit.CannotCreate, true},

@@ -45,7 +45,7 @@ func Kills(lease bool) []Kill {
 type Config struct {
 	Election   *elect.Election // that of URL and Name, for observing and recalling
 	URL, Name  string
-	Shown      string   // the URL without credentials
+	Shown      string   // the URL without its password
 	Program    string   // this program
 	Fallback   []string // the command line of stamp.Main; see stamp.Build
 	Kills      []Kill

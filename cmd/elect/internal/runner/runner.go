@@ -35,7 +35,7 @@ const NoLimit time.Duration = -1
 type Config struct {
 	Openers elect.Openers
 	URL     string // of the election
-	Shown   string // the URL for the command: without credentials
+	Shown   string // the URL for the command: without its password
 	Name    string
 	ID      string
 
