@@ -143,7 +143,7 @@ func (c *checks) ask(all []*check) {
 		ops = append(ops, q.ops...)
 	}
 	r, err := c.commit(ctx, ops...)
-	if n := len(all) / 2; n > 0 && isOne(err, rpctypes.ErrPermissionDenied, rpctypes.ErrTooManyOps, rpctypes.ErrDuplicateKey) {
+	if n := len(all) / 2; n > 0 && isOne(err, rpctypes.ErrPermissionDenied, rpctypes.ErrTooManyOps, rpctypes.ErrDuplicateKey, rpctypes.ErrNoSpace) {
 		c.ask(all[:n])
 		c.ask(all[n:])
 		return

@@ -57,7 +57,7 @@ type Config struct {
 
 	// Hold is how long a leader may go on after its key was last known to exist, and so how long the
 	// next one waits after the last sign of that, unless the work of the leader before it is known to be
-	// over. The leader gives a sign three times in each Hold, which is a write. At most Lease and
+	// over. The leader gives a sign four times in each Hold, which is a write. At most Lease and
 	// MaxHold. 0 means half of Lease, or MaxHold if that is less, and none with ServersFixed.
 	Hold time.Duration
 

@@ -112,15 +112,18 @@ func (s *store) List(ctx context.Context, own queue.Entry) (l queue.Listing, err
 		return l, err
 	}
 	l.Revision = uint64(r.Header.Revision)
+	marked := int64(0)
 	for i, found := range r.Responses {
 		for _, kv := range found.GetResponseRange().Kvs {
 			switch i {
 			case 0:
-				l.Mark = string(kv.Value)
+				l.Mark, marked = string(kv.Value), kv.ModRevision
 			case 1:
 				l.Wish = string(kv.Value)
 			case 2:
-				l.Touch = touched(kv)
+				if kv.ModRevision > marked { // none of this tenure is older than its mark
+					l.Touch = touched(kv)
+				}
 			default:
 				l.Entries = append(l.Entries, entry(kv))
 			}

@@ -236,7 +236,7 @@ func (d postgresql) replaceAll(ctx context.Context, t *table, all []change) ([]s
 		l AS (SELECT c.* FROM c JOIN {table} t ON t.name = c.name AND t.record = c.old FOR UPDATE OF t SKIP LOCKED),
 		d AS (UPDATE {table} t SET record = l.text FROM l WHERE t.name = l.name AND t.record = l.old RETURNING l.i, l.name, l.news)
 		SELECT `+incarnation+`, `+settings+`, coalesce(json_agg(i), '[]')::text || coalesce(min(CASE WHEN news THEN pg_notify('`+channel+`', name)::text END), '') FROM d`, string(text))
-	if s := state(err); s != "" && !strings.HasPrefix(s, "57") { // 57: an operator intervened, perhaps after the commit
+	if s := state(err); s != "" && !strings.HasPrefix(s, "57") && !strings.HasPrefix(s, "08") { // an operator intervened or, by a pooler, the connection broke: perhaps after the commit
 		return stores, nil
 	} else if err != nil {
 		return nil, err

@@ -95,7 +95,7 @@ type Config struct {
 	// in addition to the guard (Q5). ZooKeeper's dialect does not use it; it must be zero there.
 	ServerElection time.Duration `json:"server_election,omitzero"`
 	// KeepAliveEvery is the time from one renewal of the claim to the next: Touch in ZooKeeper's
-	// dialect; in etcd's, Verify with a Hold and KeepAlive without. The default is a quarter of TTL
+	// dialect and, with a Hold, in etcd's; without one KeepAlive. The default is a quarter of TTL
 	// or, if it is set, of Hold; in etcd's dialect without a Hold it is a third of TTL, as in
 	// etcd's own clients.
 	KeepAliveEvery time.Duration `json:"keep_alive_every,omitzero"`
@@ -131,12 +131,8 @@ func (c Config) withDefaults() Config {
 		c.ServerElection = time.Second
 	}
 	if c.KeepAliveEvery == 0 {
-		switch {
-		case c.Hold == 0:
-			c.KeepAliveEvery = c.TTL / 3
-		case c.Dialect == Etcd: // each Touch is a write to the servers' disks
-			c.KeepAliveEvery = (min(c.TTL, c.Hold) / 3).Truncate(time.Millisecond)
-		default:
+		c.KeepAliveEvery = c.TTL / 3
+		if c.Hold > 0 {
 			c.KeepAliveEvery = min(c.TTL, c.Hold) / 4
 		}
 	}
