@@ -205,7 +205,8 @@ func (e *Election) Transfer(ctx context.Context, token Token, to string) error {
 }
 
 // Close ends a waiting campaign with ErrClosed, the context of a term with ReasonShutdown, and every Watch. It does not
-// wait for the work: first end the context of [Election.Lead] and wait for Lead.
+// wait for the work: first end the context of [Election.Lead] and wait for Lead. It waits up to 2 s for a check of
+// [Health] whose context has ended.
 func (e *Election) Close() error {
 	err := e.elector.Close()
 	e.health.close()

@@ -37,8 +37,9 @@ type AllIll int
 
 const (
 	// AllIllLead lets an ill participant stand after all when nobody has led for 10 s and the back end's
-	// Limits.Takeover. The same holds for one that is well and stands aside because it was ill as a leader. The term
-	// ends by illness only after it was ill and well again.
+	// Limits.Takeover, and one that stands aside because it was ill as a leader. For the next minute its illness does
+	// not end the term; for twice as long each further time, up to 16 minutes. If it is ill then, it gives way again, so
+	// that one that is well can lead.
 	AllIllLead AllIll = iota
 	// AllIllNone lets nobody lead.
 	AllIllNone
@@ -55,8 +56,8 @@ const (
 )
 
 // A leader that has given way stands aside for firstRest even if it is soon well, and for twice as long each further
-// time, up to longestRest: a participant that fails only while it works must not take leadership back and forth. Time
-// in which it leads and is well for longestRest makes it forget.
+// time, up to longestRest: a participant that fails only while it works must not take leadership back and forth. A term
+// of twice that time makes it forget.
 const (
 	firstRest   = time.Minute
 	longestRest = 16 * time.Minute
@@ -98,6 +99,13 @@ func (h *Health) complete() error {
 	return nil
 }
 
+// illness is the end of a term by a failed check. It matches [driver.ErrUnhealthy] and not what the check returned,
+// which may be an error of another election.
+type illness struct{ why error }
+
+func (i illness) Error() string        { return driver.ErrUnhealthy.Error() + ": " + i.why.Error() }
+func (i illness) Is(target error) bool { return target == driver.ErrUnhealthy }
+
 // state is what the checks say.
 type state byte
 
@@ -119,6 +127,7 @@ type health struct {
 	mu     sync.Mutex
 	begun  bool                    // run
 	state  state                   // written by run alone
+	why    error                   // the last failure, if it is ill
 	turned chan struct{}           // closed, and replaced, when state changes
 	period context.Context         // of the present or next time of health; ends with the failure that ended it
 	fail   context.CancelCauseFunc // of period
@@ -136,7 +145,10 @@ func newHealth(e *Election) *health {
 	return h
 }
 
-// close ends the checks. It does not wait for one that does not return.
+// closePatience is how long Close waits for a check whose context has ended, such as a command that is killed.
+const closePatience = 2 * time.Second
+
+// close ends the checks.
 func (h *health) close() {
 	if h == nil {
 		return
@@ -145,6 +157,12 @@ func (h *health) close() {
 	h.stop()
 	h.mu.Unlock()
 	h.running.Wait()
+	if h.hanging != nil {
+		select {
+		case <-h.hanging:
+		case <-time.After(closePatience):
+		}
+	}
 }
 
 // run checks until close.
@@ -162,10 +180,10 @@ func (h *health) run() {
 		}
 		switch {
 		case failed >= h.cfg.Failures && h.state != ill:
+			h.turn(ill, err) // first, because OnEvent may block
 			h.election.emit(EventIll, 0, err)
-			h.turn(ill, err)
 		case succeeded >= h.cfg.Successes && h.state != well:
-			h.election.emit(EventWell, 0, nil)
+			h.election.emit(EventWell, 0, nil) // before it stands
 			h.turn(well, nil)
 		}
 		if !sleep(h.life, h.cfg.Every) {
@@ -201,8 +219,9 @@ func (h *health) check() error {
 func (h *health) turn(to state, why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.why = why
 	if h.state == well {
-		h.fail(fmt.Errorf("%w: %w", driver.ErrUnhealthy, why))
+		h.fail(illness{why})
 		h.period, h.fail = context.WithCancelCause(context.Background())
 	}
 	h.state = to
@@ -247,38 +266,49 @@ func (h *health) await(ctx context.Context) (period context.Context, err error) 
 		case <-rested:
 		case <-nobody:
 			h.election.cfg.Logger.Warn("nobody leads: standing although it is ill, or has been until now")
-			return h.afterIllness(state, period), nil
+			return h.patient(), nil
 		}
 	}
 }
 
-// afterIllness returns a context that ends with the illness after the next one, if the participant is well, or after
-// the present one: of one that stands because nobody leads, it is known that it falls ill.
-func (h *health) afterIllness(s state, period context.Context) context.Context {
-	if s != well {
-		return period
-	}
-	later, end := context.WithCancelCause(context.Background())
-	context.AfterFunc(period, func() {
+// patient is for a participant that stands although it is ill or rests. It returns a context that ends, at the earliest
+// after a rest, when the participant is ill: then one that is well gets a chance.
+func (h *health) patient() context.Context {
+	h.takeRest()
+	ctx, end := context.WithCancelCause(context.Background())
+	var look func()
+	look = func() {
 		h.mu.Lock()
-		next := h.period
-		h.mu.Unlock()
-		context.AfterFunc(next, func() { end(context.Cause(next)) })
-	})
-	return later
+		defer h.mu.Unlock()
+		switch rest := time.Until(h.until); {
+		case h.life.Err() != nil:
+		case rest > 0:
+			time.AfterFunc(rest, look)
+		case h.state == ill:
+			end(illness{h.why})
+		default:
+			period := h.period
+			context.AfterFunc(period, func() { end(context.Cause(period)) })
+		}
+	}
+	look()
+	return ctx
 }
 
 // leaderless returns a channel that is closed when nobody has led for some time.
 func (h *health) leaderless(ctx context.Context) <-chan struct{} {
 	gone := make(chan struct{})
+	tell := sync.OnceFunc(func() { close(gone) })
 	after := leaderless + h.election.limits.Takeover
 	go func() {
 		var timer *time.Timer
 		for s, err := range h.election.elector.Watch(ctx) {
-			none := err == nil && s.Leader == nil && !s.Stale
+			none := s.Leader == nil && !s.Stale
 			switch {
+			case err != nil:
+				tell() // the campaign will say why
 			case none && timer == nil:
-				timer = time.AfterFunc(after, func() { close(gone) })
+				timer = time.AfterFunc(after, tell)
 			case !none && timer != nil && timer.Stop():
 				timer = nil
 			}
@@ -292,11 +322,18 @@ func (h *health) leaderless(ctx context.Context) <-chan struct{} {
 
 // gaveWay notes that a term has ended by illness, and how long it lasted.
 func (h *health) gaveWay(lasted time.Duration) {
+	if lasted >= 2*longestRest {
+		h.mu.Lock()
+		h.rest = 0
+		h.mu.Unlock()
+	}
+	h.takeRest()
+}
+
+// takeRest begins a rest, twice as long as the last one.
+func (h *health) takeRest() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if lasted >= longestRest {
-		h.rest = 0
-	}
 	h.rest = min(max(2*h.rest, firstRest), longestRest)
 	h.until = time.Now().Add(h.rest)
 }

@@ -20,9 +20,9 @@
 //
 // The supervisor of the leader writes the page: the end of the lease after each renewal, and 0 when the command and all
 // that it started are dead, before leadership is released. So what the page says holds by itself, also when they are all
-// frozen or dead. Without a lease, as in a file: election, it is valid for one second, and is written every 50 ms for as long as
-// the lock is held. If both supervisors of such a leader are killed, readers may believe in it for the rest of that
-// second.
+// frozen or dead. Without a lease, as in a file: election, it is valid for 0.4 s, and is written every 50 ms for as long
+// as the lock is held. If both supervisors of such a leader are killed, readers may believe in it for the rest of that
+// time.
 //
 // A check proves leadership at one instant. A process that is frozen after it, and before what it does, acts late all
 // the same: fence what can check tokens (package fence), and guard the network of the rest.

@@ -50,9 +50,9 @@ type Command struct {
 	Spare *Spare
 	// Containment is what Contain returned. nil is the level Sweep.
 	Containment *Containment
-	// LeasePage adds ELECT_LEASE to Env: the path of a file from which the command, or any process of this machine, reads
+	// LeasePage sets ELECT_LEASE in Env: the path of a file from which the command, or any process of this machine, reads
 	// until when leadership is proven; see package agent/lease. It is there on Linux, for exclusive work. If it cannot be
-	// made, a line is logged and the command starts without it.
+	// made, a line is logged and the command starts without the variable.
 	LeasePage bool
 	// Logger receives what an operator should know; nil is silence.
 	Logger *slog.Logger

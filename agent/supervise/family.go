@@ -37,6 +37,7 @@ type Family struct {
 	bounds    keeper.Bounds
 	page      *leasepage.Writer                         // for when the keeper is dead; or nil
 	proving   sync.Mutex                                // held while the lease is asked, and told to bounds
+	unproven  bool                                      // and the keeper knows it; guarded by proving
 	proof     func() (left time.Duration, bounded bool) // the mandate's lease, or nil
 	paused    chan syscall.Signal                       // to jobControl
 
@@ -84,6 +85,11 @@ func killAt(now clock.Boot, left time.Duration) clock.Boot {
 
 // deadline sets when the keeper kills the family. A later call replaces it. It does not wait. 0 removes the deadline.
 func (f *Family) deadline(at clock.Boot) {
+	f.proving.Lock()
+	defer f.proving.Unlock()
+	if f.unproven {
+		return // the lease was lost since it was asked: the earlier deadline holds
+	}
 	n := int64(0)
 	if at != 0 {
 		n = keeper.Shared(at)
@@ -95,7 +101,8 @@ func (f *Family) deadline(at clock.Boot) {
 }
 
 // Renew asks the mandate of Command.Under for its lease at once. When it returns, a network guard passes packets only
-// until the end of the lease that is proven now. A caller that learns of a loss calls it before anything else.
+// until the end of the lease that is proven now, and a lease page proves no more. A caller that learns of a loss calls
+// it before anything else.
 func (f *Family) Renew() { f.proven() }
 
 // proven asks for the lease, and lets packets leave until its end. The lease is asked and told in one step: a later
@@ -113,6 +120,12 @@ func (f *Family) proven() (left time.Duration, bounded bool) {
 		until = keeper.Shared(now.Add(left))
 	}
 	f.bounds.Prove(until)
+	if lost := bounded && left <= 0; f.page != nil && f.pid != 0 && lost != f.unproven {
+		if f.unproven = lost; lost {
+			f.page.Prove(0)
+			_ = f.send(keeper.AppendNumber(nil, keeper.KindUnproven, 0)) // after the deadlines that are under way
+		}
+	}
 	return left, bounded
 }
 

@@ -114,6 +114,47 @@ func TestLeasePage(t *testing.T) {
 		f.Wait()
 		wantOver(t, p, path)
 	})
+	t.Run("lost before its end", func(t *testing.T) {
+		var lost atomic.Bool
+		f, p, _ := withPage(t, supervise.Held{Lease: func() (left time.Duration, bounded bool) {
+			if lost.Load() {
+				return 0, true
+			}
+			return long, true
+		}})
+		lost.Store(true)
+		f.Renew()
+		if p.Check() == nil {
+			t.Error("leadership is lost, and the page proves it")
+		}
+		f.Deadline(clock.Now().Add(long)) // one that was on its way
+		lost.Store(false)
+		f.Renew()
+		f.Deadline(clock.Now().Add(long))
+		eventually(t, "a lease that is renewed after all is proven again", func() bool { return p.Check() == nil })
+	})
+	t.Run("without a lock", func(t *testing.T) {
+		_, p, _ := withPage(t, supervise.Held{})
+		if p.Check() == nil {
+			t.Error("nothing is held, and the page proves leadership")
+		}
+	})
+	t.Run("inherited variable", func(t *testing.T) {
+		c := supervise.Command{
+			Path: "/bin/sh", Args: []string{"sh", "-c", `test -z "$ELECT_LEASE"`}, Env: append(os.Environ(), lease.Env+"=outer"), Stderr: os.Stderr, LeasePage: true,
+		}
+		for range 2 {
+			f, err := supervise.Start(context.Background(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e := f.Wait(); e.Code != 0 {
+				t.Errorf("the command ended by %v; want that it has one page at most", e)
+			}
+			c.Args = []string{"sh", "-c", `test "$(env | grep -c ^ELECT_LEASE=)" = 1`}
+			c = c.With(supervise.Held{Lease: forever.Lease, Token: func() uint64 { return 7 }})
+		}
+	})
 	t.Run("truncated by its reader", func(t *testing.T) {
 		f, p, path := withPage(t, forever)
 		_ = p.Close() // a mapping beyond the end of a file cannot be read
@@ -135,9 +176,10 @@ func TestLeasePage(t *testing.T) {
 			t.Fatal(err)
 		}
 		f, p, path := withPage(t, supervise.Held{Hold: []*os.File{lock}})
-		first := clock.Now().Add(p.Remaining())
+		begun := clock.Now() // what is proven later than half a second from now was written later
 		eventually(t, "the page is written again and again", func() bool {
-			return clock.Now().Add(p.Remaining()).Sub(first) > 20*time.Millisecond
+			left := p.Remaining()
+			return left > 0 && clock.Now().Add(left).Sub(begun) > 500*time.Millisecond
 		})
 		if err := os.Remove(lock.Name()); err != nil {
 			t.Fatal(err)

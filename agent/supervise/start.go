@@ -140,7 +140,11 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 
 // page makes a lease page if there is to be one, for the keeper and the command of s.
 func (c *Command) page(s *keeper.Spec) *leasepage.Writer {
-	if !c.LeasePage || c.under.token == nil {
+	if !c.LeasePage {
+		return nil
+	}
+	s.Env = slices.DeleteFunc(slices.Clone(s.Env), func(pair string) bool { return strings.HasPrefix(pair, leasepage.Env+"=") })
+	if c.under.token == nil {
 		return nil
 	}
 	until := int64(0) // the keeper says more, before the command starts
@@ -154,7 +158,7 @@ func (c *Command) page(s *keeper.Spec) *leasepage.Writer {
 		}
 		return nil
 	}
-	s.Page, s.Env = page.Path(), append(slices.Clip(s.Env), leasepage.Env+"="+page.Path())
+	s.Page, s.Env = page.Path(), append(s.Env, leasepage.Env+"="+page.Path())
 	return page
 }
 

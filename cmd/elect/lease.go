@@ -17,8 +17,8 @@ import (
 )
 
 const leaseHelp = `Read the lease page of a leader: until when its leadership is proven. COMMAND of
-elect run finds the path of the page in ELECT_LEASE. Other languages read it themselves,
-in less than a microsecond: docs/lease-page.md.`
+elect run finds the path of the page in ELECT_LEASE. Other languages read it themselves:
+docs/lease-page.md.`
 
 func newLease() *cobra.Command {
 	return cli.Group("lease VERB", "read until when leadership is proven", leaseHelp, newLeaseCheck())

@@ -118,9 +118,10 @@ ELECT_ID in their environment.
 --health-every, from the start on, and is killed after --health-timeout. After
 --health-failures in a row this candidate is ill: it stands aside, and as a leader it
 stops COMMAND and hands over. After --health-successes in a row it is well. A leader
-that has given way stands aside for a minute at least, and each further time for twice
-as long, up to 16 minutes. If nobody leads for 10 s and the time of a takeover, an ill
-candidate leads after all, unless --when-all-ill is none. The command has
+that has given way stands aside for a minute, and each further time for twice as long,
+up to 16 minutes. If nobody leads for 10 s and the time of a takeover, one that is ill
+or stands aside leads after all, for as long, unless --when-all-ill is none. The
+command has
 ELECT_ELECTION, ELECT_NAME and ELECT_ID in its environment. It must not leave processes
 behind.
 

@@ -24,7 +24,8 @@ public class Lease {
 		long until = (long) NUMBER.getVolatile(page, 24);
 		int n = uptime.read(text.clear(), 0); // after the page
 		String now = new String(text.array(), 0, n).split(" ")[0].replace(".", "");
-		return (Long.parseLong(now) + 1) * 10_000_000 < until;
+		long boot = (Long.parseLong(now) + 1) * 10_000_000;
+		return boot >= System.nanoTime() && boot < until; // less than CLOCK_MONOTONIC: it is a container's own uptime
 	}
 
 	public static void main(String[] args) throws Exception {

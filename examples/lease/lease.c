@@ -5,13 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 
 static const uint64_t *page; // 8 numbers, little-endian
 
 static int lease_open(const char *path) {
 	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	void *at = fd < 0 ? MAP_FAILED : mmap(NULL, 64, PROT_READ, MAP_SHARED, fd, 0);
+	struct stat st;
+	void *at = fd < 0 || fstat(fd, &st) || st.st_size != 64 ? MAP_FAILED : mmap(NULL, 64, PROT_READ, MAP_SHARED, fd, 0);
 	page = at == MAP_FAILED ? NULL : at;
 	return page && le64toh(page[0]) == 0x3167707463656c65 ? 0 : -1; // "electpg1"
 }

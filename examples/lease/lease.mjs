@@ -18,11 +18,13 @@ function proven() {
     const until = bytes.readBigInt64LE(24);
     if (before % 2n || read() !== before) continue;
     const now = text.toString("latin1", 0, readSync(uptime, text, 0, 64, 0)).split(" ")[0].replace(".", "");
-    return (BigInt(now) + 1n) * 10_000_000n < until; // read after the page
+    const boot = (BigInt(now) + 1n) * 10_000_000n;
+    return boot >= process.hrtime.bigint() && boot < until; // less than CLOCK_MONOTONIC: it is a container's own uptime
   }
   return false; // its writer died while it wrote
 }
 
 for await (const _ of createInterface({ input: process.stdin })) {
-  console.log(String(read() && bytes.readBigUInt64LE(16)), proven() ? "proven" : "over");
+  read();
+  console.log(String(bytes.readBigUInt64LE(16)), proven() ? "proven" : "over");
 }

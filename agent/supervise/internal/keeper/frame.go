@@ -16,6 +16,7 @@ const (
 	KindSpec     Kind = 'S' // what to run: Spec
 	KindSignal   Kind = 's' // a signal's number, for the command's group
 	KindDeadline Kind = 'd' // the deadline, ns on the shared clock
+	KindUnproven Kind = 'u' // the lease is lost before its end: for the lease page
 	KindStop     Kind = 't' // TERM, then KILL after the grace
 	KindKill     Kind = 'k' // sweep now
 	KindAbort    Kind = 'a' // sweep now and leave the locks alone: Start has failed

@@ -152,7 +152,11 @@ func (k *keeper) start() bool {
 	}
 	if k.spec.Page != "" {
 		k.page, _ = leasepage.Open(k.spec.Page) // without it what the parent has written lapses
-		k.prove(k.spec.Deadline)
+		if k.spec.Deadline != 0 {
+			k.page.Prove(k.spec.Deadline + int64(KillTime))
+		} else {
+			k.displaced(int64(clock.Now()))
+		}
 	}
 	outside, err := k.fork(attr)
 	if err != nil && k.pid == 0 && k.spec.Foreground {
@@ -366,21 +370,14 @@ func (k *keeper) expect(deadline int64) {
 		k.forget()
 	}
 	k.deadline = deadline
-	k.prove(deadline)
-}
-
-// pageTime is how long a lease page without a lease proves leadership from the last look at the locks.
-const pageTime = time.Second
-
-// prove writes on the lease page until when leadership is proven: until the end of the lease or, as long as the keeper
-// holds the locks of an election without a lease, for a while.
-func (k *keeper) prove(deadline int64) {
-	if deadline == 0 {
-		k.page.Prove(Shared(clock.Now().Add(pageTime)))
-	} else {
-		k.page.Prove(deadline + int64(KillTime))
+	if deadline != 0 {
+		k.page.Prove(k.leaseEnd())
 	}
 }
+
+// pageTime is how long a lease page proves leadership without a lease, from before a look that found the locks in their
+// places. It is less than file.HoldOff, which a next leader waits for if a lock was replaced.
+const pageTime = 400 * time.Millisecond
 
 // forget drops the census, so that the family is counted again.
 func (k *keeper) forget() {
@@ -410,9 +407,7 @@ func (k *keeper) displaced(now int64) bool {
 		return false
 	}
 	k.nextLook = 0
-	if k.page != nil && k.deadline == 0 {
-		k.nextLook = now + int64(lookEvery)
-	}
+	found := false
 	var held, there unix.Stat_t
 	for i, place := range k.spec.Places {
 		if place == "" || unix.Fstat(k.base+SlotHold+i, &held) != nil {
@@ -424,9 +419,10 @@ func (k *keeper) displaced(now int64) bool {
 			k.page.Prove(0)
 			return true
 		}
+		found = found || err == nil
 	}
-	if k.deadline == 0 {
-		k.prove(0)
+	if found && k.deadline == 0 && k.spec.Deadline == 0 {
+		k.page.Prove(now + int64(pageTime))
 	}
 	return false
 }
@@ -476,6 +472,8 @@ func (k *keeper) obey(kind Kind, payload []byte) {
 		k.signalGroup(syscall.Signal(n))
 	case KindDeadline:
 		k.expect(n)
+	case KindUnproven:
+		k.page.Prove(0)
 	case KindStop:
 		k.end(stopping, BecauseStopped)
 	case KindKill:

@@ -309,7 +309,10 @@ func (r *run) event(e elect.Event) {
 		r.stopStandby()
 	case elect.EventReleased:
 		r.released(e)
-		if r.cfg.Health.Check != nil {
+		r.mu.Lock()
+		stands := r.outcome != nil && r.outcome.loss != nil && !r.cfg.Once
+		r.mu.Unlock()
+		if stands && r.cfg.Health.Check != nil {
 			r.startStandby()
 		}
 	case elect.EventIll:

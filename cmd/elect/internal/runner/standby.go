@@ -62,7 +62,11 @@ func (r *run) startStandby() {
 	switch wait := r.cfg.Wait; wait {
 	case NoLimit:
 	case 0:
-		limit = time.AfterFunc(oneTry, giveUp)
+		first := time.Duration(0)
+		if r.cfg.Health.Check != nil {
+			first = r.cfg.Health.Timeout
+		}
+		limit = time.AfterFunc(oneTry+first, giveUp)
 	default:
 		limit = time.AfterFunc(wait, giveUp)
 	}
