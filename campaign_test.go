@@ -12,6 +12,43 @@ import (
 	"github.com/electd/elect/store/memory"
 )
 
+// TestPresentTerm: Term is what Campaign and Lead hand out, until it was released, whatever has become of the lease.
+func TestPresentTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(0)
+		var e *elect.Election
+		at := map[elect.EventKind]*elect.Term{}
+		e, _ = stand(t, store, "a", elect.Config{OnEvent: func(event elect.Event) { at[event.Kind] = e.Term() }})
+		if e.Term() != nil {
+			t.Error("a term before the first campaign")
+		}
+		term := win(t, e)
+		if e.Term() != term {
+			t.Error("Term is not what Campaign returned")
+		}
+		store.Recreate()
+		<-term.Context().Done()
+		if e.Term() != term {
+			t.Error("a lost term that was not released is gone")
+		}
+		if err := term.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if at[elect.EventElected] != term || at[elect.EventEnded] != term || at[elect.EventReleased] != nil || e.Term() != nil {
+			t.Errorf("terms %v at the events, %v at the end; want it from elected until released", at, e.Term())
+		}
+		err := e.Lead(t.Context(), func(_ context.Context, term *elect.Term) error {
+			if e.Term() != term {
+				t.Error("Term is not what the work gets")
+			}
+			return nil
+		})
+		if err != nil || e.Term() != nil {
+			t.Errorf("Lead returned %v, and left the term %v", err, e.Term())
+		}
+	})
+}
+
 func TestCampaignIsOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore(0)

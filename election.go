@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -22,6 +23,8 @@ type Election struct {
 
 	mu   sync.Mutex
 	busy bool // campaigning or leading
+
+	term atomic.Pointer[Term] // that it holds, or nil
 
 	health  *health    // or nil
 	eventMu sync.Mutex // serializes cfg.OnEvent
@@ -45,6 +48,10 @@ func New(elector driver.Elector, cfg Config) (*Election, error) {
 
 // Limits describes the back end as it is configured.
 func (e *Election) Limits() Limits { return e.limits }
+
+// Term returns the term that this participant holds, or nil: from EventElected until it was released. [Term.Check] says
+// whether its leadership is proven. It takes no lock, and is for those who observe: metrics, a status page.
+func (e *Election) Term() *Term { return e.term.Load() }
 
 // Campaign waits until this participant is elected and returns its term, for programs with a loop of their own; most
 // want [Election.Lead]. When the term's context ends the caller stops its work, and then calls [Term.Release], even for

@@ -44,6 +44,7 @@ func (e *Election) begin(ctx, period context.Context, m driver.Mandate, done fun
 		settled: make(chan struct{}), announced: make(chan struct{}), setting: make(chan struct{}, 1),
 	}
 	t.ctx, t.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	e.term.Store(t)
 	e.emit(EventElected, m.Token(), nil)
 	go t.watch()
 	return t
@@ -209,6 +210,7 @@ func (t *Term) settle(ctx context.Context) (first bool, err error) {
 	} else {
 		err = t.mandate.Release(ctx)
 	}
+	t.election.term.Store(nil)
 	t.election.emit(EventReleased, t.Token(), err)
 	return true, err
 }
