@@ -123,7 +123,7 @@ func children(t *testing.T, pid int) (pids []int) {
 	}
 	for _, list := range lists {
 		text, _ := os.ReadFile(list)
-		for _, field := range strings.Fields(string(text)) {
+		for field := range strings.FieldsSeq(string(text)) {
 			n, err := strconv.Atoi(field)
 			if err != nil {
 				t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -80,7 +79,7 @@ func makeDir(dir string) error {
 func tidy(dir string) {
 	list, _ := os.ReadDir(dir)
 	for _, entry := range list {
-		if w, err := open(filepath.Join(dir, entry.Name()), unix.LOCK_EX); err == nil {
+		if w, err := open(dir+"/"+entry.Name(), unix.LOCK_EX); err == nil {
 			w.Remove()
 		}
 	}

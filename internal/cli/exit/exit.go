@@ -53,7 +53,7 @@ var table = []struct {
 	{elect, num(NoProc), "run: /proc, or the cgroup that --contain needs, is not available; stderr says why"},
 	{elect, num(CannotCreate), "a directory, a file or the output of a verb cannot be read or written, or is refused"},
 	{electlab, num(CannotCreate), "a file or stdout cannot be written"},
-	{elect, num(Lost), "leadership was lost: run --once, member during a change, lease check, fence claim with a stale token"},
+	{elect, num(Lost), "leadership is lost: run --once, lease check, member in a change, a stale fence claim"},
 	{elect, num(NotPermitted), "not permitted: the certificate does not have the role that the verb needs"},
 	{electlab, num(Safety), "safety was violated, for example by two leaders at once"},
 	{electlab, num(Liveness), "sim: liveness was violated: there was no leader in time"},
