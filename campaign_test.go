@@ -12,39 +12,38 @@ import (
 	"github.com/electd/elect/store/memory"
 )
 
-// TestPresentTerm: Term is what Campaign and Lead hand out, until it was released, whatever has become of the lease.
-func TestPresentTerm(t *testing.T) {
+// TestTermOfEvents: an event from elected to released has the term that Campaign and Lead hand out, others have none.
+func TestTermOfEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore(0)
-		var e *elect.Election
-		at := map[elect.EventKind]*elect.Term{}
-		e, _ = stand(t, store, "a", elect.Config{OnEvent: func(event elect.Event) { at[event.Kind] = e.Term() }})
-		if e.Term() != nil {
-			t.Error("a term before the first campaign")
-		}
+		var d diary
+		e, _ := stand(t, store, "a", elect.Config{OnEvent: d.note})
 		term := win(t, e)
-		if e.Term() != term {
-			t.Error("Term is not what Campaign returned")
-		}
 		store.Recreate()
 		<-term.Context().Done()
-		if e.Term() != term {
-			t.Error("a lost term that was not released is gone")
-		}
 		if err := term.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if at[elect.EventElected] != term || at[elect.EventEnded] != term || at[elect.EventReleased] != nil || e.Term() != nil {
-			t.Errorf("terms %v at the events, %v at the end; want it from elected until released", at, e.Term())
-		}
+		first := len(d.all())
+		var second *elect.Term
 		err := e.Lead(t.Context(), func(_ context.Context, term *elect.Term) error {
-			if e.Term() != term {
-				t.Error("Term is not what the work gets")
-			}
+			second = term
 			return nil
 		})
-		if err != nil || e.Term() != nil {
-			t.Errorf("Lead returned %v, and left the term %v", err, e.Term())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, event := range d.all() {
+			want := term
+			if i >= first {
+				want = second
+			}
+			if event.Kind == elect.EventCampaigning {
+				want = nil
+			}
+			if event.Term != want || want != nil && event.Token != want.Token() {
+				t.Errorf("event %d, %s, has the term %v and token %v; want the term %v", i, event.Kind, event.Term, event.Token, want)
+			}
 		}
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -23,8 +22,6 @@ type Election struct {
 
 	mu   sync.Mutex
 	busy bool // campaigning or leading
-
-	term atomic.Pointer[Term] // that it holds, or nil
 
 	health  *health    // or nil
 	eventMu sync.Mutex // serializes cfg.OnEvent
@@ -48,10 +45,6 @@ func New(elector driver.Elector, cfg Config) (*Election, error) {
 
 // Limits describes the back end as it is configured.
 func (e *Election) Limits() Limits { return e.limits }
-
-// Term returns the term that this participant holds, or nil: from EventElected until it was released. [Term.Check] says
-// whether its leadership is proven. It takes no lock, and is for those who observe: metrics, a status page.
-func (e *Election) Term() *Term { return e.term.Load() }
 
 // Campaign waits until this participant is elected and returns its term, for programs with a loop of their own; most
 // want [Election.Lead]. When the term's context ends the caller stops its work, and then calls [Term.Release], even for
@@ -111,7 +104,7 @@ func (e *Election) stand(ctx, period context.Context, led bool) (*Term, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	e.emit(EventCampaigning, 0, nil)
+	e.emit(EventCampaigning, nil, nil)
 	m, err := e.elector.Campaign(ctx, e.cfg.candidacy())
 	done := func() {}
 	if err == nil {
@@ -128,7 +121,7 @@ func (e *Election) stand(ctx, period context.Context, led bool) (*Term, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		e.emit(EventFailed, 0, err)
+		e.emit(EventFailed, nil, err)
 		return nil, err
 	}
 	return e.begin(ctx, period, m, done, led), nil
@@ -219,11 +212,14 @@ func (e *Election) Close() error {
 	return err
 }
 
-func (e *Election) emit(kind EventKind, token Token, err error) {
+func (e *Election) emit(kind EventKind, term *Term, err error) {
 	if e.cfg.OnEvent == nil {
 		return
 	}
-	event := Event{Kind: kind, At: time.Now(), Token: token, Err: err}
+	event := Event{Kind: kind, At: time.Now(), Term: term, Err: err}
+	if term != nil {
+		event.Token = term.Token()
+	}
 	e.eventMu.Lock()
 	defer e.eventMu.Unlock()
 	e.cfg.OnEvent(event)

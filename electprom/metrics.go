@@ -23,8 +23,9 @@ type Metrics struct {
 	won, failed, overruns prometheus.Counter
 	stepDowns             map[elect.Reason]prometheus.Counter // not changed after New
 	lasted                prometheus.Histogram
-	health                atomic.Pointer[float64] // nil until the first check
-	began                 elect.Event             // of the present term
+	health                atomic.Pointer[float64]    // nil until the first check
+	began                 time.Time                  // of the present term
+	term                  atomic.Pointer[elect.Term] // from a victory until it was released
 
 	// By the subscription.
 	changes  prometheus.Counter
@@ -50,9 +51,8 @@ type sight struct {
 
 // subscription observes one election.
 type subscription struct {
-	election *elect.Election
-	stop     context.CancelFunc
-	done     chan struct{}
+	stop context.CancelFunc
+	done chan struct{}
 }
 
 func (s *subscription) end() {
@@ -135,16 +135,19 @@ func (m *Metrics) OnEvent(e elect.Event) {
 	switch e.Kind {
 	case elect.EventElected:
 		m.won.Inc()
-		m.began = e
+		m.began = e.At
+		m.term.Store(e.Term)
 	case elect.EventFailed:
 		m.failed.Inc()
 	case elect.EventEnded:
 		if loss, ok := errors.AsType[*elect.LostError](e.Err); ok && m.stepDowns[loss.Reason] != nil {
 			m.stepDowns[loss.Reason].Inc()
 		}
-		m.lasted.Observe(e.At.Sub(m.began.At).Seconds())
+		m.lasted.Observe(e.At.Sub(m.began).Seconds())
 	case elect.EventOverrun:
 		m.overruns.Inc()
+	case elect.EventReleased:
+		m.term.Store(nil)
 	case elect.EventIll:
 		m.health.Store(new(float64(0)))
 	case elect.EventWell:
@@ -156,7 +159,7 @@ func (m *Metrics) OnEvent(e elect.Event) {
 // observation, so that the metrics of a participant go on when its program opens the election again.
 func (m *Metrics) Attach(e *elect.Election) {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &subscription{election: e, stop: stop, done: make(chan struct{})}
+	s := &subscription{stop: stop, done: make(chan struct{})}
 	m.present.Swap(s).end()
 	go func() {
 		defer close(s.done)
@@ -253,11 +256,10 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 
-	s := m.present.Load()
-	if s == nil {
+	if m.present.Load() == nil {
 		return
 	}
-	t := s.election.Term()
+	t := m.term.Load()
 	leads := t != nil && t.Check() == nil
 	gauge(m.isLeader, number(leads))
 	if leads {

@@ -35,6 +35,7 @@ type participant struct {
 	registry *prometheus.Registry
 	ill      atomic.Bool
 
+	term  atomic.Pointer[elect.Term] // the last one
 	mu    sync.Mutex
 	diary map[string]float64 // what the counters must show
 }
@@ -71,6 +72,7 @@ func (p *participant) note(e elect.Event) {
 	defer p.mu.Unlock()
 	switch e.Kind {
 	case elect.EventElected:
+		p.term.Store(e.Term)
 		p.diary[`elect_elections_total{election="job",result="won"}`]++
 	case elect.EventFailed:
 		p.diary[`elect_elections_total{election="job",result="failed"}`]++
@@ -174,7 +176,7 @@ func TestMetricsAgreeWithEvents(t *testing.T) {
 			p := holder.Load()
 			switch round % 6 {
 			case 0:
-				p.Term().Resign()
+				p.term.Load().Resign()
 			case 1:
 				store.Recreate()
 			case 2:
