@@ -88,7 +88,7 @@ vuln: ## govulncheck, where its database can be reached
 	else cat "$$log"; exit 1; fi
 
 # The tests beside these, of chaos and of fencing, are for Linux.
-CROSSED = ./... ./cmd/elect/... ./internal/cli/... ./lab/... ./peer/...
+CROSSED = ./... ./cmd/elect/... ./electprom/... ./internal/cli/... ./lab/... ./peer/...
 
 .PHONY: cross
 cross: ## go vet for the other systems

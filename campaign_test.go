@@ -12,6 +12,42 @@ import (
 	"github.com/electd/elect/store/memory"
 )
 
+// TestTermOfEvents: an event from elected to released has the term that Campaign and Lead hand out, others have none.
+func TestTermOfEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(0)
+		var d diary
+		e, _ := stand(t, store, "a", elect.Config{OnEvent: d.note})
+		term := win(t, e)
+		store.Recreate()
+		<-term.Context().Done()
+		if err := term.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		first := len(d.all())
+		var second *elect.Term
+		err := e.Lead(t.Context(), func(_ context.Context, term *elect.Term) error {
+			second = term
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, event := range d.all() {
+			want := term
+			if i >= first {
+				want = second
+			}
+			if event.Kind == elect.EventCampaigning {
+				want = nil
+			}
+			if event.Term != want || want != nil && event.Token != want.Token() {
+				t.Errorf("event %d, %s, has the term %v and token %v; want the term %v", i, event.Kind, event.Term, event.Token, want)
+			}
+		}
+	})
+}
+
 func TestCampaignIsOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore(0)

@@ -181,9 +181,9 @@ func (h *health) run() {
 		switch {
 		case failed >= h.cfg.Failures && h.state != ill:
 			h.turn(ill, err) // first, because OnEvent may block
-			h.election.emit(EventIll, 0, err)
+			h.election.emit(EventIll, nil, err)
 		case succeeded >= h.cfg.Successes && h.state != well:
-			h.election.emit(EventWell, 0, nil) // before it stands
+			h.election.emit(EventWell, nil, nil) // before it stands
 			h.turn(well, nil)
 		}
 		if !sleep(h.life, h.cfg.Every) {

@@ -166,6 +166,10 @@ var repository = house{
 			why: "the keeper begins before what its program imports is initialized, so it imports little",
 		},
 		{
+			at: "electprom", may: []string{"."}, tests: []string{"store/memory", "internal/long"}, others: listed,
+			why: "it counts what any program can see of an election",
+		},
+		{
 			at: "lab/...", may: []string{"internal/protocol/...", "internal/cli/...", "fence", "internal/..."}, others: listed,
 			why: "it shows simulated worlds, never a real one",
 		},
@@ -238,13 +242,15 @@ var repository = house{
 		{module: "cmd/elect", needs: "github.com/lib/pq", why: "the marks of elect fence in PostgreSQL; with pgx the command is 3.5 MB longer"},
 		{module: "cmd/elect", needs: "github.com/go-sql-driver/mysql", why: "the marks of elect fence in MySQL and MariaDB"},
 		{module: "cmd/elect", needs: "github.com/redis/go-redis/v9", why: "the marks of elect fence in Redis"},
+		{module: "electprom", needs: "github.com/prometheus/client_golang", why: "the collector that it is, and the histograms"},
 	},
 	exported: []surface{
-		{at: ".", names: 106, why: "entry; health"},
+		{at: ".", names: 107, why: "entry; health; the term of an event"},
 		{at: "agent/lease", names: 8, why: "readers of lease pages"},
 		{at: "agent/supervise", names: 89, why: "keeper; limits and lease pages of commands; network guard of commands, and of what a program starts"},
 		{at: "driver", names: 98, why: "contract"},
 		{at: "driver/electtest", names: 25, why: "conformance"},
+		{at: "electprom", names: 7, why: "metrics"},
 		{at: "fence", names: 98, why: "tokens"},
 		{at: "fence/fenceetcd", names: 32, why: "guard"},
 		{at: "fence/fencefile", names: 21, why: "guard"},

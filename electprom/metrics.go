@@ -1,0 +1,278 @@
+package electprom
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/electd/elect"
+)
+
+// Metrics is the collector of one participant in one election.
+type Metrics struct {
+	counted []prometheus.Collector // those below, which change with events and sights
+
+	// By OnEvent.
+	won, failed, overruns prometheus.Counter
+	stepDowns             map[elect.Reason]prometheus.Counter // not changed after New
+	lasted                prometheus.Histogram
+	health                atomic.Pointer[float64]    // nil until the first check
+	began                 time.Time                  // of the present term
+	term                  atomic.Pointer[elect.Term] // from a victory until it was released
+
+	// By the subscription.
+	changes  prometheus.Counter
+	failover prometheus.Histogram
+	mu       sync.Mutex
+	sight    sight
+
+	present atomic.Pointer[subscription] // or nil
+
+	hasLeader, isLeader, leaderTerm, leaderInfo, leaderless, remaining, healthy *prometheus.Desc
+
+	build prometheus.Metric
+}
+
+// sight is what the subscription has seen.
+type sight struct {
+	observed bool // it goes on
+	leader   string
+	last     elect.Token   // of the last leader seen
+	since    time.Time     // when the leader was lost from sight; zero if one is seen, or nothing is observed
+	without  time.Duration // without a leader, until since
+}
+
+// subscription observes one election.
+type subscription struct {
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+func (s *subscription) end() {
+	if s != nil {
+		s.stop()
+		<-s.done
+	}
+}
+
+// reasons are those of elect.LostError.
+var reasons = [...]elect.Reason{
+	elect.ReasonExpired, elect.ReasonSuperseded, elect.ReasonResigned, elect.ReasonStoreUnreachable, elect.ReasonUnhealthy, elect.ReasonShutdown,
+}
+
+// New returns the metrics of an election. name is the value of the label election: the name that the election was
+// opened with. Two Metrics in one registry differ in it.
+func New(name string) *Metrics {
+	election := prometheus.Labels{"election": strings.ToValidUTF8(name, "\uFFFD")}
+	with := func(key, value string) prometheus.Labels {
+		return prometheus.Labels{"election": election["election"], key: value}
+	}
+	m := &Metrics{stepDowns: map[elect.Reason]prometheus.Counter{}}
+	counter := func(name, help string, labels prometheus.Labels) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels})
+		m.counted = append(m.counted, c)
+		return c
+	}
+	histogram := func(name, help string, buckets ...float64) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: election, Buckets: buckets})
+		m.counted = append(m.counted, h)
+		return h
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, election)
+	}
+
+	const elections = "Campaigns of this participant that ended, by result."
+	m.won = counter("elect_elections_total", elections, with("result", "won"))
+	m.failed = counter("elect_elections_total", elections, with("result", "failed"))
+	for _, r := range reasons {
+		m.stepDowns[r] = counter("elect_step_downs_total", "Terms of this participant that ended, by reason.", with("reason", string(r)))
+	}
+	m.overruns = counter("elect_stop_overrun_total", "Terms whose lease ended before the work had returned.", election)
+	m.lasted = histogram("elect_leadership_duration_seconds", "Time from a victory of this participant to the end of the work's context.",
+		1, 10, 60, 600, 3600, 6*3600, 24*3600, 7*24*3600)
+	m.changes = counter("elect_leader_changes_total", "New terms, of any participant, that this one has seen after the first.", election)
+	m.failover = histogram("elect_failover_duration_seconds", "Time without a leader in the sight of this participant, before a new term.",
+		.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
+
+	m.hasLeader = gauge("elect_has_leader", "1 if this participant sees a leader that the back end can prove.")
+	m.leaderInfo = gauge("elect_leader_info", "1, with the id of the leader that this participant sees.", "leader")
+	m.leaderless = gauge("elect_leaderless_seconds_total", "Time in which this participant has seen no leader.")
+	m.isLeader = gauge("elect_is_leader", "1 if this participant can prove at the scrape that it leads.")
+	m.leaderTerm = gauge("elect_leader_term", "Token of the term of this participant, while it can prove that it leads.")
+	m.remaining = gauge("elect_lease_remaining_seconds", "Time for which leadership is proven without another renewal, while this participant leads on a lease.")
+	m.healthy = gauge("elect_healthy", "1 if this participant is well by its health check, 0 if it is ill.")
+
+	build := gauge("elect_build_info", "1, with the version of the library and of Go.", "version", "goversion")
+	m.build = prometheus.MustNewConstMetric(build, prometheus.GaugeValue, 1, version(), runtime.Version())
+	return m
+}
+
+// version is that of the library in this program.
+func version() string {
+	const path = "github.com/electd/elect"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, module := range append(info.Deps, &info.Main) {
+		if module.Path == path && module.Version != "" {
+			return module.Version
+		}
+	}
+	return "unknown"
+}
+
+// OnEvent counts an event. It is for elect.Config.OnEvent, by itself or called by a function of the program's own.
+func (m *Metrics) OnEvent(e elect.Event) {
+	switch e.Kind {
+	case elect.EventElected:
+		m.won.Inc()
+		m.began = e.At
+		m.term.Store(e.Term)
+	case elect.EventFailed:
+		m.failed.Inc()
+	case elect.EventEnded:
+		if loss, ok := errors.AsType[*elect.LostError](e.Err); ok && m.stepDowns[loss.Reason] != nil {
+			m.stepDowns[loss.Reason].Inc()
+		}
+		m.lasted.Observe(e.At.Sub(m.began).Seconds())
+	case elect.EventOverrun:
+		m.overruns.Inc()
+	case elect.EventReleased:
+		m.term.Store(nil)
+	case elect.EventIll:
+		m.health.Store(new(float64(0)))
+	case elect.EventWell:
+		m.health.Store(new(float64(1)))
+	}
+}
+
+// Attach observes an election, from now until [Metrics.Close] or the end of the election. It ends an earlier
+// observation, so that the metrics of a participant go on when its program opens the election again.
+func (m *Metrics) Attach(e *elect.Election) {
+	ctx, stop := context.WithCancel(context.Background())
+	s := &subscription{stop: stop, done: make(chan struct{})}
+	m.present.Swap(s).end()
+	go func() {
+		defer close(s.done)
+		for state, err := range e.Watch(ctx) {
+			if err != nil {
+				break
+			}
+			m.see(state, time.Now())
+		}
+		m.lookAway(time.Now())
+	}()
+}
+
+// Close ends the observation and waits for its end. The counters keep their values. It may be called more than once.
+func (m *Metrics) Close() { m.present.Swap(nil).end() }
+
+// see notes a state of the election.
+func (m *Metrics) see(state elect.State, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := &m.sight
+	s.observed = true
+	if state.Leader == nil || state.Stale {
+		if s.since.IsZero() {
+			s.since = now
+		}
+		s.leader = ""
+		return
+	}
+	l := state.Leader
+	if s.last != 0 && l.Token != s.last {
+		m.changes.Inc()
+		if !s.since.IsZero() {
+			m.failover.Observe(now.Sub(s.since).Seconds())
+		}
+	}
+	s.settle(now)
+	s.leader, s.last = strings.ToValidUTF8(l.ID, "\uFFFD"), l.Token
+}
+
+// lookAway notes that nothing is observed any more.
+func (m *Metrics) lookAway(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sight.settle(now)
+	m.sight.observed, m.sight.leader = false, ""
+}
+
+// settle ends a time without a leader.
+func (s *sight) settle(now time.Time) {
+	s.without = s.total(now)
+	s.since = time.Time{}
+}
+
+// total is the time without a leader until now.
+func (s *sight) total(now time.Time) time.Duration {
+	if s.since.IsZero() {
+		return s.without
+	}
+	return s.without + max(0, now.Sub(s.since))
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range m.counted {
+		c.Describe(ch)
+	}
+	for _, d := range []*prometheus.Desc{m.hasLeader, m.leaderInfo, m.leaderless, m.isLeader, m.leaderTerm, m.remaining, m.healthy, m.build.Desc()} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range m.counted {
+		c.Collect(ch)
+	}
+	ch <- m.build
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	if health := m.health.Load(); health != nil {
+		gauge(m.healthy, *health)
+	}
+
+	m.mu.Lock()
+	seen, total := m.sight, m.sight.total(time.Now())
+	m.mu.Unlock()
+	ch <- prometheus.MustNewConstMetric(m.leaderless, prometheus.CounterValue, total.Seconds())
+	if seen.observed {
+		gauge(m.hasLeader, number(seen.since.IsZero()))
+		if seen.since.IsZero() {
+			gauge(m.leaderInfo, 1, seen.leader)
+		}
+	}
+
+	if m.present.Load() == nil {
+		return
+	}
+	t := m.term.Load()
+	leads := t != nil && t.Check() == nil
+	gauge(m.isLeader, number(leads))
+	if leads {
+		gauge(m.leaderTerm, float64(t.Token()))
+		if left, bounded := t.Remaining(); bounded {
+			gauge(m.remaining, left.Seconds())
+		}
+	}
+}
+
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}

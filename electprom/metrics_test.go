@@ -1,0 +1,437 @@
+package electprom_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/electprom"
+	"github.com/electd/elect/store/memory"
+)
+
+const lease = time.Second
+
+// participant is one candidate with its metrics and a diary of its events.
+type participant struct {
+	*elect.Election
+	link     *memory.Elector
+	metrics  *electprom.Metrics
+	registry *prometheus.Registry
+	ill      atomic.Bool
+
+	term  atomic.Pointer[elect.Term] // the last one
+	mu    sync.Mutex
+	diary map[string]float64 // what the counters must show
+}
+
+func stand(t testing.TB, store *memory.Store, id string) *participant {
+	t.Helper()
+	link, err := store.New("job", id, memory.Config{Lease: lease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &participant{link: link, metrics: electprom.New("job"), registry: prometheus.NewPedanticRegistry(), diary: map[string]float64{}}
+	p.registry.MustRegister(p.metrics)
+	p.Election, err = elect.New(link, elect.Config{OnEvent: p.note, Health: elect.Health{Every: time.Second, Check: func(context.Context) error {
+		if p.ill.Load() {
+			return errors.New("the disk hangs")
+		}
+		return nil
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.metrics.Attach(p.Election)
+	t.Cleanup(func() {
+		p.metrics.Close()
+		_ = p.Close()
+	})
+	return p
+}
+
+// note writes down an event in the words of the metrics.
+func (p *participant) note(e elect.Event) {
+	p.metrics.OnEvent(e)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e.Kind {
+	case elect.EventElected:
+		p.term.Store(e.Term)
+		p.diary[`elect_elections_total{election="job",result="won"}`]++
+	case elect.EventFailed:
+		p.diary[`elect_elections_total{election="job",result="failed"}`]++
+	case elect.EventEnded:
+		loss, _ := errors.AsType[*elect.LostError](e.Err)
+		p.diary[fmt.Sprintf(`elect_step_downs_total{election="job",reason=%q}`, loss.Reason)]++
+		p.diary[`elect_leadership_duration_seconds_count{election="job"}`]++
+	case elect.EventOverrun:
+		p.diary[`elect_stop_overrun_total{election="job"}`]++
+	case elect.EventIll:
+		p.diary[`elect_healthy{election="job"}`] = 0
+	case elect.EventWell:
+		p.diary[`elect_healthy{election="job"}`] = 1
+	}
+}
+
+// lead leads until the test ends or stop is called.
+func (p *participant) lead(t testing.TB, work func(context.Context, *elect.Term) error) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = p.Lead(ctx, work)
+	}()
+	stop = func() { cancel(); <-done }
+	t.Cleanup(stop)
+	return stop
+}
+
+// until is work that does nothing but wait for its end.
+func until(ctx context.Context, _ *elect.Term) error {
+	<-ctx.Done()
+	return nil
+}
+
+// scrape returns the samples of a registry as Prometheus gets them.
+func scrape(t testing.TB, g prometheus.Gatherer) map[string]float64 {
+	t.Helper()
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(g, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("the scrape failed: %s", w.Body)
+	}
+	all := map[string]float64{}
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		cut := strings.LastIndex(line, " ")
+		value, err := strconv.ParseFloat(strings.TrimSpace(line[cut:]), 64)
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		all[line[:cut]] = value
+	}
+	return all
+}
+
+// says asserts values of samples, by their names without the label election; -1 is for those that must not be there.
+func (p *participant) says(t testing.TB, want map[string]float64) {
+	t.Helper()
+	got := scrape(t, p.registry)
+	for name, value := range want {
+		base, labels, _ := strings.Cut(name, "{")
+		labels = strings.TrimSuffix(`{election="job",`+labels, ",")
+		if !strings.HasSuffix(labels, "}") {
+			labels += "}"
+		}
+		if v, ok := got[base+labels]; value == -1 && ok || value != -1 && (!ok || v != value) {
+			t.Errorf("%s is %v (there: %t); want %v", name, v, ok, value)
+		}
+	}
+}
+
+// TestMetricsAgreeWithEvents: through kills, resignations, losses, overruns and illness each counter of each
+// participant is what its events say, and what all see of the leader is the same.
+func TestMetricsAgreeWithEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(0)
+		all := []*participant{stand(t, store, "a"), stand(t, store, "b"), stand(t, store, "c")}
+		var holder atomic.Pointer[participant]
+		var slow atomic.Bool
+		won := 0.0
+		var mu sync.Mutex
+		for _, p := range all {
+			p.lead(t, func(ctx context.Context, _ *elect.Term) error {
+				mu.Lock()
+				won++
+				mu.Unlock()
+				holder.Store(p)
+				<-ctx.Done()
+				if slow.Swap(false) {
+					time.Sleep(2 * lease)
+				}
+				return nil
+			})
+		}
+		settle := func() { time.Sleep(4 * lease); synctest.Wait() }
+		settle()
+		for round := range 12 {
+			p := holder.Load()
+			switch round % 6 {
+			case 0:
+				p.term.Load().Resign()
+			case 1:
+				store.Recreate()
+			case 2:
+				p.link.Cut(true)
+				settle()
+				p.link.Cut(false)
+			case 3:
+				slow.Store(true)
+				p.link.Freeze(true)
+				settle()
+				p.link.Freeze(false)
+			case 4:
+				p.ill.Store(true)
+				settle()
+				p.ill.Store(false)
+			case 5:
+				store.Outage(true)
+				settle()
+				store.Outage(false)
+			}
+			settle()
+		}
+		dead := holder.Load()
+		dead.link.Crash()
+		settle()
+
+		reasons := map[string]bool{}
+		var seen, changes []float64
+		for i, p := range all {
+			got := scrape(t, p.registry)
+			want := map[string]float64{}
+			for name := range got {
+				if regexp.MustCompile(`^elect_(elections|step_downs|stop_overrun)_total|^elect_leadership_duration_seconds_count|^elect_healthy`).MatchString(name) {
+					want[name] = 0 // an event that never came
+				}
+			}
+			p.mu.Lock()
+			maps.Copy(want, p.diary)
+			p.mu.Unlock()
+			for name, value := range want {
+				if v, ok := got[name]; !ok || v != value {
+					t.Errorf("participant %d: %s is %v; its events say %v", i, name, v, value)
+				}
+				if strings.HasPrefix(name, "elect_step_downs") && value > 0 {
+					reasons[name] = true
+				}
+			}
+			if changes = append(changes, got[`elect_leader_changes_total{election="job"}`]); p != dead {
+				seen = append(seen, changes[i])
+			}
+		}
+		if len(reasons) != len(electprom.Reasons())-1 { // a lease with a drain expires when the store is unreachable
+			t.Errorf("terms ended for the reasons %v; want all but store-unreachable to have come", reasons)
+		}
+		if seen[0] != won-1 || seen[1] != won-1 {
+			t.Errorf("%v leader changes were seen, and %v terms won", changes, won)
+		}
+	})
+}
+
+// TestScrapeProvesLeadership: what is said of the leader is true at the scrape, also before any event came.
+func TestScrapeProvesLeadership(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(0)
+		a, b := stand(t, store, "a"), stand(t, store, "b")
+		synctest.Wait()
+		a.says(t, map[string]float64{
+			"elect_has_leader": 0, "elect_is_leader": 0, "elect_leader_term": -1, "elect_healthy": -1, "elect_lease_remaining_seconds": -1,
+			`elect_leader_info{leader="a"}`: -1, "elect_leaderless_seconds_total": 0,
+		})
+		time.Sleep(3 * time.Second)
+		stop := a.lead(t, until)
+		synctest.Wait()
+		b.lead(t, until)
+		synctest.Wait()
+		a.says(t, map[string]float64{
+			"elect_has_leader": 1, "elect_is_leader": 1, "elect_leader_term": 1, "elect_healthy": 1, "elect_lease_remaining_seconds": lease.Seconds(),
+			`elect_leader_info{leader="a"}`: 1, "elect_leaderless_seconds_total": 3, "elect_leader_changes_total": 0,
+			"elect_failover_duration_seconds_count": 0,
+		})
+		b.says(t, map[string]float64{"elect_has_leader": 1, "elect_is_leader": 0, "elect_leader_term": -1, `elect_leader_info{leader="a"}`: 1})
+
+		a.link.Freeze(true) // nothing renews, and nobody is told
+		time.Sleep(lease)
+		a.says(t, map[string]float64{"elect_is_leader": 0, "elect_leader_term": -1, "elect_lease_remaining_seconds": -1})
+		synctest.Wait()
+		b.says(t, map[string]float64{
+			"elect_is_leader": 1, "elect_leader_term": 2, `elect_leader_info{leader="b"}`: 1, `elect_leader_info{leader="a"}`: -1,
+			"elect_leader_changes_total": 1,
+		})
+		a.link.Freeze(false)
+		stop()
+
+		store.Outage(true) // who leads is not known, and after the outage it is the same one
+		synctest.Wait()
+		b.says(t, map[string]float64{"elect_has_leader": 0, `elect_leader_info{leader="b"}`: -1, "elect_is_leader": 1})
+		time.Sleep(lease / 4)
+		store.Outage(false)
+		time.Sleep(lease)
+		b.says(t, map[string]float64{"elect_has_leader": 1, "elect_leader_changes_total": 1})
+
+		b.metrics.Close()
+		b.says(t, map[string]float64{"elect_has_leader": -1, "elect_is_leader": -1, `elect_leader_info{leader="b"}`: -1, "elect_leader_changes_total": 1})
+		b.metrics.Close()
+		b.metrics.Attach(b.Election)
+		synctest.Wait()
+		b.says(t, map[string]float64{"elect_has_leader": 1, "elect_is_leader": 1, "elect_leader_changes_total": 1})
+	})
+}
+
+// TestFailoverIsMeasured: the time without a leader ends with another term, whatever else is seen in between.
+func TestFailoverIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(0)
+		a, b, c := stand(t, store, "a"), stand(t, store, "b"), stand(t, store, "c")
+		a.lead(t, until)
+		synctest.Wait()
+		a.link.Crash()
+		time.Sleep(2 * lease)
+		store.Outage(true) // another state without a leader
+		synctest.Wait()
+		store.Outage(false)
+		time.Sleep(lease)
+		c.says(t, map[string]float64{"elect_has_leader": 0, "elect_leaderless_seconds_total": 2, "elect_failover_duration_seconds_count": 0})
+		b.lead(t, until)
+		synctest.Wait()
+		c.says(t, map[string]float64{
+			"elect_has_leader": 1, "elect_leaderless_seconds_total": 2, "elect_leader_changes_total": 1,
+			"elect_failover_duration_seconds_count": 1, "elect_failover_duration_seconds_sum": 2,
+		})
+	})
+}
+
+// TestHangingScraper: a scrape that nobody reads delays no event and no sight of the leader.
+func TestHangingScraper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(0)
+		a := stand(t, store, "a")
+		stop := a.lead(t, until)
+		synctest.Wait()
+		for samples := range 30 { // a scrape that hangs after each of its samples, or ends
+			ch := make(chan prometheus.Metric)
+			go func() {
+				a.metrics.Collect(ch)
+				close(ch)
+			}()
+			for range samples {
+				<-ch
+			}
+			synctest.Wait()
+			defer func() {
+				for range ch {
+				}
+			}()
+		}
+		begun := time.Now()
+		stop()
+		b := stand(t, store, "b")
+		b.lead(t, until)
+		synctest.Wait()
+		a.metrics.OnEvent(elect.Event{Kind: elect.EventIll})
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("the events took %v", took)
+		}
+		a.says(t, map[string]float64{`elect_step_downs_total{reason="shutdown"}`: 1, `elect_leader_info{leader="b"}`: 1, "elect_healthy": 0})
+	})
+}
+
+// TestLint holds the names to Prometheus' conventions, and many elections in one registry beside each other.
+func TestLint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := stand(t, memory.NewStore(0), "a")
+		a.lead(t, until)
+		synctest.Wait()
+		a.registry.MustRegister(electprom.New("other"), electprom.New("not\xffUTF-8"))
+		problems, err := testutil.GatherAndLint(a.registry)
+		if err != nil || len(problems) > 0 {
+			t.Errorf("%v %v", problems, err)
+		}
+	})
+}
+
+// TestReasons: each reason of package elect has its counter from the start.
+func TestReasons(t *testing.T) {
+	code, err := os.ReadFile("../errors.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^\tReason\w+ += "([a-z-]+)"`).FindAllStringSubmatch(strings.ReplaceAll(string(code), " Reason =", " ="), -1)
+	if len(found) != len(electprom.Reasons()) || len(found) < 6 {
+		t.Errorf("package elect has %d reasons, and electprom %d", len(found), len(electprom.Reasons()))
+	}
+	r, m := prometheus.NewRegistry(), electprom.New("job")
+	r.MustRegister(m)
+	for want := range 2 {
+		got := scrape(t, r)
+		for _, reason := range found {
+			if v, ok := got[fmt.Sprintf(`elect_step_downs_total{election="job",reason=%q}`, reason[1])]; !ok || v != float64(want) {
+				t.Errorf("reason %s: %v, %t; want %d", reason[1], v, ok, want)
+			}
+			m.OnEvent(elect.Event{Kind: elect.EventEnded, Err: &elect.LostError{Reason: elect.Reason(reason[1])}})
+		}
+	}
+}
+
+// BenchmarkScrape is one scrape of 100 elections that this process leads.
+func BenchmarkScrape(b *testing.B) {
+	r := prometheus.NewRegistry()
+	store := memory.NewStore(0)
+	var all []*electprom.Metrics
+	for i := range 100 {
+		name := fmt.Sprintf("job-%d", i)
+		link, err := store.New(name, "a", memory.Config{Lease: time.Hour})
+		if err != nil {
+			b.Fatal(err)
+		}
+		m := electprom.New(name)
+		r.MustRegister(m)
+		e, err := elect.New(link, elect.Config{OnEvent: m.OnEvent})
+		if err != nil {
+			b.Fatal(err)
+		}
+		m.Attach(e)
+		all = append(all, m)
+		term, err := e.Campaign(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { m.Close(); _ = term.Release(context.Background()); _ = e.Close() })
+	}
+	b.Run("collect", func(b *testing.B) { // what of it is this package's
+		b.ReportAllocs()
+		ch := make(chan prometheus.Metric, 100)
+		for b.Loop() {
+			for _, m := range all {
+				m.Collect(ch)
+				for len(ch) > 0 {
+					<-ch
+				}
+			}
+		}
+	})
+	b.Run("gather", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := r.Gather(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	h := promhttp.HandlerFor(r, promhttp.HandlerOpts{})
+	b.Run("http", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
+		}
+	})
+}

@@ -1,0 +1,91 @@
+package electprom_test
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/electd/elect/electprom"
+	"github.com/electd/elect/internal/long"
+)
+
+const rules = "../deploy/prometheus/"
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// find returns what the first group of a pattern finds, each once, in order.
+func find(pattern, text string) []string {
+	var all []string
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		all = append(all, m[1])
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// described returns the names of all metrics.
+func described() []string {
+	ch := make(chan *prometheus.Desc, 100)
+	electprom.New("job").Describe(ch)
+	close(ch)
+	var all strings.Builder
+	for d := range ch {
+		all.WriteString(d.String())
+	}
+	return find(`fqName: "(\w+)"`, all.String())
+}
+
+// TestRulesNameWhatExists: the rules and their tests name metrics of the collector only, and the page all of them, and
+// all alerts. Each alert is tested to fire and not to fire.
+func TestRulesNameWhatExists(t *testing.T) {
+	all := described()
+	text, tests, page := read(t, rules+"elect.rules.yml"), read(t, rules+"elect.rules_test.yml"), read(t, "../docs/metrics.md")
+	if named := find(`(?m)^\| .(elect_\w+)`, page); !slices.Equal(named, all) {
+		t.Errorf("docs/metrics.md lists %q;\nthere are %q", named, all)
+	}
+	for _, name := range slices.Concat(find(`(?:\b)(elect_\w+)`, text), find(`(?:\b)(elect_\w+)`, tests), find(`(?:\b)(elect_\w+)`, page)) {
+		if !slices.Contains(all, name) {
+			t.Errorf("there is no metric %s; there are %q", name, all)
+		}
+	}
+	alerts := find(`alert: (\w+)`, text)
+	if len(alerts) < 7 {
+		t.Errorf("found only the alerts %q; the rules or this test have lost their form", alerts)
+	}
+	if named := find("(?m)^### (Elect\\w+)", page); !slices.Equal(named, alerts) {
+		t.Errorf("docs/metrics.md explains %q;\nthe alerts are %q", named, alerts)
+	}
+	for _, alert := range alerts {
+		fires := strings.Count(tests, "alertname: "+alert+"\n        exp_alerts:")
+		if calm := strings.Count(tests, "alertname: "+alert+"\n") - fires; fires == 0 || calm == 0 {
+			t.Errorf("%s is tested to fire %d times, and %d times not to; want both", alert, fires, calm)
+		}
+	}
+}
+
+// TestRules runs promtool's tests of the rules.
+func TestRules(t *testing.T) {
+	long.Test(t, "it starts promtool")
+	if _, err := exec.LookPath("promtool"); err != nil {
+		t.Skip("promtool is missing; on Debian: apt-get install prometheus")
+	}
+	for _, args := range [][]string{{"check", "rules", "elect.rules.yml"}, {"test", "rules", "elect.rules_test.yml"}} {
+		cmd := exec.CommandContext(t.Context(), "promtool", args...)
+		cmd.Dir = rules
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("promtool %v: %v\n%s", args, err, out)
+		}
+	}
+}
