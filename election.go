@@ -104,7 +104,7 @@ func (e *Election) stand(ctx, period context.Context, led bool) (*Term, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	e.emit(EventCampaigning, 0, nil)
+	e.emit(EventCampaigning, nil, nil)
 	m, err := e.elector.Campaign(ctx, e.cfg.candidacy())
 	done := func() {}
 	if err == nil {
@@ -121,7 +121,7 @@ func (e *Election) stand(ctx, period context.Context, led bool) (*Term, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		e.emit(EventFailed, 0, err)
+		e.emit(EventFailed, nil, err)
 		return nil, err
 	}
 	return e.begin(ctx, period, m, done, led), nil
@@ -212,11 +212,14 @@ func (e *Election) Close() error {
 	return err
 }
 
-func (e *Election) emit(kind EventKind, token Token, err error) {
+func (e *Election) emit(kind EventKind, term *Term, err error) {
 	if e.cfg.OnEvent == nil {
 		return
 	}
-	event := Event{Kind: kind, At: time.Now(), Token: token, Err: err}
+	event := Event{Kind: kind, At: time.Now(), Term: term, Err: err}
+	if term != nil {
+		event.Token = term.Token()
+	}
 	e.eventMu.Lock()
 	defer e.eventMu.Unlock()
 	e.cfg.OnEvent(event)

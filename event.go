@@ -22,5 +22,6 @@ type Event struct {
 	Kind  EventKind
 	At    time.Time // when it happened, by this process's clock
 	Token Token     // of the term; 0 before there is one
+	Term  *Term     // nil before there is one. OnEvent may keep it, and must not call its methods
 	Err   error
 }

@@ -162,10 +162,10 @@ func (h *health) run() {
 		}
 		switch {
 		case failed >= h.cfg.Failures && h.state != ill:
-			h.election.emit(EventIll, 0, err)
+			h.election.emit(EventIll, nil, err)
 			h.turn(ill, err)
 		case succeeded >= h.cfg.Successes && h.state != well:
-			h.election.emit(EventWell, 0, nil)
+			h.election.emit(EventWell, nil, nil)
 			h.turn(well, nil)
 		}
 		if !sleep(h.life, h.cfg.Every) {

@@ -44,7 +44,7 @@ func (e *Election) begin(ctx, period context.Context, m driver.Mandate, done fun
 		settled: make(chan struct{}), announced: make(chan struct{}), setting: make(chan struct{}, 1),
 	}
 	t.ctx, t.end = context.WithCancelCause(context.WithoutCancel(ctx))
-	e.emit(EventElected, m.Token(), nil)
+	e.emit(EventElected, t, nil)
 	go t.watch()
 	return t
 }
@@ -209,7 +209,7 @@ func (t *Term) settle(ctx context.Context) (first bool, err error) {
 	} else {
 		err = t.mandate.Release(ctx)
 	}
-	t.election.emit(EventReleased, t.Token(), err)
+	t.election.emit(EventReleased, t, err)
 	return true, err
 }
 
@@ -217,9 +217,9 @@ func (t *Term) settle(ctx context.Context) (first bool, err error) {
 func (t *Term) watch() {
 	cause := t.awaitEnd()
 	late := t.toldLate(cause)
-	t.election.emit(EventEnded, t.Token(), cause)
+	t.election.emit(EventEnded, t, cause)
 	if g := t.election.cfg.Guardian; t.overruns() && (g == nil || !g.InTime()) {
-		t.election.emit(EventOverrun, t.Token(), cause)
+		t.election.emit(EventOverrun, t, cause)
 		log := t.election.cfg.Logger
 		if late && t.returns(max(t.election.cfg.Drain, thawTime)) {
 			log.Warn("the lease ended before the work was told, as when this process did not run; the work returned when it was told", "token", t.Token())
