@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -62,6 +63,13 @@ func addresses(ts *testscript.TestScript, args []string) {
 // body to the standard output.
 func ask(ts *testscript.TestScript, args []string) {
 	args = append(args, []string{"", "", "-", "", ""}[len(args):]...)
+	client := http.Client{Timeout: clitest.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	if socket, path, ok := strings.Cut(args[1], "!"); ok { // SOCKET!/PATH
+		args[1] = "http://localhost" + path
+		client.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", ts.MkAbs(socket))
+		}
+	}
 	r, err := http.NewRequest(args[0], args[1], strings.NewReader(args[3]))
 	ts.Check(err)
 	if args[2] != "-" {
@@ -70,7 +78,6 @@ func ask(ts *testscript.TestScript, args []string) {
 	if args[4] != "" {
 		r.Header.Set("Fencing-Claim", strings.TrimSpace(ts.ReadFile(args[4])))
 	}
-	client := http.Client{Timeout: clitest.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(r)
 	ts.Check(err)
 	defer resp.Body.Close()
