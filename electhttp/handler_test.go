@@ -163,11 +163,11 @@ func TestLeaderIsProven(t *testing.T) {
 		}
 		link.Cut(true)
 		left, _ := term.Remaining()
-		time.Sleep(left - lease/5 - 1) // an instant before the drain
+		time.Sleep(left - lease/5 - time.Nanosecond) // an instant before the drain
 		if w := ask(h, "GET", "/leader", ""); w.Code != 200 {
 			t.Errorf("before the end: %d", w.Code)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait() // the term has ended, and OnEvent hangs
 		if w := ask(h, "GET", "/leader", ""); w.Code != 503 {
 			t.Errorf("at the end: %d", w.Code)
@@ -176,7 +176,7 @@ func TestLeaderIsProven(t *testing.T) {
 			if w := ask(h, "GET", "/livez", ""); w.Code != want {
 				t.Errorf("/livez: %d, want %d", w.Code, want)
 			}
-			time.Sleep(lease/2 + 1)
+			time.Sleep(lease/2 + time.Nanosecond)
 		}
 		close(hung)
 		synctest.Wait()
