@@ -102,7 +102,7 @@ func listenPrivately(path string) (net.Listener, error) {
 			return nil, fmt.Errorf("another process listens on %s; want another path", path)
 		}
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(path), ".claims-") // for this user alone
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".elect-") // for this user alone
 	if err != nil {
 		return nil, err
 	}

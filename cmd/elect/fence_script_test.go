@@ -3,12 +3,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -61,7 +63,29 @@ func addresses(ts *testscript.TestScript, args []string) {
 // ask sends a request, with the secret of a file if one is named. It writes the status, the headers of fencing and the
 // body to the standard output.
 func ask(ts *testscript.TestScript, args []string) {
-	args = append(args, []string{"", "", "-", "", ""}[len(args):]...)
+	fmt.Fprint(ts.Stdout(), answer(ts, args))
+}
+
+// askUntil asks until the answer matches a pattern.
+func askUntil(ts *testscript.TestScript, args []string) {
+	pattern, err := regexp.Compile(args[0])
+	ts.Check(err)
+	got := ""
+	if !clitest.Eventually(func() bool { got = answer(ts, args[1:]); return pattern.MatchString(got) }) {
+		ts.Fatalf("%s does not answer %q within %v, but:\n%s", args[2], args[0], clitest.Patience, got)
+	}
+}
+
+// answer is what ask writes.
+func answer(ts *testscript.TestScript, args []string) string {
+	args = append(slices.Clone(args), []string{"", "", "-", "", ""}[len(args):]...)
+	client := http.Client{Timeout: clitest.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	if socket, path, ok := strings.Cut(args[1], "!"); ok { // SOCKET!/PATH
+		args[1] = "http://localhost" + path
+		client.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", ts.MkAbs(socket))
+		}
+	}
 	r, err := http.NewRequest(args[0], args[1], strings.NewReader(args[3]))
 	ts.Check(err)
 	if args[2] != "-" {
@@ -70,13 +94,12 @@ func ask(ts *testscript.TestScript, args []string) {
 	if args[4] != "" {
 		r.Header.Set("Fencing-Claim", strings.TrimSpace(ts.ReadFile(args[4])))
 	}
-	client := http.Client{Timeout: clitest.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(r)
 	ts.Check(err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	ts.Check(err)
-	out := ts.Stdout()
+	out := &strings.Builder{}
 	fmt.Fprintln(out, resp.Status)
 	for name, values := range resp.Header {
 		if strings.HasPrefix(name, "Fencing-") {
@@ -84,4 +107,5 @@ func ask(ts *testscript.TestScript, args []string) {
 		}
 	}
 	fmt.Fprintf(out, "%s\n", body)
+	return out.String()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/cmd/elect/internal/runner"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/electhttp"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/internal/protocol/quorum"
@@ -125,6 +126,15 @@ command has
 ELECT_ELECTION, ELECT_NAME and ELECT_ID in its environment. It must not leave processes
 behind.
 
+--http serves the state of this candidate and its leader: GET /leader, /follower, /livez,
+/readyz, /v1/elections/NAME, /v1/elections/NAME/watch, /openapi.json, and / as the
+leader-elector sidecar of Kubernetes did. The address is on loopback (127.0.0.1:4040) or
+a Unix socket (unix:PATH) that only this user can open. Elsewhere it needs --http-cert
+and --http-key. POST …/resign and …/transfer need the token of --http-token-file, or the
+Unix socket. With port 0 the system chooses one, which is on stderr. --listen is another
+address, that of peers. If it cannot listen, elect run ends before it stands, with 69, or
+73 where permission is missing. docs/http.md has more.
+
 elect run writes messages for people to stderr, which COMMAND inherits. --log-time
 puts the time before each line. With --log-format json each line is an object with
 time, level and msg. An event also has event, election, id, place and any token.
@@ -132,8 +142,8 @@ The event leading has contain, the level, and with --guard guard: network or non
 
 Each flag has an environment variable: ELECT_NAME for --name, and so on. If
 ELECT_TOKEN is set, this elect run is inside another one. Then it ignores the
-inherited ELECT_ELECTION, ELECT_NAME and ELECT_ID and the variables of --exclusive
-and of the flags for peers: they describe the outer election.
+inherited ELECT_ELECTION, ELECT_NAME and ELECT_ID and the variables of --exclusive,
+of the flags for peers and of --http: they describe the outer election.
 
 Exit codes: COMMAND's own, 128+n if signal n killed it, and those of
 "elect help exit-codes".`
@@ -149,6 +159,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	var peers peerFlags
 	var positions positionFlags
 	var health healthFlags
+	var face httpFlags
 	exclusive := true
 	cfg := runner.Config{Openers: openers, Wait: runner.NoLimit, Grace: supervise.DefaultGrace}
 	restart := runner.OnFailure.String()
@@ -238,6 +249,9 @@ func newRun(openers elect.Openers) *cobra.Command {
 			}
 			cfg.NonExclusive = !exclusive
 			cfg.Grace = max(cfg.Grace, 1) // 0 would be the supervisor's default; here it means none
+			if cfg.HTTP, err = face.listen(electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown, Sidecar: true}); err != nil {
+				return err
+			}
 			return runner.Run(cmd.Context(), cfg)
 		},
 	}
@@ -261,6 +275,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	peers.flags(f)
 	positions.flags(f)
 	health.flags(f)
+	face.flags(f)
 	_ = cmd.RegisterFlagCompletionFunc("when-all-ill", cobra.FixedCompletions([]string{"lead", "none"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	// the flag exists
 	_ = cmd.RegisterFlagCompletionFunc("position", cobra.FixedCompletions([]string{"ignore", "prefer", "require"}, cobra.ShellCompDirectiveNoFileComp))
@@ -296,6 +311,7 @@ func runSettings(cmd *cobra.Command, cfg *runner.Config) error {
 		except = append(except, peerFlagNames[:]...)
 		except = append(except, positionFlagNames[:]...)
 		except = append(except, healthFlagNames[:]...)
+		except = append(except, httpFlagNames[:]...)
 	}
 	once, restart := f.Changed("once"), f.Changed("restart")
 	switch {

@@ -23,7 +23,8 @@ func TestScript(t *testing.T) {
 		clitest.Command{Usage: "readenv NAME FILE", Least: 2, Do: readEnv},
 		clitest.Command{Usage: "addresses FILE", Least: 1, Do: addresses},
 		// METHOD URL [RESOURCE;TOKEN [BODY]]; - is no token.
-		clitest.Command{Usage: "ask METHOD URL", Least: 2, Do: ask},
+		clitest.Command{Usage: "ask METHOD URL", Least: 2, Do: ask}, // or SOCKET!/PATH
+		clitest.Command{Usage: "askuntil REGEXP METHOD URL", Least: 3, Do: askUntil},
 		clitest.Command{Usage: "replay COUNT PATTERN", Least: 2, Do: replayed},
 	)
 }

@@ -154,6 +154,10 @@ var repository = house{
 			why: "a back end knows the contract, not the portable layer above it nor the other back ends",
 		},
 		{
+			at: "electhttp", may: []string{".", "driver"}, tests: []string{"store/memory"}, others: nothing,
+			why: "a face of an election, for any program; it sees what a program sees",
+		},
+		{
 			at: "agent/...", may: []string{".", "driver", "fence", "internal/..."}, tests: []string{"file", "store/memory"}, others: listed,
 			why: "it serves whatever election it is handed: cmd/elect lists the back ends",
 		},
@@ -190,7 +194,7 @@ var repository = house{
 		},
 		{
 			at: "cmd/...", may: []string{
-				".", "driver/...", "fence/...", "internal/protocol/...", "internal/cli/...", "file/...", "peer/...", "store/...", "agent/...", "internal/...",
+				".", "electhttp", "driver/...", "fence/...", "internal/protocol/...", "internal/cli/...", "file/...", "peer/...", "store/...", "agent/...", "internal/...",
 			}, others: listed,
 			why: "wiring: the one place that knows all of the product, and that nothing imports; nothing of the product imports the laboratory",
 		},
@@ -250,6 +254,7 @@ var repository = house{
 		{at: "agent/supervise", names: 89, why: "keeper; limits and lease pages of commands; network guard of commands, and of what a program starts"},
 		{at: "driver", names: 98, why: "contract"},
 		{at: "driver/electtest", names: 25, why: "conformance"},
+		{at: "electhttp", names: 14, why: "HTTP of one election"},
 		{at: "electprom", names: 7, why: "metrics"},
 		{at: "fence", names: 98, why: "tokens"},
 		{at: "fence/fenceetcd", names: 32, why: "guard"},

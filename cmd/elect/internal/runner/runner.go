@@ -31,7 +31,7 @@ import (
 // NoLimit as Config.Wait means no limit.
 const NoLimit time.Duration = -1
 
-// Config configures Run. All fields are required, except Once, Health, Allow, Limits, Verbose and Grace.
+// Config configures Run. All fields are required, except Once, Health, Allow, Limits, Verbose, Grace and HTTP.
 type Config struct {
 	Openers elect.Openers
 	URL     string // of the election
@@ -54,6 +54,9 @@ type Config struct {
 	Verbose bool             // log everything
 	JSON    bool             // lines on stderr are objects
 	Time    bool             // or, for people, begin with the time
+
+	// HTTP serves until Run returns, and may be nil. Run closes its listener.
+	HTTP *HTTP
 
 	// Introduce returns the first line, once the election is open; it may be nil, and may return nothing.
 	Introduce func() string
@@ -170,6 +173,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	form := lines.Form{JSON: cfg.JSON, Time: cfg.Time, Attrs: []slog.Attr{slog.String("place", cfg.Shown)}}
 	r := &run{cfg: cfg, say: lines.New(os.Stderr, form), env: environment(&cfg), terminal: controllingTerminal(os.Stdin)}
 	defer r.say.Close()
+	defer cfg.HTTP.serve(r.log())()
 	defer func() {
 		if code, tell := exit.Of(err); tell && cfg.JSON {
 			r.tell(slog.LevelError, "failed", 0, "%v", err)
@@ -222,6 +226,12 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	defer r.election.Close()
 	defer r.closeSpare()
+	if cfg.HTTP != nil {
+		if err := cfg.HTTP.Handler.Attach(r.election); err != nil {
+			return err
+		}
+		r.tell(slog.LevelInfo, "serving", 0, "serving HTTP on %s", cfg.HTTP.Shown)
+	}
 	if cfg.Introduce != nil {
 		if text := cfg.Introduce(); text != "" {
 			r.tell(slog.LevelInfo, "opened", 0, "%s", text)
@@ -294,6 +304,9 @@ func (r *run) next(o *outcome) (again bool, err error) {
 
 // event handles the election's events.
 func (r *run) event(e elect.Event) {
+	if r.cfg.HTTP != nil {
+		r.cfg.HTTP.Handler.OnEvent(e)
+	}
 	switch e.Kind {
 	case elect.EventCampaigning:
 		r.mu.Lock()

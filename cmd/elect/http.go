@@ -1,0 +1,116 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/electd/elect/cmd/elect/internal/failed"
+	"github.com/electd/elect/cmd/elect/internal/runner"
+	"github.com/electd/elect/electhttp"
+	"github.com/electd/elect/internal/cli/exit"
+)
+
+// httpFlags are those of elect run about its HTTP server.
+type httpFlags struct {
+	addr, token, cert, key string
+}
+
+// httpFlagNames are the names of those flags.
+var httpFlagNames = [...]string{"http", "http-token-file", "http-cert", "http-key"}
+
+func (f *httpFlags) flags(set *pflag.FlagSet) {
+	set.StringVar(&f.addr, "http", "", "`ADDRESS` to serve HTTP on: HOST:PORT of loopback, such as 127.0.0.1:4040, or unix:PATH")
+	set.StringVar(&f.token, "http-token-file", "", "`FILE` with the token of clients of --http that may resign and transfer")
+	set.StringVar(&f.cert, "http-cert", "", "`FILE` with the certificate of --http, in PEM; with it, it may serve beyond loopback")
+	set.StringVar(&f.key, "http-key", "", "`FILE` with the key of --http-cert")
+}
+
+// minToken is the least length of a token of --http-token-file.
+const minToken = 16
+
+// listen begins to listen, and returns the server that the flags describe, or nil without --http.
+func (f *httpFlags) listen(cfg electhttp.Config) (*runner.HTTP, error) {
+	if f.addr == "" {
+		if f.token != "" || f.cert != "" || f.key != "" {
+			return nil, exit.Usagef("--http-token-file, --http-cert and --http-key have no effect without --http; want --http, too")
+		}
+		return nil, nil
+	}
+	if (f.cert == "") != (f.key == "") {
+		return nil, exit.Usagef("--http-cert and --http-key belong together; want both, or none")
+	}
+	path, local := strings.CutPrefix(f.addr, "unix:")
+	if local && (path == "" || f.cert != "") {
+		return nil, exit.Usagef("--http %s: want unix:PATH, and no certificate with it", f.addr)
+	}
+	s := &runner.HTTP{}
+	if f.cert != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return nil, exit.Usagef("--http-cert %s, --http-key %s: %w", f.cert, f.key, err)
+		}
+		s.Certificate = &pair
+	}
+	var err error
+	if cfg.Token, err = readToken(f.token); err != nil {
+		return nil, err
+	}
+	cfg.Trusted = local
+	if s.Handler, err = electhttp.New(cfg); err != nil {
+		return nil, exit.Usagef("--http: %w", err)
+	}
+	if local {
+		s.Listener, err = listenPrivately(path)
+		s.Shown = f.addr
+	} else {
+		s.Listener, s.Shown, err = listenTCP(f.addr, s.Certificate != nil)
+	}
+	if _, told := errors.AsType[*exit.Error](err); err != nil && !told {
+		err = failed.Backend(fmt.Errorf("--http: %w", err))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// listenTCP refuses addresses beyond loopback without TLS.
+func listenTCP(addr string, secure bool) (net.Listener, string, error) {
+	to, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return nil, "", exit.Usagef("--http %q: %w; want HOST:PORT, such as 127.0.0.1:4040, or unix:PATH", addr, err)
+	}
+	if !secure && !to.IP.IsLoopback() {
+		return nil, "", exit.Usagef("--http %s is not on loopback, and there is no certificate; want 127.0.0.1:PORT, or --http-cert and --http-key", addr)
+	}
+	l, err := net.ListenTCP("tcp", to)
+	if err != nil {
+		return nil, "", err
+	}
+	if secure {
+		return l, "https://" + l.Addr().String(), nil
+	}
+	return l, "http://" + l.Addr().String(), nil
+}
+
+// readToken reads the file of --http-token-file. Its errors do not repeat what is in it.
+func readToken(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", exit.Usagef("--http-token-file: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if len(token) < minToken || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return "", exit.Usagef("--http-token-file %s has no token; want one line of at least %d visible ASCII characters", path, minToken)
+	}
+	return token, nil
+}

@@ -1,0 +1,376 @@
+package electhttp
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
+)
+
+// Config configures a [Handler]. Name and ID are required.
+type Config struct {
+	Name string // of the election
+	ID   string // of this participant
+
+	// Election is the URL of the election as clients may see it: without a password. It may be empty.
+	Election string
+
+	// Token is the bearer token of clients that may resign and transfer. Empty means that there is none, and that these
+	// verbs are refused unless Trusted.
+	Token string
+
+	// Trusted lets every client resign and transfer, as where only trusted users can connect: on a Unix socket.
+	Trusted bool
+
+	// Metrics serves /metrics. Nil means that there is no such path.
+	Metrics http.Handler
+
+	// Sidecar makes GET / answer {"name":"ID of the leader"}, as the leader-elector sidecar of Kubernetes did on its
+	// port 4040.
+	Sidecar bool
+}
+
+// Handler serves the paths of one election. Mount it with [http.StripPrefix] below any prefix. Make it with [New].
+type Handler struct {
+	cfg    Config
+	mux    *http.ServeMux
+	life   context.Context
+	end    context.CancelFunc
+	prefix string        // of the ids of events: another one for each Handler
+	kick   chan struct{} // has an element while there is something to publish
+
+	mu       sync.Mutex
+	election *elect.Election
+	role     role
+	ill      bool
+	term     *elect.Term // from EventElected to EventReleased
+	stuck    time.Time   // when the term was first seen to outlive its lease; zero if it does not
+	state    elect.State
+	watchers int
+	latest   *event
+}
+
+// role is what this participant does, under the name that clients see.
+type role string
+
+const (
+	idle      role = "idle"      // it does not take part: not yet, not any more, or because it is ill
+	failed    role = "failed"    // its last campaign has failed, and it has not begun another one
+	candidate role = "candidate" // it stands
+	leader    role = "leader"    // its term has begun
+	ending    role = "ending"    // its term has ended, and its work has not yet returned
+)
+
+var errDetached = errors.New("no election is attached")
+
+// New makes a Handler. Set its OnEvent as that of [elect.Config], and call Attach with the election; until then no
+// leader is known.
+func New(cfg Config) (*Handler, error) {
+	if err := driver.CheckName(cfg.Name); err != nil {
+		return nil, fmt.Errorf("electhttp.Config.Name: %w", err)
+	}
+	if err := driver.CheckID(cfg.ID); err != nil {
+		return nil, fmt.Errorf("electhttp.Config.ID: %w", err)
+	}
+	if strings.ContainsFunc(cfg.Token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return nil, errors.New("electhttp.Config.Token has a character that no bearer token has; want visible ASCII without spaces")
+	}
+	h := &Handler{
+		cfg: cfg, mux: http.NewServeMux(), prefix: rand.Text()[:8], kick: make(chan struct{}, 1), role: idle,
+		state: elect.State{Stale: true, Cause: errDetached},
+	}
+	h.life, h.end = context.WithCancel(context.Background())
+	h.latest = &event{replaced: make(chan struct{})}
+	h.render()
+	methods := map[string][]string{}
+	for _, r := range h.routes() {
+		h.mux.HandleFunc(r.method+" "+r.path, r.serve)
+		methods[r.path] = append(methods[r.path], r.method)
+	}
+	for path, allowed := range methods {
+		if slices.Contains(allowed, http.MethodGet) {
+			allowed = append(allowed, http.MethodHead)
+		}
+		h.mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			problem(w, http.StatusMethodNotAllowed, "", "want "+strings.Join(allowed, " or "))
+		})
+	}
+	h.mux.HandleFunc("/", notFound)
+	return h, nil
+}
+
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	problem(w, http.StatusNotFound, "", "there is no such path; /openapi.json lists the paths")
+}
+
+// route is a method of a path, in the pattern of [http.ServeMux]. GET also serves HEAD.
+type route struct {
+	method, path string
+	serve        http.HandlerFunc
+}
+
+func (h *Handler) routes() []route {
+	all := []route{
+		{"GET", "/leader", h.serveLeader},
+		{"GET", "/follower", h.serveFollower},
+		{"GET", "/livez", h.serveLive},
+		{"GET", "/readyz", h.serveReady},
+		{"GET", "/v1/elections", produces(jsonType, h.serveAll)},
+		{"GET", "/v1/elections/{name}", produces(jsonType, h.named(h.serveOne))},
+		{"GET", "/v1/elections/{name}/watch", produces("text/event-stream", h.named(h.serveWatch))},
+		{"POST", "/v1/elections/{name}/resign", produces(jsonType, h.named(h.permitted(h.serveResign)))},
+		{"POST", "/v1/elections/{name}/transfer", produces(jsonType, h.named(h.permitted(h.serveTransfer)))},
+		{"GET", "/openapi.json", produces(jsonType, serveOpenAPI)},
+	}
+	if h.cfg.Metrics != nil {
+		all = append(all, route{"GET", "/metrics", h.cfg.Metrics.ServeHTTP})
+	}
+	if h.cfg.Sidecar {
+		all = append(all, route{"GET", "/{$}", h.serveSidecar})
+	}
+	return all
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	clean := path.Clean("/" + r.URL.Path)
+	if clean != "/" && strings.HasSuffix(r.URL.Path, "/") {
+		clean += "/"
+	}
+	if clean != r.URL.Path { // the mux would redirect it, and knows no prefix
+		notFound(w, r)
+		return
+	}
+	h.mux.ServeHTTP(w, r)
+}
+
+// Attach begins to observe the election whose events OnEvent gets. It is called once. It returns an error after Close,
+// and if there is an election already.
+func (h *Handler) Attach(e *elect.Election) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.life.Err() != nil:
+		return errors.New("electhttp: the Handler was closed")
+	case h.election != nil:
+		return errors.New("electhttp: the Handler has an election; want one for each")
+	}
+	h.election = e
+	go h.observe(e)
+	go h.publish()
+	return nil
+}
+
+// Close ends the subscription, and the answers of all watchers. It waits for neither. Other requests are answered as
+// without an election.
+func (h *Handler) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.end()
+	h.state = elect.State{Stale: true, Cause: elect.ErrClosed}
+}
+
+// OnEvent takes an event of the election; set it as [elect.Config].OnEvent, or call it from there. It does not block.
+func (h *Handler) OnEvent(e elect.Event) {
+	h.mu.Lock()
+	switch e.Kind {
+	case elect.EventCampaigning:
+		h.role = candidate
+	case elect.EventFailed:
+		h.role = failed
+	case elect.EventElected:
+		h.role, h.term, h.stuck = leader, e.Term, time.Time{}
+	case elect.EventEnded:
+		h.role, h.stuck = ending, time.Time{}
+	case elect.EventOverrun:
+		h.stuck = e.At
+	case elect.EventReleased:
+		h.role, h.term, h.stuck = idle, nil, time.Time{}
+	case elect.EventIll:
+		h.ill = true
+		if h.role == candidate {
+			h.role = idle
+		}
+	case elect.EventWell:
+		h.ill = false
+	}
+	h.mu.Unlock()
+	h.changed()
+}
+
+func (h *Handler) observe(e *elect.Election) {
+	for s, err := range e.Watch(h.life) {
+		h.mu.Lock()
+		if err != nil { // the last one
+			s = elect.State{Leader: h.state.Leader, Stale: true, Cause: err}
+		}
+		if h.life.Err() == nil {
+			h.state = s
+		}
+		h.mu.Unlock()
+		h.changed()
+	}
+}
+
+// changed tells publish. It does not block.
+func (h *Handler) changed() {
+	select {
+	case h.kick <- struct{}{}:
+	default: // publish has not looked yet
+	}
+}
+
+// view is a state of an election: the fields of "elect status -o json", and what this participant knows of itself.
+type view struct {
+	Time     time.Time     `json:"time,omitzero"` // when it was seen; of events only
+	Election string        `json:"election"`
+	Name     string        `json:"name"`
+	Leader   *elect.Leader `json:"leader"`
+	Stale    bool          `json:"stale"`
+	Cause    string        `json:"cause,omitempty"`
+	ID       string        `json:"id"` // of this participant, as are the next three
+	State    role          `json:"state"`
+	Ill      bool          `json:"ill,omitempty"`
+	// LeaseLeft is how long leadership is proven without another renewal, in milliseconds; for a leader with a lease,
+	// and not in events.
+	LeaseLeft *int64 `json:"lease_left_ms,omitempty"`
+}
+
+// view returns the present state and the term, which is nil unless this participant leads.
+func (h *Handler) view() (view, *elect.Term) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v := view{
+		Election: h.cfg.Election, Name: h.cfg.Name, Leader: h.state.Leader, Stale: h.state.Stale,
+		ID: h.cfg.ID, State: h.role, Ill: h.ill,
+	}
+	if h.state.Cause != nil {
+		v.Cause = strings.Join(strings.Fields(h.state.Cause.Error()), " ")
+	}
+	if h.role != leader {
+		return v, nil
+	}
+	return v, h.term
+}
+
+// leads returns nil if this process leads, proven now.
+func (h *Handler) leads() error {
+	h.mu.Lock()
+	term := h.term
+	h.mu.Unlock()
+	if term == nil {
+		return elect.ErrNotLeader
+	}
+	return term.Check()
+}
+
+// stalled reports whether the participant is known to be stalled: for longer than a lease its term has outlived its
+// lease, or its work has.
+func (h *Handler) stalled(now time.Time) bool {
+	h.mu.Lock()
+	e, term, begun := h.election, h.term, h.role == leader
+	h.mu.Unlock()
+	if e == nil || term == nil || e.Limits().Lease == 0 {
+		return false
+	}
+	var over error
+	if begun {
+		over = term.Check()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.term != term {
+		return false
+	}
+	if h.role == leader { // the goroutine that ends the term has not said that it did
+		switch {
+		case over == nil || errors.Is(over, elect.ErrNotExclusive):
+			h.stuck = time.Time{}
+		case h.stuck.IsZero():
+			h.stuck = now
+		}
+	}
+	return !h.stuck.IsZero() && now.Sub(h.stuck) > e.Limits().Lease
+}
+
+func (h *Handler) serveLeader(w http.ResponseWriter, _ *http.Request) {
+	if err := h.leads(); err != nil {
+		problem(w, http.StatusServiceUnavailable, notLeading, h.cfg.ID+" does not lead")
+		return
+	}
+	text(w, "leads\n")
+}
+
+func (h *Handler) serveFollower(w http.ResponseWriter, _ *http.Request) {
+	if err := h.leads(); err == nil {
+		problem(w, http.StatusServiceUnavailable, leading, h.cfg.ID+" leads")
+		return
+	}
+	text(w, "does not lead\n")
+}
+
+func (h *Handler) serveLive(w http.ResponseWriter, _ *http.Request) {
+	if h.stalled(time.Now()) {
+		problem(w, http.StatusServiceUnavailable, stalled, "a term has outlived its lease by more than a lease, and its work has not returned")
+		return
+	}
+	text(w, "live\n")
+}
+
+func (h *Handler) serveReady(w http.ResponseWriter, _ *http.Request) {
+	v, _ := h.view()
+	switch {
+	case v.State != candidate && v.State != leader:
+		problem(w, http.StatusServiceUnavailable, notReady, "the participant does not take part; its state is "+string(v.State))
+	case v.Stale || v.Leader == nil:
+		problem(w, http.StatusServiceUnavailable, notReady, cmp.Or(v.Cause, "no leader is known"))
+	default:
+		text(w, "ready\n")
+	}
+}
+
+func (h *Handler) serveAll(w http.ResponseWriter, _ *http.Request) { writeJSON(w, []view{h.present()}) }
+func (h *Handler) serveOne(w http.ResponseWriter, _ *http.Request) { writeJSON(w, h.present()) }
+
+func (h *Handler) present() view {
+	v, term := h.view()
+	if term != nil {
+		if left, bounded := term.Remaining(); bounded {
+			ms := left.Milliseconds()
+			v.LeaseLeft = &ms
+		}
+	}
+	return v
+}
+
+func (h *Handler) serveSidecar(w http.ResponseWriter, _ *http.Request) {
+	v, _ := h.view()
+	var answer struct {
+		Name string `json:"name"`
+	}
+	if v.Leader != nil && !v.Stale {
+		answer.Name = v.Leader.ID
+	}
+	writeJSON(w, answer)
+}
+
+//go:embed openapi.json
+var openAPI []byte
+
+func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", jsonType)
+	_, _ = w.Write(openAPI) // the client is gone
+}

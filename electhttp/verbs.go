@@ -1,0 +1,178 @@
+package electhttp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
+)
+
+const (
+	maxBody   = 4 << 10
+	orderTime = 10 * time.Second
+)
+
+// permitted refuses clients that may not change anything.
+func (h *Handler) permitted(serve http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case h.cfg.Trusted:
+		case h.cfg.Token == "":
+			problem(w, http.StatusForbidden, "", "this server has no token, so it changes nothing over this connection")
+			return
+		case !h.authorized(r.Header.Values("Authorization")):
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			problem(w, http.StatusUnauthorized, "", "want Authorization: Bearer and the token of this server")
+			return
+		}
+		serve(w, r)
+	}
+}
+
+func (h *Handler) authorized(values []string) bool {
+	if len(values) != 1 {
+		return false
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	got, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(h.cfg.Token)) // of one length
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1
+}
+
+func (h *Handler) serveResign(w http.ResponseWriter, r *http.Request) {
+	var order struct {
+		Token string `json:"token"`
+	}
+	if readOrder(w, r, &order) {
+		h.order(w, r, order.Token, (*elect.Election).Resign)
+	}
+}
+
+func (h *Handler) serveTransfer(w http.ResponseWriter, r *http.Request) {
+	var order struct {
+		To    string `json:"to"`
+		Token string `json:"token"`
+	}
+	if !readOrder(w, r, &order) {
+		return
+	}
+	if order.To != "" {
+		if err := driver.CheckID(order.To); err != nil {
+			problem(w, http.StatusBadRequest, badOrder, "to: "+err.Error())
+			return
+		}
+	}
+	h.order(w, r, order.Token, func(e *elect.Election, ctx context.Context, token elect.Token) error {
+		return e.Transfer(ctx, token, order.To)
+	})
+}
+
+// readOrder reads the body of a verb. If it is wrong readOrder answers, and returns false.
+func readOrder(w http.ResponseWriter, r *http.Request, order any) bool {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		problem(w, http.StatusRequestEntityTooLarge, "", fmt.Sprintf("the body has more than %d bytes; want fewer", maxBody))
+		return false
+	}
+	if err != nil {
+		problem(w, http.StatusBadRequest, badOrder, "the body could not be read")
+		return false
+	}
+	if len(body) == 0 {
+		return true
+	}
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != jsonType {
+		problem(w, http.StatusUnsupportedMediaType, "", "the body is not said to be JSON; want Content-Type: "+jsonType)
+		return false
+	}
+	if err := parseOrder(body, order); err != nil {
+		problem(w, http.StatusBadRequest, badOrder, err.Error())
+		return false
+	}
+	return true
+}
+
+// parseOrder reads one JSON object. Its error names the field that is wrong.
+func parseOrder(body []byte, order any) error {
+	if body = bytes.TrimSpace(body); !bytes.HasPrefix(body, []byte("{")) {
+		return errors.New("the body is no JSON object; want one, or no body")
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(order); err != nil {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return fmt.Errorf("field %q is a JSON %s; want a string", wrong.Field, wrong.Value)
+		}
+		return fmt.Errorf("the body is wrong: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if d.More() || len(bytes.TrimSpace(body[d.InputOffset():])) > 0 {
+		return errors.New("the body goes on after its JSON object; want one object")
+	}
+	return nil
+}
+
+// order asks the present leader to do something. If token is not empty it asks the leader with that token alone.
+func (h *Handler) order(w http.ResponseWriter, r *http.Request, token string, ask func(*elect.Election, context.Context, elect.Token) error) {
+	var only elect.Token
+	if token != "" {
+		if err := only.UnmarshalText([]byte(token)); err != nil || only == 0 {
+			problem(w, http.StatusBadRequest, badOrder, fmt.Sprintf("token: %q is none; want that of the leader, such as 42", token))
+			return
+		}
+	}
+	h.mu.Lock()
+	e, s := h.election, h.state
+	h.mu.Unlock()
+	switch {
+	case e == nil || h.life.Err() != nil || s.Stale:
+		problem(w, http.StatusServiceUnavailable, unreachable, cmp.Or(s.Cause, driver.ErrUnreachable).Error())
+		return
+	case s.Leader == nil:
+		problem(w, http.StatusConflict, noLeader, "nobody leads "+h.cfg.Name)
+		return
+	case only != 0 && only != s.Leader.Token:
+		problem(w, http.StatusConflict, superseded, fmt.Sprintf("token %v leads, and not %v; no leader was asked", s.Leader.Token, only))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), orderTime)
+	defer cancel()
+	if err := ask(e, ctx, s.Leader.Token); err != nil {
+		status, k := refusal(err)
+		problem(w, status, k, err.Error())
+		return
+	}
+	writeJSON(w, struct {
+		Election string      `json:"election"`
+		Name     string      `json:"name"`
+		ID       string      `json:"id"`
+		Token    elect.Token `json:"token"`
+	}{h.cfg.Election, h.cfg.Name, s.Leader.ID, s.Leader.Token})
+}
+
+// refusal is the status of an error of the back end.
+func refusal(err error) (int, kind) {
+	switch {
+	case errors.Is(err, elect.ErrNoLeader):
+		return http.StatusConflict, noLeader
+	case errors.Is(err, elect.ErrSuperseded):
+		return http.StatusConflict, superseded
+	case errors.Is(err, elect.ErrIneligible):
+		return http.StatusConflict, ineligible
+	case errors.Is(err, elect.ErrUnsupported):
+		return http.StatusNotImplemented, unsupported
+	case errors.Is(err, elect.ErrUnknownOutcome), errors.Is(err, context.DeadlineExceeded):
+		return http.StatusGatewayTimeout, unknown
+	}
+	return http.StatusBadGateway, unreachable
+}

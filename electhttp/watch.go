@@ -1,0 +1,129 @@
+package electhttp
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Limits of watchers.
+const (
+	maxWatchers = 1024
+	heartbeat   = 15 * time.Second // between two comments
+	sendTime    = 10 * time.Second // of one write, before the client is given up
+)
+
+// event is a state as all watchers get it.
+type event struct {
+	number   uint64
+	id       string
+	text     []byte        // as it is sent, or nil before the first one
+	body     string        // without the time, to compare
+	replaced chan struct{} // closed when there is a newer one
+}
+
+// publish makes an event of each change.
+func (h *Handler) publish() {
+	for {
+		select {
+		case <-h.life.Done():
+			return
+		case <-h.kick:
+			h.render()
+		}
+	}
+}
+
+// render replaces the latest event if the state differs from it.
+func (h *Handler) render() {
+	v, _ := h.view()
+	body, err := json.Marshal(v)
+	if err != nil {
+		return // a view is strings, numbers and truth values
+	}
+	v.Time = time.Now()
+	timed, _ := json.Marshal(v) // as above
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	old := h.latest
+	if old.body == string(body) {
+		return
+	}
+	next := &event{number: old.number + 1, body: string(body), replaced: make(chan struct{})}
+	next.id = h.prefix + "-" + strconv.FormatUint(next.number, 10)
+	next.text = fmt.Appendf(nil, "id: %s\nevent: state\ndata: %s\n\n", next.id, timed)
+	h.latest = next
+	close(old.replaced)
+}
+
+func (h *Handler) newest() *event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.latest
+}
+
+// admit counts a watcher, or returns false if there are too many.
+func (h *Handler) admit(n int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n > 0 && h.watchers >= maxWatchers {
+		return false
+	}
+	h.watchers += n
+	return true
+}
+
+// serveWatch sends the present state, unless the client has it, and each change. Between two writes it takes the
+// latest event, so a client that reads slowly misses those in between.
+func (h *Handler) serveWatch(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodHead {
+		if !h.admit(1) {
+			w.Header().Set("Retry-After", "5")
+			problem(w, http.StatusServiceUnavailable, "", fmt.Sprintf("there are %d watchers; want fewer", maxWatchers))
+			return
+		}
+		defer h.admit(-1)
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return
+	}
+	out := http.NewResponseController(w)
+	send := func(text []byte) bool {
+		_ = out.SetWriteDeadline(time.Now().Add(sendTime)) // a server without deadlines has none
+		if _, err := w.Write(text); err != nil {
+			return false
+		}
+		return out.Flush() == nil
+	}
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	had := r.Header.Get("Last-Event-ID")
+	if e := h.newest(); e.id == had && !send([]byte(": nothing has changed\n\n")) {
+		return
+	}
+	for {
+		e := h.newest()
+		if e.id != had {
+			if !send(e.text) {
+				return
+			}
+			had = e.id
+		}
+		select {
+		case <-e.replaced:
+		case <-beat.C:
+			if !send([]byte(":\n\n")) {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		case <-h.life.Done():
+			return
+		}
+	}
+}
