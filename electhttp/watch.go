@@ -98,7 +98,9 @@ func (h *Handler) serveWatch(w http.ResponseWriter, r *http.Request) {
 		if _, err := w.Write(text); err != nil {
 			return false
 		}
-		return out.Flush() == nil
+		err := out.Flush()
+		_ = out.SetWriteDeadline(time.Time{}) // in HTTP/2 a deadline that passes ends the stream, whatever is written
+		return err == nil
 	}
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -107,6 +108,9 @@ func readToken(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", exit.Usagef("--http-token-file: %w", err)
+	}
+	if info, err := os.Stat(path); err == nil && runtime.GOOS != "windows" && info.Mode()&0o007 != 0 {
+		return "", exit.Usagef("--http-token-file %s has mode %04o, with which all users can read it or write to it; want 0600 or 0640", path, info.Mode().Perm())
 	}
 	token := strings.TrimSpace(string(text))
 	if len(token) < minToken || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {

@@ -34,7 +34,7 @@ func (s *HTTP) serve(log *slog.Logger) (close func()) {
 		return func() {}
 	}
 	server := &http.Server{
-		Handler: s.Handler, ReadHeaderTimeout: headerTime, ReadTimeout: readTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		Handler: s.Handler, ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: readTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelInfo),
 	}
 	l := net.Listener(&bounded{Listener: s.Listener, slots: make(chan struct{}, maxConnections), closed: make(chan struct{})})
