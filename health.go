@@ -274,7 +274,7 @@ func (h *health) await(ctx context.Context) (period context.Context, err error) 
 // patient is for a participant that stands although it is ill or rests. It returns a context that ends, at the earliest
 // after a rest, when the participant is ill: then one that is well gets a chance.
 func (h *health) patient() context.Context {
-	h.takeRest()
+	h.takeRest(0)
 	ctx, end := context.WithCancelCause(context.Background())
 	var look func()
 	look = func() {
@@ -320,20 +320,13 @@ func (h *health) leaderless(ctx context.Context) <-chan struct{} {
 	return gone
 }
 
-// gaveWay notes that a term has ended by illness, and how long it lasted.
-func (h *health) gaveWay(lasted time.Duration) {
-	if lasted >= 2*longestRest {
-		h.mu.Lock()
-		h.rest = 0
-		h.mu.Unlock()
-	}
-	h.takeRest()
-}
-
-// takeRest begins a rest, twice as long as the last one.
-func (h *health) takeRest() {
+// takeRest begins a rest, twice as long as the last one. lasted is how long the term lasted that has ended by illness.
+func (h *health) takeRest(lasted time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if lasted >= 2*longestRest {
+		h.rest = 0
+	}
 	h.rest = min(max(2*h.rest, firstRest), longestRest)
 	h.until = time.Now().Add(h.rest)
 }

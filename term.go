@@ -273,7 +273,7 @@ func (t *Term) awaitEnd() error {
 		case <-m.Context().Done():
 			return t.finish(context.Cause(m.Context()))
 		case <-t.period.Done():
-			t.election.health.gaveWay(time.Since(t.began))
+			t.election.health.takeRest(time.Since(t.began))
 			return t.finish(context.Cause(t.period))
 		case <-drain:
 		}

@@ -102,9 +102,7 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	}
 	f.bounds, f.page, f.proof = held, page, c.under.lease
 	f.proven()
-	if s.Deadline != 0 {
-		f.lease.Store(s.Deadline + int64(keeper.KillTime))
-	}
+	f.lease.Store(keeper.LeaseEnd(s.Deadline))
 	f.log, f.grace = c.logger().With("command", filepath.Base(path)), s.Grace
 	if s.Terminal {
 		f.terminal = c.Terminal
@@ -147,11 +145,8 @@ func (c *Command) page(s *keeper.Spec) *leasepage.Writer {
 	if c.under.token == nil {
 		return nil
 	}
-	until := int64(0) // the keeper says more, before the command starts
-	if s.Deadline != 0 {
-		until = s.Deadline + int64(keeper.KillTime)
-	}
-	page, err := leasepage.Create(leasepage.State{Token: c.under.token(), Until: until})
+	// Without a lease it proves nothing until the keeper has looked, before the command starts.
+	page, err := leasepage.Create(leasepage.State{Token: c.under.token(), Until: keeper.LeaseEnd(s.Deadline)})
 	if err != nil {
 		if !errors.Is(err, errors.ErrUnsupported) {
 			c.logger().Warn("there is no lease page", "error", err)

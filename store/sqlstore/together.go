@@ -73,8 +73,8 @@ func (r *row) read(ctx context.Context, soon <-chan struct{}) (content, error) {
 	return r.together.reads.Do(ctx, r.election, soon)
 }
 
-// write is that of the dialect. A renewal waits for those of other elections for a short time. A row that was not replaced with the others is written by itself, which waits for
-// locks, and finds out what is there.
+// write is that of the dialect. A renewal waits for those of other elections for a short time. A row that was not
+// replaced with the others is written by itself, which waits for locks, and finds out what is there.
 func (r *row) write(ctx context.Context, replaces bool, old, text string) (store string, err error) {
 	if r.together != nil && replaces {
 		var soon <-chan struct{}

@@ -153,7 +153,7 @@ func (k *keeper) start() bool {
 	if k.spec.Page != "" {
 		k.page, _ = leasepage.Open(k.spec.Page) // without it what the parent has written lapses
 		if k.spec.Deadline != 0 {
-			k.page.Prove(k.spec.Deadline + int64(KillTime))
+			k.page.Prove(LeaseEnd(k.spec.Deadline))
 		} else {
 			k.displaced(int64(clock.Now()))
 		}
@@ -371,7 +371,7 @@ func (k *keeper) expect(deadline int64) {
 	}
 	k.deadline = deadline
 	if deadline != 0 {
-		k.page.Prove(k.leaseEnd())
+		k.page.Prove(LeaseEnd(deadline))
 	}
 }
 
@@ -386,12 +386,7 @@ func (k *keeper) forget() {
 }
 
 // leaseEnd is the end of the lease that the parent last told; 0 is never.
-func (k *keeper) leaseEnd() int64 {
-	if k.deadline == 0 {
-		return 0
-	}
-	return k.deadline + int64(KillTime)
-}
+func (k *keeper) leaseEnd() int64 { return LeaseEnd(k.deadline) }
 
 // drainPoll is how often to check, during the grace, whether the group has ended: the end of a descendant that is not
 // a child is not notified.
