@@ -153,7 +153,10 @@ func newElector(ctx context.Context, client *clientv3.Client, name, id string, c
 	}
 	s.group, done, _ = groups.Use(pace{client, times.RequestTimeout()}, func() (*group, func() error, error) { // which does not fail
 		g := &group{renewals: newRenewals(client)}
-		g.checks = newChecks(g.renewals.life, client)
+		g.checks = newChecks(g.renewals.life, func(ctx context.Context, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
+			// A server that has no leader refuses it, and another one is asked.
+			return client.Txn(clientv3.WithRequireLeader(ctx)).Then(ops...).Commit()
+		})
 		return g, g.close, nil
 	})
 	inner, err := queue.New(s, queue.Config{
@@ -174,7 +177,7 @@ func newElector(ctx context.Context, client *clientv3.Client, name, id string, c
 // close ends the group's requests. Its elections are closed already.
 func (g *group) close() error {
 	err := g.renewals.close()
-	g.checks.work.Wait()
+	g.checks.Wait()
 	return err
 }
 

@@ -156,9 +156,10 @@ func (s *store) Watch(ctx context.Context, e queue.Entry, after uint64) error {
 // Verify implements [queue.Queue].
 func (s *store) Verify(ctx context.Context, own queue.Entry) (l queue.Listing, err error) {
 	// The read includes the value: without it etcd 3.7 answers from its index, and may not tell the lease.
-	r := s.get(ctx, clientv3.OpGet(own.Key), clientv3.OpGet(s.prefix(), clientv3.WithFirstCreate()...), clientv3.OpGet(s.wish()))
-	if r.err != nil {
-		return l, r.err
+	reads := []clientv3.Op{clientv3.OpGet(own.Key), clientv3.OpGet(s.prefix(), clientv3.WithFirstCreate()...), clientv3.OpGet(s.wish())}
+	r, err := s.checks.Do(ctx, reads, nil)
+	if err != nil {
+		return l, err
 	}
 	there := slices.ContainsFunc(r.answers[0].GetResponseRange().Kvs, func(kv *mvccpb.KeyValue) bool {
 		return uint64(kv.CreateRevision) == own.Order && uint64(kv.Lease) == own.Session
@@ -184,12 +185,12 @@ func (s *store) Touch(ctx context.Context, own queue.Entry) (l queue.Listing, er
 		clientv3.Compare(clientv3.CreateRevision(own.Key), "=", int64(own.Order)),
 		clientv3.Compare(clientv3.LeaseValue(own.Key), "=", int64(own.Session)),
 	}
-	r := s.get(ctx, clientv3.OpTxn(there, []clientv3.Op{
+	r, err := s.checks.Do(ctx, []clientv3.Op{clientv3.OpTxn(there, []clientv3.Op{
 		clientv3.OpGet(s.prefix(), clientv3.WithFirstCreate()...), clientv3.OpGet(s.wish()),
 		clientv3.OpPut(s.touch(), strconv.FormatUint(own.Order, 10)),
-	}, nil))
-	if r.err != nil {
-		return l, r.err
+	}, nil)}, nil)
+	if err != nil {
+		return l, err
 	}
 	txn := r.answers[0].GetResponseTxn()
 	if !txn.Succeeded {

@@ -10,10 +10,16 @@ import (
 // are set before the first call. It is safe for concurrent use.
 type Batch[Q, A any] struct {
 	// Ask makes a request for 1 to Most callers, and returns an answer for each, or an error for all. Its context
-	// ends when all callers have given up.
+	// ends with Life, and when all callers have given up.
 	Ask  func(ctx context.Context, all []Q) ([]A, error)
 	Most int
+	// Life ends all requests. There are no calls of Do after its end. Nil never ends.
+	Life context.Context
+	// Halve reports whether one of several callers may be the reason for an error of Ask. Then each half is asked for by
+	// itself. Nil is never.
+	Halve func(err error) bool
 
+	work  sync.WaitGroup
 	mu    sync.Mutex
 	queue []*question[Q, A]
 	due   int // of these, those that wait no longer for others
@@ -72,11 +78,14 @@ func (b *Batch[Q, A]) Do(ctx context.Context, q Q, soon <-chan struct{}) (A, err
 	}
 }
 
+// Wait returns when no request is under way.
+func (b *Batch[Q, A]) Wait() { b.work.Wait() }
+
 // start starts a goroutine of run if there is room for one. The caller has locked mu.
 func (b *Batch[Q, A]) start() {
 	if b.due > 0 && b.busy-b.slow < underWay && b.busy < mostUnderWay {
 		b.busy++
-		go b.run()
+		b.work.Go(b.run)
 	}
 }
 
@@ -132,9 +141,13 @@ func (b *Batch[Q, A]) next() (all []*question[Q, A]) {
 
 // ask makes one request, and answers its questions.
 func (b *Batch[Q, A]) ask(all []*question[Q, A]) {
-	ctx, cancel := context.WithCancel(context.Background())
+	life := b.Life
+	if life == nil {
+		life = context.Background()
+	}
+	ctx, cancel := context.WithCancel(life)
 	defer cancel()
-	go func() {
+	b.work.Go(func() {
 		for _, w := range all {
 			select {
 			case <-w.ctx.Done():
@@ -143,12 +156,17 @@ func (b *Batch[Q, A]) ask(all []*question[Q, A]) {
 			}
 		}
 		cancel()
-	}()
+	})
 	var questions []Q
 	for _, w := range all {
 		questions = append(questions, w.of)
 	}
 	answers, err := b.Ask(ctx, questions)
+	if n := len(all) / 2; n > 0 && err != nil && b.Halve != nil && b.Halve(err) {
+		b.ask(all[:n])
+		b.ask(all[n:])
+		return
+	}
 	for i, w := range all {
 		a := answer[A]{err: err}
 		if err == nil {

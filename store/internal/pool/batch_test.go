@@ -61,6 +61,13 @@ func (b *asked) do(t *testing.T, work *sync.WaitGroup, q int, soon <-chan struct
 	synctest.Wait()
 }
 
+// under is how many goroutines make requests.
+func (b *asked) under() int {
+	b.Batch.mu.Lock()
+	defer b.Batch.mu.Unlock()
+	return b.busy
+}
+
 func second([]int) time.Duration { return time.Second }
 
 // TestBatch: those that wait go together, and a request that takes long keeps no other waiting.
@@ -134,5 +141,116 @@ func TestBatchGivenUp(t *testing.T) {
 		if _, err := b.Do(t.Context(), 9, nil); !errors.Is(err, failed) {
 			t.Errorf("%v; want the error of the request", err)
 		}
+	})
+}
+
+// TestBatchBound: requests that are not answered do not keep others from being made, up to a bound.
+func TestBatchBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newAsked(func(all []int) time.Duration {
+			if all[0] == 0 {
+				return time.Hour
+			}
+			return 0
+		}, nil)
+		b.Most = 1
+		var hung, work sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		for n := range 3 * mostUnderWay {
+			hung.Go(func() { _, _ = b.Do(ctx, 0, nil) })
+			<-time.After(slowAfter)
+			synctest.Wait()
+			if n+1 == mostUnderWay-1 { // there is room for one more
+				begun := time.Now()
+				b.do(t, &work, 1, nil)
+				work.Wait()
+				if took := time.Since(begun); took > slowAfter {
+					t.Errorf("an answer after %v", took)
+				}
+			}
+		}
+		b.mu.Lock()
+		if want := mostUnderWay + 1; len(b.all) != want {
+			t.Errorf("%d requests; want %d", len(b.all), want)
+		}
+		b.mu.Unlock()
+		cancel()
+		hung.Wait()
+		b.Wait()
+	})
+}
+
+// TestBatchHeard: a request goes on while one of its callers waits, and ends with the last one, or with Life.
+func TestBatchHeard(t *testing.T) {
+	for name, last := range map[string]bool{"the last caller": true, "Life": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newAsked(func([]int) time.Duration { return time.Hour }, nil)
+				var end context.CancelFunc
+				b.Life, end = context.WithCancel(t.Context())
+				defer end()
+				soon := make(chan struct{})
+				var ended [2]error
+				var cancel [2]context.CancelFunc
+				var work sync.WaitGroup
+				for q := range 2 {
+					var ctx context.Context
+					ctx, cancel[q] = context.WithCancel(t.Context())
+					defer cancel[q]()
+					work.Go(func() { _, ended[q] = b.Do(ctx, q, soon) })
+				}
+				synctest.Wait()
+				close(soon)
+				synctest.Wait()
+				cancel[0]()
+				synctest.Wait()
+				if ended[0] == nil || ended[1] != nil || b.under() != 1 {
+					t.Errorf("%v, %v, %d requests are under way; want one that goes on", ended[0], ended[1], b.under())
+				}
+				if last {
+					cancel[1]()
+				} else {
+					end()
+				}
+				b.Wait()
+				work.Wait()
+				if !errors.Is(ended[1], context.Canceled) {
+					t.Errorf("%v; want the end", ended[1])
+				}
+			})
+		})
+	}
+}
+
+// TestBatchHalve: a caller whose question is refused does not disturb the others.
+func TestBatchHalve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := errors.New("no")
+		b := newAsked(nil, nil)
+		b.Halve = func(err error) bool { return errors.Is(err, refused) }
+		b.Ask = func(_ context.Context, all []int) (answers []int, _ error) {
+			for _, q := range all {
+				if q == 7 {
+					return nil, refused
+				}
+				answers = append(answers, -q)
+			}
+			return answers, nil
+		}
+		soon := make(chan struct{})
+		var work sync.WaitGroup
+		for q := range 10 {
+			if q != 7 {
+				b.do(t, &work, q, soon)
+			}
+		}
+		work.Go(func() {
+			if _, err := b.Do(t.Context(), 7, soon); !errors.Is(err, refused) {
+				t.Errorf("%v; want that it is refused", err)
+			}
+		})
+		synctest.Wait()
+		close(soon)
+		work.Wait()
 	})
 }
