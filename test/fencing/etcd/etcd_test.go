@@ -53,6 +53,7 @@ func guard(t testing.TB, c *clientv3.Client, resource fence.Resource) *fenceetcd
 
 // TestGuard tests what a mark admits and refuses.
 func TestGuard(t *testing.T) {
+	t.Parallel()
 	c := server.StartEtcd(t).Client(t)
 	f := guard(t, c, "r")
 	write := func(token fence.Token, ops ...clientv3.Op) error {
@@ -117,6 +118,7 @@ func TestGuard(t *testing.T) {
 // TestOperations: an operation that etcd itself refuses has a known outcome, and changes nothing,
 // at any place in the list; responses are those of the operations.
 func TestOperations(t *testing.T) {
+	t.Parallel()
 	c := server.StartEtcd(t).Client(t)
 	f := guard(t, c, "r")
 	if err := f.Install(t.Context()); err != nil {
@@ -265,6 +267,7 @@ func TestKey(t *testing.T) {
 // there, and the mark is that of the value beside it.
 func TestKilled(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
+	t.Parallel()
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("the seed is %d", seed)

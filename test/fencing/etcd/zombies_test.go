@@ -213,6 +213,7 @@ func TestOvertaken(t *testing.T) {
 // TestZombies freezes an older leader before every step of its claim and its write.
 func TestZombies(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
+	t.Parallel()
 	for _, form := range []string{
 		"mark", // the tokens are those of another election
 		"key",  // the older leader's lease in etcd runs out while it is frozen
@@ -233,6 +234,7 @@ func TestZombies(t *testing.T) {
 // TestUnsafeZombies: the same leaders, which ask first and write afterwards.
 func TestUnsafeZombies(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
+	t.Parallel()
 	for _, form := range []string{"asks", "asks who leads"} {
 		t.Run(form, func(t *testing.T) {
 			if form == "asks who leads" {

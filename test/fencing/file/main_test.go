@@ -130,6 +130,7 @@ func stage(t *testing.T, name string) zombie.Config {
 // nothing afterwards. If it holds the lock, the newer one waits.
 func TestZombie(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
+	t.Parallel()
 	r := zombie.Prove(t, stage(t, "guarded"))
 	if r.Waited == 0 || r.Waited == r.Plays {
 		t.Errorf("the newer leader waited in %d of %d plays; want it to, where the older one has the lock", r.Waited, r.Plays)
@@ -139,8 +140,10 @@ func TestZombie(t *testing.T) {
 // TestUnsafe: to read the mark first and rename afterwards is no fencing.
 func TestUnsafe(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
+	t.Parallel()
 	for _, name := range []string{"looks-first", "bare"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			zombie.Disprove(t, stage(t, name))
 		})
 	}

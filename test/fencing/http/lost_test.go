@@ -21,6 +21,7 @@ import (
 // older write lands last.
 func TestLost(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
+	t.Parallel()
 	elect := harness.Build(t, "../../../cmd/elect")
 	for drain, want := range map[string]int64{"0": 5, "4s": 6} {
 		t.Run(drain, func(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 // TestProxy tests the finished command.
 func TestProxy(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
+	t.Parallel()
 	elect := harness.Build(t, "../../../cmd/elect")
 	t.Run("zombies", func(t *testing.T) { testZombies(t, elect) })
 	t.Run("stream", func(t *testing.T) { testStream(t, elect) })

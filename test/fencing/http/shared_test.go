@@ -25,6 +25,7 @@ import (
 // table.
 func TestSharedMark(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
+	t.Parallel()
 	elect, pg := harness.Build(t, "../../../cmd/elect"), server.StartPostgres(t)
 	start := func(t *testing.T) (mark, upstream, one, other string) {
 		t.Helper()

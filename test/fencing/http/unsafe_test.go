@@ -23,6 +23,7 @@ import (
 // in flight, lets the second half of an older upload land after the newer leader's write.
 func TestWithoutWaiting(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
+	t.Parallel()
 	upstream := startUpstream(t)
 	at, err := url.Parse(upstream)
 	if err != nil {
@@ -58,6 +59,7 @@ func TestWithoutWaiting(t *testing.T) {
 // TestTwoMarks: two proxies with a mark each guard nothing.
 func TestTwoMarks(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
+	t.Parallel()
 	upstream := startUpstream(t)
 	one, other := serveProxy(t, upstream, new(fence.Memory), fence.GuardConfig{}), serveProxy(t, upstream, new(fence.Memory), fence.GuardConfig{})
 	zombie.Disprove(t, zombie.Config{Opener: "http1", Where: one + "," + other, Read: directly(upstream)})
@@ -68,6 +70,7 @@ func TestTwoMarks(t *testing.T) {
 // the cure.
 func TestMarkThatIsNotHeld(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
+	t.Parallel()
 	t.Run("not held", func(t *testing.T) {
 		upstream, mark := startUpstream(t), new(fence.Memory)
 		one, other := serveProxy(t, upstream, mark, fence.GuardConfig{}), serveProxy(t, upstream, mark, fence.GuardConfig{})
@@ -186,6 +189,7 @@ func TestForwardedBeforeTheMark(t *testing.T) {
 // its connection is closed. A proxy that cuts sooner than the longest request takes lets
 // the older write land last; one that waits for it does not.
 func TestCuttingIsNotEnough(t *testing.T) {
+	t.Parallel()
 	for drain, want := range map[time.Duration]int64{0: 5, patience: 6} {
 		t.Run(drain.String(), func(t *testing.T) {
 			upstream, client := startUpstream(t), leader(nil)

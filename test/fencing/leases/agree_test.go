@@ -155,6 +155,7 @@ func agrees(t *testing.T, cases []storetest.Case, open func(t *testing.T) (parti
 
 // TestAgreement: the databases answer as the simulator's register does.
 func TestAgreement(t *testing.T) {
+	t.Parallel()
 	for name, start := range databases(t) {
 		t.Run(name, func(t *testing.T) {
 			d := start(t)

@@ -48,6 +48,7 @@ func (l local) nobody(ctx context.Context) {
 // acknowledged, prove nothing.
 func TestUnacknowledged(t *testing.T) {
 	long.Test(t, "it waits for leases")
+	t.Parallel()
 	pg := server.StartPostgres(t)
 	d := database{dialect: sqlstore.PostgreSQL, make: func(t testing.TB) *url.URL { return parse(t, pg.Database(t)) }}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -13,6 +13,7 @@ import (
 // replays them.
 func TestFlight(t *testing.T) {
 	long.Test(t, "it waits for leases")
+	t.Parallel()
 	d := databases(t)["sqlite"](t)
 	w, at := newWorkers(t), d.place(t).url("")
 	for node := range 3 {

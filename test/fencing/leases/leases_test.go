@@ -188,6 +188,7 @@ func (p *place) participant(t testing.TB, name, id string) electtest.Participant
 // TestConformance has each participant in a process of its own, at a real database.
 func TestConformance(t *testing.T) {
 	long.Test(t, "it waits for leases, in processes")
+	t.Parallel()
 	for name, start := range databases(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

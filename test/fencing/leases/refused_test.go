@@ -31,6 +31,7 @@ func refuses(t *testing.T, at, want string) {
 
 // TestRefused: a database that could forget what it has acknowledged is refused.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	t.Run("postgresql", func(t *testing.T) {
 		pg := server.StartPostgres(t)
 		d := database{dialect: sqlstore.PostgreSQL, make: func(t testing.TB) *url.URL { return parse(t, pg.Database(t)) }}
@@ -94,6 +95,7 @@ func TestRefused(t *testing.T) {
 // election goes on.
 func TestNonsense(t *testing.T) {
 	long.Test(t, "it waits for leases")
+	t.Parallel()
 	for name, start := range databases(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -117,6 +117,7 @@ func pass(to io.WriteCloser, from io.Reader, look func([]byte), silent func() bo
 // an answer that is lost for ever keeps its participant neither from standing again nor from Close.
 func TestSilence(t *testing.T) {
 	long.Test(t, "it waits for leases")
+	t.Parallel()
 	m := server.StartMariaDB(t)
 	d := database{dialect: sqlstore.MySQL, make: func(t testing.TB) *url.URL {
 		cfg := m.Database(t)

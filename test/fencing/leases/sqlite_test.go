@@ -67,6 +67,7 @@ func sqliteRefuses(t *testing.T) {
 // TestSQLiteReplaced: who has the file that was removed leads no more when the leader of the new one begins.
 func TestSQLiteReplaced(t *testing.T) {
 	long.Test(t, "it waits for leases")
+	t.Parallel()
 	for _, mode := range []string{"WAL", "DELETE"} {
 		t.Run(mode, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x.db")
@@ -91,6 +92,7 @@ func TestSQLiteReplaced(t *testing.T) {
 // memory has no file to look at.
 func TestSQLiteBusy(t *testing.T) {
 	long.Test(t, "it waits for leases")
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.db")
 	tx, err := sqliteAt(t, path, "_journal_mode=DELETE&_txlock=exclusive").Begin()
 	if err != nil {

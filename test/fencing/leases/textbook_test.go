@@ -17,6 +17,7 @@ import (
 // follow them work at the same time. docs/databases.md says what elect does differently.
 func TestTextbook(t *testing.T) {
 	long.Test(t, "it starts a PostgreSQL")
+	t.Parallel()
 	pg := server.StartPostgres(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

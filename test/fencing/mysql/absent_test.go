@@ -17,6 +17,7 @@ import (
 // TestAbsent: without a table of marks, each operation that needs it says what to do. Without the
 // rights to it, the server says so.
 func TestAbsent(t *testing.T) {
+	t.Parallel()
 	d := database(server.StartMariaDB(t))
 	at := d.Make(t)
 	sqltest.Absent(t, d, "1146", "", "elsewhere", path.Base(at)+".marks")

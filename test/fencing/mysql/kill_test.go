@@ -12,6 +12,7 @@ import (
 
 func TestKilledServer(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
+	t.Parallel()
 	m := server.StartMariaDB(t)
 	sqltest.Kill(t, database(m), func() { m.Kill(t); m.Start(t) })
 }

@@ -18,6 +18,7 @@ import (
 // InnoDB has them wait behind it by itself.
 func TestOverlap(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
+	t.Parallel()
 	d := database(server.StartMariaDB(t))
 	at := d.Make(t)
 	f := d.Installed(t, d.Connect(t, at), fencesql.Config{LockTimeout: 20 * time.Second}, "orders")

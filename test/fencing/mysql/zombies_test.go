@@ -16,6 +16,7 @@ func TestMain(m *testing.M) { sqltest.Main(m, database(nil)) }
 
 func TestZombies(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
+	t.Parallel()
 	sqltest.Zombies(t, database(server.StartMariaDB(t)),
 		sqltest.Play{Name: "read committed", Form: sqltest.Tx, Isolation: sql.LevelReadCommitted},
 		sqltest.Play{Name: "repeatable read", Form: sqltest.Tx, Isolation: sql.LevelRepeatableRead},
@@ -26,6 +27,7 @@ func TestZombies(t *testing.T) {
 
 func TestUnsafeZombies(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
+	t.Parallel()
 	sqltest.UnsafeZombies(t, database(server.StartMariaDB(t)),
 		sqltest.Play{Name: "a bare predicate at read committed", Form: sqltest.Predicate, Isolation: sql.LevelReadCommitted},
 		sqltest.Play{Name: "asks first, and holds nothing", Form: sqltest.Asks, Isolation: sql.LevelRepeatableRead},

@@ -16,6 +16,7 @@ import (
 // TestAbsent: without a table of marks, each operation that needs it says what to do. Without the
 // rights to it, the server says so.
 func TestAbsent(t *testing.T) {
+	t.Parallel()
 	d := database(server.StartPostgres(t))
 	sqltest.Absent(t, d, "42P01", "", "elsewhere", "nowhere.marks")
 	url := d.Make(t)

@@ -19,14 +19,21 @@ import (
 // TestClaimAgain: the server shows a claim that was cancelled while it waited for its standby,
 // though no standby has it. A second claim with the same token does not count it as made.
 func TestClaimAgain(t *testing.T) {
+	t.Parallel()
 	d := database(server.StartPostgres(t))
 	db := d.Connect(t, d.Make(t))
 	f := d.Installed(t, db, fencesql.Config{}, "orders")
 	sqltest.Claim(t, f, 1)
-	sqltest.Execute(t, db, `ALTER SYSTEM SET synchronous_standby_names = 'nobody'`, `SELECT pg_reload_conf()`)
+	sqltest.Execute(t, db, `CREATE TABLE heard (n INT)`, `ALTER SYSTEM SET synchronous_standby_names = 'nobody'`, `SELECT pg_reload_conf()`)
 	alone := func() { sqltest.Execute(t, db, `ALTER SYSTEM RESET ALL`, `SELECT pg_reload_conf()`) }
 	defer alone() // else nothing can be dropped
 	shown(t, db, "nobody")
+	for heard := true; heard; { // PostgreSQL's checkpointer tells the others, later than they know the setting
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, err := db.ExecContext(ctx, `INSERT INTO heard VALUES (1)`)
+		heard = err == nil
+		cancel()
+	}
 	for name, claim := range map[string]func(context.Context) error{
 		"claim": func(ctx context.Context) error { return f.Claim(ctx, 2) },
 		"mark":  func(ctx context.Context) error { return d.Mark(t, db, fencesql.Config{}).Raise(ctx, "orders", 2) },
@@ -64,6 +71,7 @@ func shown(t *testing.T, db *sql.DB, want string) {
 // TestPreparedTransaction: a prepared transaction that holds a mark has no process. It is named
 // nevertheless, and so are other sessions that block claims.
 func TestPreparedTransaction(t *testing.T) {
+	t.Parallel()
 	d := database(server.StartPostgres(t, "max_prepared_transactions=1"))
 	url := d.Make(t)
 	db := d.Connect(t, url)

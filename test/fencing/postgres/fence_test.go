@@ -53,6 +53,7 @@ func end(t *testing.T, db *sql.DB, session int64) {
 
 // TestFence is everything that needs a server and no leaders.
 func TestFence(t *testing.T) {
+	t.Parallel()
 	d := database(server.StartPostgres(t))
 	sqltest.Conformance(t, d)
 	sqltest.Locks(t, d)

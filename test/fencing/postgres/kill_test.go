@@ -12,6 +12,7 @@ import (
 
 func TestKilledServer(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
+	t.Parallel()
 	pg := server.StartPostgres(t)
 	sqltest.Kill(t, database(pg), func() { pg.Kill(t); pg.Start(t) })
 }

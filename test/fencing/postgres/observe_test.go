@@ -18,6 +18,7 @@ import (
 
 // TestObserve: decisions that only the mark can make are reported with it.
 func TestObserve(t *testing.T) {
+	t.Parallel()
 	d := database(server.StartPostgres(t))
 	db := d.Connect(t, d.Make(t))
 	var mu sync.Mutex

@@ -21,6 +21,7 @@ import (
 // never a moment without one.
 func TestOverlap(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
+	t.Parallel()
 	d := database(server.StartPostgres(t))
 	t.Run("tx", func(t *testing.T) { testOverlap(t, d, overlapTx) })
 	t.Run("trigger", func(t *testing.T) { testOverlap(t, d, overlapTrigger) })

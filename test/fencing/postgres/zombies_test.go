@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 
 func TestZombies(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
+	t.Parallel()
 	sqltest.Zombies(t, database(server.StartPostgres(t)),
 		sqltest.Play{Name: "read committed", Form: sqltest.Tx, Isolation: sql.LevelReadCommitted},
 		sqltest.Play{Name: "repeatable read", Form: sqltest.Tx, Isolation: sql.LevelRepeatableRead},
@@ -37,6 +38,7 @@ func TestZombies(t *testing.T) {
 
 func TestUnsafeZombies(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
+	t.Parallel()
 	sqltest.UnsafeZombies(t, database(server.StartPostgres(t)),
 		sqltest.Play{Name: "a bare predicate", Form: sqltest.Predicate, Isolation: sql.LevelReadCommitted},
 		sqltest.Play{Name: "a bare predicate at repeatable read", Form: sqltest.Predicate, Isolation: sql.LevelRepeatableRead},

@@ -19,6 +19,7 @@ import (
 
 // TestReplica: a server that has become a replica writes nothing.
 func TestReplica(t *testing.T) {
+	t.Parallel()
 	primary := server.StartRedis(t)
 	g := installed(t, primary.Client(t), "orders")
 	if err := g.Claim(t.Context(), 5); err != nil {

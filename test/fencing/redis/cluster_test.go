@@ -80,6 +80,7 @@ func wait(t *testing.T, what string, done func() bool) {
 // Where the mark and a key are at different nodes, nothing is written. A stale token is refused
 // everywhere.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	from, to, all := cluster(t)
 	g, err := fenceredis.New(all, "orders", fenceredis.Config{})

@@ -254,6 +254,7 @@ func TestWarnings(t *testing.T) {
 // TestFailover: a replica that has not received the last claim takes an old leader's writes when it
 // becomes the primary. No guard in Redis can prevent that.
 func TestFailover(t *testing.T) {
+	t.Parallel()
 	primary := server.StartRedis(t)
 	g := installed(t, primary.Client(t), "orders")
 	if err := g.Claim(t.Context(), 5); err != nil {

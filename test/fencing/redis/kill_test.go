@@ -22,6 +22,7 @@ import (
 // below what was confirmed, nor is a value older, and no value stands without its mark.
 func TestKill(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
+	t.Parallel()
 	r := server.StartRedis(t)
 	client := r.Client(t)
 	g := installed(t, client, "orders")

@@ -131,6 +131,7 @@ func installed(t testing.TB, client *redis.Client, name fence.Resource) *fencere
 // nothing afterwards.
 func TestZombie(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
+	t.Parallel()
 	if r := zombie.Prove(t, stage(t, "guarded")); r.Waited > 0 {
 		t.Errorf("the newer leader waited in %d plays; nothing holds a lock", r.Waited)
 	}
@@ -139,6 +140,7 @@ func TestZombie(t *testing.T) {
 // TestUnsafe: to read first and write afterwards is no fencing, not even in a transaction.
 func TestUnsafe(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
+	t.Parallel()
 	for _, name := range []string{"get-set", "no-watch", "bare"} {
 		t.Run(name, func(t *testing.T) {
 			zombie.Disprove(t, stage(t, name))

@@ -34,6 +34,7 @@ func database(journal, lock string) sqltest.Database {
 }
 
 func TestFence(t *testing.T) {
+	t.Parallel()
 	for _, journal := range []string{"WAL", "DELETE"} {
 		for _, lock := range []string{"deferred", "immediate"} {
 			t.Run(journal+" "+lock, func(t *testing.T) {
