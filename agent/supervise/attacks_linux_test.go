@@ -333,11 +333,7 @@ func TestPidEntered(t *testing.T) {
 			atPid(t, nil)
 			s := newScene(t, "member", nil, "adopt=yes", "deadline=200ms")
 			entered := &s.board.Members[place]
-			exe, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
-			startPart(t, exe, "enter", nil, "board="+s.path, fmt.Sprintf("place=%d", place), fmt.Sprintf("namespace=/proc/%d/ns/pid", s.keeper()))
+			startPart(t, executable(t), "enter", nil, "board="+s.path, fmt.Sprintf("place=%d", place), fmt.Sprintf("namespace=/proc/%d/ns/pid", s.keeper()))
 			eventually(t, "it has entered", func() bool { return entered.Alive.Load() != 0 })
 			had := s.compete()
 			s.settle(e.end(s), had)

@@ -232,10 +232,7 @@ func TestCgroupOfDeadSupervisors(t *testing.T) {
 				}
 			}
 			path, b := newBoard(t)
-			exe, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
+			exe := executable(t)
 			start(t, supervise.Command{
 				Path: exe, Args: []string{exe, "board=" + path, "place=0"}, Env: partEnv("member"), Containment: next, Stderr: os.Stderr,
 			})
@@ -338,12 +335,8 @@ func TestCgroupForkBomb(t *testing.T) {
 		t.Skipf("no limit for a fork bomb: %v", err)
 	}
 	path, b := newBoard(t)
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	command := shell(`echo $$ >"$0"/cgroup.procs && exec "$@"`)
-	command.Args = append(command.Args, pids, exe, "board="+path)
+	command.Args = append(command.Args, pids, executable(t), "board="+path)
 	command.Env, command.Containment = partEnv("bomb"), c
 	f := start(t, command)
 	eventually(t, "the bomb has come to its limit", func() bool {

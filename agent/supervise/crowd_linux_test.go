@@ -75,10 +75,7 @@ func newBoard(t testing.TB) (string, *board) {
 func startCrowd(t testing.TB, size int, c *supervise.Containment) (*supervise.Family, *board) {
 	t.Helper()
 	path, b := newBoard(t)
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := executable(t)
 	f := start(t, supervise.Command{
 		Path: exe, Args: []string{exe, "board=" + path, "size=" + strconv.Itoa(size)}, Env: partEnv("crowd"), Stderr: os.Stderr,
 		Containment: c,

@@ -84,10 +84,7 @@ func TestMainThreadEnded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path, b := newBoard(t)
-			exe, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
+			exe := executable(t)
 			args := []string{exe, "board=" + path, "place=0"}
 			cmd := supervise.Command{Path: exe, Args: args, Env: partEnv("headless"), Stderr: os.Stderr}
 			if c.member {

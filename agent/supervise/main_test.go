@@ -62,11 +62,7 @@ func check(err error) {
 // program returns a copy of this program that other users may execute.
 func program(t testing.TB) string {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(exe)
+	data, err := os.ReadFile(executable(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +97,16 @@ func users(t *testing.T, test func(t *testing.T, as *syscall.Credential)) {
 	}
 	t.Run("root", func(t *testing.T) { test(t, nil) })
 	t.Run("ordinary", func(t *testing.T) { test(t, &syscall.Credential{Uid: nobody, Gid: nobody}) })
+}
+
+// executable is the program of this test, which is also that of its parts.
+func executable(t testing.TB) string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exe
 }
 
 // startPart starts exe as a part, and kills it when the test ends.

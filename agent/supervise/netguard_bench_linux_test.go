@@ -101,11 +101,7 @@ func startPump(b *testing.B, g *supervise.Guarded, network string, size int) fun
 	} else { // nobody reads: a packet counts as sent when the socket's buffer has refused it
 		addr = packets(b, "udp4", "127.0.0.1:0").addr
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
-	cmd := exec.Command(exe, network, addr, strconv.Itoa(size))
+	cmd := exec.Command(executable(b), network, addr, strconv.Itoa(size))
 	cmd.Env, cmd.Stderr, cmd.SysProcAttr = partEnv("pump"), os.Stderr, &syscall.SysProcAttr{}
 	if g != nil {
 		g.Enter(cmd.SysProcAttr)

@@ -3,6 +3,7 @@ package supervise_test
 import (
 	"encoding/binary"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"runtime"
@@ -149,19 +150,11 @@ func xdp(string) (func([]byte) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	lo, err := unix.NewIfreq("lo")
+	lo, err := net.InterfaceByName("lo")
 	if err != nil {
 		return nil, err
 	}
-	other, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(other)
-	if err := unix.IoctlIfreq(other, unix.SIOCGIFINDEX, lo); err != nil {
-		return nil, err
-	}
-	if err := unix.Bind(fd, &unix.SockaddrXDP{Flags: unix.XDP_COPY, Ifindex: lo.Uint32()}); err != nil {
+	if err := unix.Bind(fd, &unix.SockaddrXDP{Flags: unix.XDP_COPY, Ifindex: uint32(lo.Index)}); err != nil {
 		return nil, err
 	}
 	return func(b []byte) error {

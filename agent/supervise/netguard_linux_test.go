@@ -80,10 +80,7 @@ func startSpeakerBy(t *testing.T, way string, c *supervise.Containment, addr str
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { in.Close(); mine.Close() })
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := executable(t)
 	s := &speaker{talker: &talker{t: t, in: mine, lines: lines}}
 	s.left.Store(int64(left))
 	s.family = start(t, supervise.Command{

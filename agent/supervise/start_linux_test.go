@@ -234,10 +234,7 @@ func TestWhatTheCommandFinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(passed)
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := executable(t)
 	long := strings.Repeat("x", 100_000) // one argument may have 128 KiB
 	args, env := []string{exe}, partEnv("inspect")
 	for n := range 10 {

@@ -51,11 +51,7 @@ func guardTerms(t *testing.T) (g *supervise.TermGuard, name string) {
 func talkIn(t *testing.T, g *supervise.TermGuard, addr string) (k *talker, ended <-chan struct{}) {
 	t.Helper()
 	out, lines := listen(t)
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(exe, "udp", addr)
+	cmd := exec.Command(executable(t), "udp", addr)
 	given := &syscall.SysProcAttr{}
 	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = partEnv("talk"), out, os.Stderr, given
 	in, err := cmd.StdinPipe()
