@@ -23,7 +23,7 @@ type Election struct {
 	mu   sync.Mutex
 	busy bool // campaigning or leading
 
-	health  *health    // or nil
+	health  *health
 	eventMu sync.Mutex // serializes cfg.OnEvent
 }
 

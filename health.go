@@ -11,7 +11,7 @@ import (
 )
 
 // Health makes a participant give way while it is ill: as a candidate it stands aside, and as a leader it ends its term
-// with [ReasonUnhealthy]. The zero value checks nothing.
+// with [ReasonUnhealthy]. The zero value checks nothing; [Term.GiveWay] works without a Check, too.
 type Health struct {
 	// Check returns nil if this participant can do the work. It is called by one goroutine at a time, from the first
 	// Campaign or Lead until Close, whether it leads or not. If it panics the program ends.
@@ -65,10 +65,10 @@ const (
 
 func (h *Health) complete() error {
 	if h.Check == nil {
-		if h.Every != 0 || h.Timeout != 0 || h.Failures != 0 || h.Successes != 0 || h.WhenAllIll != 0 {
-			return errors.New("elect.Config.Health has no Check; want one, or no Health")
+		if h.Every != 0 || h.Timeout != 0 || h.Failures != 0 || h.Successes != 0 {
+			return errors.New("elect.Config.Health has no Check; want one, or no Health but WhenAllIll")
 		}
-		return nil
+		return h.completeAllIll()
 	}
 	for _, d := range []struct {
 		name  string
@@ -93,13 +93,17 @@ func (h *Health) complete() error {
 			*n.value = n.zero
 		}
 	}
+	return h.completeAllIll()
+}
+
+func (h *Health) completeAllIll() error {
 	if h.WhenAllIll != AllIllLead && h.WhenAllIll != AllIllNone {
 		return fmt.Errorf("elect.Config.Health.WhenAllIll is %d; want AllIllLead or AllIllNone", h.WhenAllIll)
 	}
 	return nil
 }
 
-// illness is the end of a term by a failed check. It matches [driver.ErrUnhealthy] and not what the check returned,
+// illness is the end of a term by a failed check or by [Term.GiveWay]. It matches [driver.ErrUnhealthy] and not what the check returned,
 // which may be an error of another election.
 type illness struct{ why error }
 
@@ -115,7 +119,7 @@ const (
 	ill
 )
 
-// health is the state of a participant's health. A nil health is always well.
+// health is the state of a participant's health. Without a check it is well, unless it rests.
 type health struct {
 	cfg      Health
 	election *Election
@@ -136,10 +140,10 @@ type health struct {
 }
 
 func newHealth(e *Election) *health {
-	if e.cfg.Health.Check == nil {
-		return nil
-	}
 	h := &health{cfg: e.cfg.Health, election: e, turned: make(chan struct{})}
+	if h.cfg.Check == nil {
+		h.state, h.begun = well, true
+	}
 	h.life, h.stop = context.WithCancel(context.Background())
 	h.period, h.fail = context.WithCancelCause(context.Background())
 	return h
@@ -150,9 +154,6 @@ const closePatience = 2 * time.Second
 
 // close ends the checks.
 func (h *health) close() {
-	if h == nil {
-		return
-	}
 	h.mu.Lock()
 	h.stop()
 	h.mu.Unlock()
@@ -231,9 +232,6 @@ func (h *health) turn(to state, why error) {
 
 // await waits until the participant may stand, and returns a context that ends when it is ill.
 func (h *health) await(ctx context.Context) (period context.Context, err error) {
-	if h == nil {
-		return context.Background(), nil
-	}
 	h.mu.Lock()
 	if !h.begun && h.life.Err() == nil {
 		h.begun = true

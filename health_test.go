@@ -291,11 +291,52 @@ func TestNoFlapping(t *testing.T) {
 	})
 }
 
+// TestGiveWay: work that is ill without a check gives way to another candidate, rests, and leads again where there is
+// none.
+func TestGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(1)
+		starved := errors.New("starved")
+		ends := make(chan error, 10)
+		a, _ := stand(t, store, "a", elect.Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		var begun []time.Time
+		done := async(func() error {
+			return a.Lead(ctx, func(ctx context.Context, term *elect.Term) error {
+				begun = append(begun, time.Now())
+				time.Sleep(time.Minute)
+				if ctx.Err() == nil {
+					term.GiveWay(starved)
+					term.GiveWay(errors.New("again"))
+					ends <- context.Cause(ctx)
+				}
+				return nil
+			})
+		})
+		defer func() { cancel(); <-done }()
+		loss := lost(t, <-ends, elect.ReasonUnhealthy)
+		if !strings.Contains(loss.Error(), starved.Error()) || errors.Is(loss, starved) {
+			t.Errorf("lost by %v; want the text of the error, and not the error", loss)
+		}
+		lost(t, <-ends, elect.ReasonUnhealthy)
+		if alone := begun[1].Sub(begun[0]) - time.Minute; alone < nobody || alone > nobody+time.Minute {
+			t.Errorf("alone, it led again after %v; want somewhat more than %v", alone, nobody)
+		}
+		b, _ := stand(t, store, "b", elect.Config{})
+		others, _ := leads(t, b)
+		time.Sleep(time.Hour)
+		if others.Load() != 1 || len(begun) != 2 {
+			t.Errorf("%d terms of the other, and %d of the ill one; want 1 and 2", others.Load(), len(begun))
+		}
+	})
+}
+
 func TestHealthConfig(t *testing.T) {
 	ok := func(context.Context) error { return nil }
 	for name, h := range map[string]elect.Health{
 		"no check": {Every: time.Second}, "every": {Check: ok, Every: -1}, "timeout": {Check: ok, Timeout: -1},
 		"failures": {Check: ok, Failures: -1}, "successes": {Check: ok, Successes: -1}, "all": {Check: ok, WhenAllIll: 2},
+		"all, no check": {WhenAllIll: 2},
 	} {
 		if _, err := elect.New(newFake(), elect.Config{Health: h}); err == nil {
 			t.Errorf("%s: New took %+v", name, h)

@@ -19,7 +19,8 @@ type Term struct {
 	election *Election
 	mandate  driver.Mandate
 	ctx      context.Context
-	period   context.Context // ends when this participant is ill
+	period   context.Context // ends when this participant is ill, with an illness
+	sicken   context.CancelCauseFunc
 	began    time.Time
 	end      context.CancelCauseFunc
 	done     func() // tells Config.Guardian that the work was joined
@@ -40,10 +41,11 @@ type Term struct {
 // own.
 func (e *Election) begin(ctx, period context.Context, m driver.Mandate, done func(), led bool) *Term {
 	t := &Term{
-		election: e, mandate: m, period: period, began: time.Now(), done: done, led: led,
+		election: e, mandate: m, began: time.Now(), done: done, led: led,
 		settled: make(chan struct{}), announced: make(chan struct{}), setting: make(chan struct{}, 1),
 	}
 	t.ctx, t.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	t.period, t.sicken = context.WithCancelCause(period)
 	e.emit(EventElected, t, nil)
 	go t.watch()
 	return t
@@ -134,6 +136,14 @@ func (t *Term) Next() Sequence {
 // Resign ends the term's context with ReasonResigned, and does nothing else. Leadership is released when the work has
 // returned: by [Election.Lead], or after [Election.Campaign] by [Term.Release].
 func (t *Term) Resign() { _ = t.finish(driver.ErrResigned) }
+
+// GiveWay ends the term's context with ReasonUnhealthy and the error why, as failed checks of [Config].Health do, and
+// like after these this participant stands aside for a minute or longer. It is for a program that learns that its work
+// is ill while it leads, as from a watchdog. The leadership is released as with Resign.
+func (t *Term) GiveWay(why error) {
+	t.sicken(illness{why})
+	<-t.ctx.Done()
+}
 
 // Transfer is [Term.Resign] in favour of the candidate with the id to. It refuses a candidate that is known not to be
 // able to take over with [ErrIneligible] and the reason, and back ends without the ability return [ErrUnsupported];
@@ -255,6 +265,7 @@ func (t *Term) returns(d time.Duration) bool {
 // awaitEnd returns the cause once the term has ended. Renewals push the lease out, so it reads the lease again each
 // time the drain would begin.
 func (t *Term) awaitEnd() error {
+	defer t.sicken(nil)
 	m, cfg := t.mandate, &t.election.cfg
 	for {
 		var drain <-chan time.Time

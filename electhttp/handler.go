@@ -54,6 +54,7 @@ type Handler struct {
 	election *elect.Election
 	role     role
 	ill      bool
+	starts   bool        // the work of a term is not active yet
 	term     *elect.Term // from EventElected to EventReleased
 	stuck    time.Time   // when the term was first seen to outlive its lease; zero if it does not
 	state    elect.State
@@ -68,11 +69,15 @@ const (
 	idle      role = "idle"      // it does not take part: not yet, not any more, or because it is ill
 	failed    role = "failed"    // its last campaign has failed, and it has not begun another one
 	candidate role = "candidate" // it stands
+	starting  role = "starting"  // its term has begun, and its work is not active yet
 	leader    role = "leader"    // its term has begun
 	ending    role = "ending"    // its term has ended, and its work has not yet returned
 )
 
-var errDetached = errors.New("no election is attached")
+var (
+	errDetached = errors.New("no election is attached")
+	errStalled  = errors.New("a term has outlived its lease by more than a lease, and its work has not returned")
+)
 
 // New makes a Handler. Set its OnEvent as that of [elect.Config], and call Attach with the election; until then no
 // leader is known.
@@ -211,6 +216,23 @@ func (h *Handler) OnEvent(e elect.Event) {
 	h.changed()
 }
 
+// Starting says whether the work of the present term and of later ones is not active yet, as while it warms up. While
+// it is not, the state of a leader is starting, and neither /leader nor /follower answers 200. It does not block.
+func (h *Handler) Starting(is bool) {
+	h.mu.Lock()
+	h.starts = is
+	h.mu.Unlock()
+	h.changed()
+}
+
+// Live returns an error if the participant is known to be stalled, as /livez does.
+func (h *Handler) Live() error {
+	if h.stalled(time.Now()) {
+		return errStalled
+	}
+	return nil
+}
+
 func (h *Handler) observe(e *elect.Election) {
 	for s, err := range e.Watch(h.life) {
 		h.mu.Lock()
@@ -263,10 +285,13 @@ func (h *Handler) view() (view, *elect.Term) {
 	if h.role != leader {
 		return v, nil
 	}
+	if h.starts {
+		v.State = starting
+	}
 	return v, h.term
 }
 
-// leads returns nil if this process leads, proven now.
+// leads returns nil if this process leads, proven now, whether its work is active or not.
 func (h *Handler) leads() error {
 	h.mu.Lock()
 	term := h.term
@@ -311,6 +336,10 @@ func (h *Handler) serveLeader(w http.ResponseWriter, _ *http.Request) {
 		problem(w, http.StatusServiceUnavailable, notLeading, h.cfg.ID+" does not lead")
 		return
 	}
+	if v, _ := h.view(); v.State == starting {
+		problem(w, http.StatusServiceUnavailable, notLeading, h.cfg.ID+" leads, and its work is not active yet")
+		return
+	}
 	text(w, "leads\n")
 }
 
@@ -323,8 +352,8 @@ func (h *Handler) serveFollower(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (h *Handler) serveLive(w http.ResponseWriter, _ *http.Request) {
-	if h.stalled(time.Now()) {
-		problem(w, http.StatusServiceUnavailable, stalled, "a term has outlived its lease by more than a lease, and its work has not returned")
+	if err := h.Live(); err != nil {
+		problem(w, http.StatusServiceUnavailable, stalled, err.Error())
 		return
 	}
 	text(w, "live\n")
@@ -333,7 +362,7 @@ func (h *Handler) serveLive(w http.ResponseWriter, _ *http.Request) {
 func (h *Handler) serveReady(w http.ResponseWriter, _ *http.Request) {
 	v, _ := h.view()
 	switch {
-	case v.State != candidate && v.State != leader:
+	case v.State != candidate && v.State != starting && v.State != leader:
 		problem(w, http.StatusServiceUnavailable, notReady, "the participant does not take part; its state is "+string(v.State))
 	case v.Stale || v.Leader == nil:
 		problem(w, http.StatusServiceUnavailable, notReady, cmp.Or(v.Cause, "no leader is known"))

@@ -112,6 +112,26 @@ func (p *part) wants(t *testing.T, want map[string]int) {
 	}
 }
 
+// TestStarting: work that is not active gets neither the traffic of a leader nor that of a follower.
+func TestStarting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := join(t, memory.NewStore(0), "a", electhttp.Config{})
+		a.Starting(true)
+		a.wants(t, map[string]int{"/leader": 503, "/follower": 200})
+		a.win(t)
+		synctest.Wait()
+		a.wants(t, map[string]int{"/leader": 503, "/follower": 503, "/livez": 200, "/readyz": 200})
+		if body := ask(a, "GET", "/v1/elections/job", "").Body.String(); !strings.Contains(body, `"state":"starting"`) {
+			t.Errorf("%s; want the state starting", body)
+		}
+		a.Starting(false)
+		a.wants(t, map[string]int{"/leader": 200, "/follower": 503})
+		if err := a.Live(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore(0)

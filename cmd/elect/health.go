@@ -37,11 +37,18 @@ func (f *healthFlags) flags(set *pflag.FlagSet) {
 	set.StringVar(&f.allIll, "when-all-ill", "lead", "`WHAT` an ill candidate does if nobody leads: lead, after some time, or none")
 }
 
-// health is what the flags say.
-func (f *healthFlags) health(env []string) (h elect.Health, err error) {
+// health is what the flags say. supervised means that COMMAND can be ill otherwise, too.
+func (f *healthFlags) health(env []string, supervised bool) (h elect.Health, err error) {
+	switch f.allIll {
+	case "lead":
+	case "none":
+		h.WhenAllIll = elect.AllIllNone
+	default:
+		return h, exit.Usagef("--when-all-ill %q is unknown; want lead or none", f.allIll)
+	}
 	if f.command == "" {
 		for _, name := range healthFlagNames {
-			if flag := f.set.Lookup(name); flag.Changed || flag.Value.String() != flag.DefValue {
+			if flag := f.set.Lookup(name); (flag.Changed || flag.Value.String() != flag.DefValue) && !(supervised && name == "when-all-ill") {
 				return h, exit.Usagef("--%s is given, and no --health-command; want one", name)
 			}
 		}
@@ -52,13 +59,6 @@ func (f *healthFlags) health(env []string) (h elect.Health, err error) {
 		return h, exit.Usagef("--health-every is %v and --health-timeout %v; want times above 0, such as 5s", f.every, f.timeout)
 	case f.failures <= 0 || f.successes <= 0:
 		return h, exit.Usagef("--health-failures is %d and --health-successes %d; want numbers above 0", f.failures, f.successes)
-	}
-	switch f.allIll {
-	case "lead":
-	case "none":
-		h.WhenAllIll = elect.AllIllNone
-	default:
-		return h, exit.Usagef("--when-all-ill %q is unknown; want lead or none", f.allIll)
 	}
 	h.Every, h.Timeout, h.Failures, h.Successes = f.every, f.timeout, f.failures, f.successes
 	command := hook.Command{Text: f.command, Env: env}

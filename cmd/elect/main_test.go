@@ -14,7 +14,7 @@ import (
 // TestMain lets this program be a keeper, and elect itself, besides the tests.
 func TestMain(m *testing.M) {
 	supervise.KeeperMain(witness)
-	testscript.Main(tests{m}, map[string]func(){"elect": main, "upstream": upstream})
+	testscript.Main(tests{m}, map[string]func(){"elect": main, "upstream": upstream, "tell": tell, "manager": manager})
 }
 
 type tests struct{ *testing.M }

@@ -122,9 +122,17 @@ stops COMMAND and hands over. After --health-successes in a row it is well. A le
 that has given way stands aside for a minute, and each further time for twice as long,
 up to 16 minutes. If nobody leads for 10 s and the time of a takeover, one that is ill
 or stands aside leads after all, for as long, unless --when-all-ill is none. The
-command has
-ELECT_ELECTION, ELECT_NAME and ELECT_ID in its environment. It must not leave processes
-behind.
+command has ELECT_ELECTION, ELECT_NAME and ELECT_ID in its environment. It must not
+leave processes behind.
+
+On Linux COMMAND may speak sd_notify(3): it finds a socket in NOTIFY_SOCKET, and with
+--watchdog WATCHDOG_USEC. If it has not said WATCHDOG=1 for --watchdog, or not READY=1
+within --wait-ready, or says WATCHDOG=trigger, this leader is ill, as by
+--health-command. Until READY=1 the watchdog does not count, and /leader of --http
+answers 503. --prepare runs while this candidate stands by, and again when it fails,
+after 1 s up to 30 s. It is stopped before COMMAND starts: SIGTERM, and SIGKILL a
+second later. If elect run itself has NOTIFY_SOCKET, it tells that manager what it
+does, and hides it from COMMAND. docs/notify.md has more.
 
 --http serves the state of this candidate and its leader: GET /leader, /follower, /livez,
 /readyz, /v1/elections/NAME, /v1/elections/NAME/watch, /openapi.json, and / as the
@@ -159,6 +167,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	var peers peerFlags
 	var positions positionFlags
 	var health healthFlags
+	var notify notifyFlags
 	var face httpFlags
 	exclusive := true
 	cfg := runner.Config{Openers: openers, Wait: runner.NoLimit, Grace: supervise.DefaultGrace}
@@ -238,7 +247,10 @@ func newRun(openers elect.Openers) *cobra.Command {
 			cfg.URL, cfg.Shown, cfg.Name, cfg.Args = p.election, p.shown(), p.name, args
 			env := []string{"ELECT_ELECTION=" + cfg.Shown, "ELECT_NAME=" + cfg.Name, "ELECT_ID=" + cfg.ID}
 			cfg.Openers = positions.openers(openers, env)
-			if cfg.Health, err = health.health(env); err != nil {
+			if err := notify.complete(&cfg, env); err != nil {
+				return err
+			}
+			if cfg.Health, err = health.health(env, cfg.Watchdog > 0 || cfg.WaitReady > 0); err != nil {
 				return err
 			}
 			if cfg.Path, err = lookPath(args[0]); err != nil {
@@ -275,6 +287,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	peers.flags(f)
 	positions.flags(f)
 	health.flags(f)
+	notify.flags(f)
 	face.flags(f)
 	_ = cmd.RegisterFlagCompletionFunc("when-all-ill", cobra.FixedCompletions([]string{"lead", "none"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	// the flag exists
@@ -311,6 +324,7 @@ func runSettings(cmd *cobra.Command, cfg *runner.Config) error {
 		except = append(except, peerFlagNames[:]...)
 		except = append(except, positionFlagNames[:]...)
 		except = append(except, healthFlagNames[:]...)
+		except = append(except, notifyFlagNames[:]...)
 		except = append(except, httpFlagNames[:]...)
 	}
 	once, restart := f.Changed("once"), f.Changed("restart")

@@ -2,7 +2,10 @@
 
 package hook
 
-import "os/exec"
+import (
+	"os/exec"
+	"time"
+)
 
-func ownGroup(*exec.Cmd) {}
-func endGroup(*exec.Cmd) {}
+func ownGroup(*exec.Cmd)                {}
+func endGroup(*exec.Cmd, time.Duration) {}

@@ -16,12 +16,12 @@ func ownGroup(cmd *exec.Cmd) {
 }
 
 // endGroup kills the rest of the group, and reaps those that this process has adopted.
-func endGroup(cmd *exec.Cmd) {
+func endGroup(cmd *exec.Cmd, patience time.Duration) {
 	if cmd.Process == nil {
 		return
 	}
 	group := cmd.Process.Pid
-	for end := time.Now().Add(delay); time.Now().Before(end); {
+	for begun := time.Now(); time.Since(begun) < patience; {
 		// Another group can get the id only when this one is empty.
 		if syscall.Kill(-group, syscall.SIGKILL) != nil {
 			return

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"strings"
@@ -22,6 +23,7 @@ type Command struct {
 	Text  string        // for sh -c
 	Env   []string      // of the command; overrules this process's own
 	Limit time.Duration // after which it is killed; 0: when its context ends
+	Join  bool          // Run waits until its group is dead, even if a process of it cannot be killed for some time
 }
 
 // The greatest sizes, in bytes.
@@ -72,7 +74,11 @@ func (c *Command) run(ctx context.Context, env []string) (string, bool, error) {
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, errs, delay
 	ownGroup(cmd)
 	err := cmd.Run()
-	endGroup(cmd)
+	patience := delay
+	if c.Join {
+		patience = math.MaxInt64
+	}
+	endGroup(cmd, patience)
 	switch {
 	case ctx.Err() != nil:
 		return "", false, context.Cause(ctx)

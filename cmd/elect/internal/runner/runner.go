@@ -24,6 +24,8 @@ import (
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/cmd/elect/internal/lines"
+	"github.com/electd/elect/cmd/elect/internal/sdnotify"
+	"github.com/electd/elect/electhttp"
 	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/internal/runtime"
 )
@@ -31,7 +33,7 @@ import (
 // NoLimit as Config.Wait means no limit.
 const NoLimit time.Duration = -1
 
-// Config configures Run. All fields are required, except Once, Health, Allow, Limits, Verbose, Grace and HTTP.
+// Config configures Run. All fields are required, except Once, Health, Watchdog, WaitReady, Prepare, Allow, Limits, Verbose, Grace and HTTP.
 type Config struct {
 	Openers elect.Openers
 	URL     string // of the election
@@ -47,6 +49,14 @@ type Config struct {
 	Wait    time.Duration // the greatest time to stand by; 0 tries once; NoLimit
 	Grace   time.Duration // between SIGTERM and SIGKILL
 	Health  elect.Health  // of this candidate
+
+	// Watchdog is how often the command has to say WATCHDOG=1, and WaitReady within what time READY=1, before which it is
+	// not active; 0 is never.
+	Watchdog, WaitReady time.Duration
+
+	// Prepare runs while this candidate stands by, until its context ends, and again if it fails. It may be nil.
+	Prepare func(context.Context) error
+
 	Contain supervise.Level
 	Guard   Guard
 	Allow   []netip.AddrPort // where the network guard lets packets pass; port 0 is any
@@ -127,6 +137,8 @@ type run struct {
 	env      []string // of the command, without the token
 	terminal *os.File // stdin, if it is this process's controlling terminal
 	contain  *supervise.Containment
+	manager  manager
+	face     *electhttp.Handler // or nil
 
 	life context.Context // ends at a signal that asks for it
 	end  context.CancelCauseFunc
@@ -145,6 +157,7 @@ type run struct {
 	twice   bool                     // another signal asked to end at once
 	standby *standby                 // nil while not standing by
 	spare   *supervise.Spare         // a keeper started in advance, or nil
+	cold    <-chan struct{}          // closed when Prepare has ended; nil before
 	trouble error                    // of the last campaign, if it failed
 	outcome *outcome                 // of the last term; nil if no command was started
 }
@@ -171,8 +184,11 @@ func (o *outcome) code() int {
 // Config.JSON it has written the error itself.
 func Run(ctx context.Context, cfg Config) (err error) {
 	form := lines.Form{JSON: cfg.JSON, Time: cfg.Time, Attrs: []slog.Attr{slog.String("place", cfg.Shown)}}
-	r := &run{cfg: cfg, say: lines.New(os.Stderr, form), env: environment(&cfg), terminal: controllingTerminal(os.Stdin)}
+	r := &run{cfg: cfg, say: lines.New(os.Stderr, form), terminal: controllingTerminal(os.Stdin)}
 	defer r.say.Close()
+	r.manager.take(r.log())
+	defer r.manager.down()
+	r.env = environment(&cfg)
 	defer cfg.HTTP.serve(r.log())()
 	defer func() {
 		if code, tell := exit.Of(err); tell && cfg.JSON {
@@ -182,7 +198,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}()
 	r.life, r.end = context.WithCancelCause(ctx)
 	defer r.end(nil)
+	defer context.AfterFunc(r.life, r.manager.down)()
 	defer r.forward()()
+	if cfg.supervised() && !sdnotify.Supported {
+		return exit.With(exit.NoProc, errors.New("--watchdog and --wait-ready are not possible on this system; want Linux"))
+	}
 
 	if err := supervise.AdoptOrphans(); errors.Is(err, supervise.ErrProc) {
 		return exit.With(exit.NoProc, fmt.Errorf("a command cannot be killed in time on this system: %w", err))
@@ -220,16 +240,22 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if missing := r.contain.Missing(); missing != nil {
 		r.log().Info("contained by "+r.contain.String(), "missing", missing)
 	}
-	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Metadata: r.metadata(), Health: cfg.Health, Guardian: r, Logger: r.say.Logger(cfg.Verbose, runtime.NoLeaderKnown), OnEvent: r.event})
+	if err := r.show(); err != nil {
+		return err
+	}
+	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Metadata: r.metadata(false), Health: cfg.Health, Guardian: r, Logger: r.say.Logger(cfg.Verbose, runtime.NoLeaderKnown), OnEvent: r.event})
 	if err != nil {
 		return failed.Opening(err)
 	}
 	defer r.election.Close()
 	defer r.closeSpare()
-	if cfg.HTTP != nil {
-		if err := cfg.HTTP.Handler.Attach(r.election); err != nil {
+	if cfg.HTTP != nil || r.face != nil && r.election.Limits().Lease > 0 { // without a lease it is never stalled
+		if err := r.face.Attach(r.election); err != nil {
 			return err
 		}
+		defer r.face.Close()
+	}
+	if cfg.HTTP != nil {
 		r.tell(slog.LevelInfo, "serving", 0, "serving HTTP on %s", cfg.HTTP.Shown)
 	}
 	if cfg.Introduce != nil {
@@ -237,12 +263,30 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			r.tell(slog.LevelInfo, "opened", 0, "%s", text)
 		}
 	}
+	fed := make(chan struct{})
+	feeding, stop := context.WithCancel(context.Background())
+	go func() {
+		defer close(fed)
+		r.manager.feed(feeding, r.face.Live)
+	}()
+	defer func() { stop(); <-fed }()
 	for {
 		again, err := r.lead()
 		if !again {
 			return err
 		}
 	}
+}
+
+// show makes the Handler that knows whether this candidate is live, unless there is one for HTTP.
+func (r *run) show() (err error) {
+	switch {
+	case r.cfg.HTTP != nil:
+		r.face = r.cfg.HTTP.Handler
+	case r.manager.every > 0:
+		r.face, err = electhttp.New(electhttp.Config{Name: r.cfg.Name, ID: r.cfg.ID})
+	}
+	return err
 }
 
 // lead is one victory and its run, or the end of Run.
@@ -257,6 +301,7 @@ func (r *run) lead() (again bool, err error) {
 	}
 	err = r.election.Lead(ctx, r.work)
 	r.stopStandby()
+	r.cooled(context.Background())
 	o := r.outcome
 	switch {
 	case errors.Is(err, errTermOver):
@@ -304,11 +349,15 @@ func (r *run) next(o *outcome) (again bool, err error) {
 
 // event handles the election's events.
 func (r *run) event(e elect.Event) {
-	if r.cfg.HTTP != nil {
-		r.cfg.HTTP.Handler.OnEvent(e)
+	if e.Kind == elect.EventCampaigning {
+		r.starting(true)
+	}
+	if r.face != nil {
+		r.face.OnEvent(e)
 	}
 	switch e.Kind {
 	case elect.EventCampaigning:
+		r.manager.up()
 		r.mu.Lock()
 		r.outcome = nil // that of an earlier term, which ended by a loss
 		r.mu.Unlock()
@@ -323,12 +372,17 @@ func (r *run) event(e elect.Event) {
 	case elect.EventReleased:
 		r.released(e)
 		r.mu.Lock()
-		stands := r.outcome != nil && r.outcome.loss != nil && !r.cfg.Once
+		o := r.outcome
+		stands := o != nil && o.loss != nil && !r.cfg.Once && (r.cfg.Health.Check != nil || o.loss.Reason == elect.ReasonUnhealthy)
+		if stands {
+			r.outcome = nil
+		}
 		r.mu.Unlock()
-		if stands && r.cfg.Health.Check != nil {
-			r.startStandby()
+		if stands {
+			r.startStandby() // it may rest, and not campaign
 		}
 	case elect.EventIll:
+		r.manager.up()
 		r.ill = true
 		r.tell(slog.LevelWarn, "ill", 0, "ill: %v", e.Err)
 	case elect.EventWell:
@@ -346,7 +400,7 @@ func (r *run) released(e elect.Event) {
 	switch {
 	case e.Err != nil:
 		r.tell(slog.LevelWarn, "not-released", e.Token, "%s (token %v) was not released, and lapses by itself: %v", r.cfg.Name, e.Token, e.Err)
-	case o == nil || o.err != nil:
+	case o == nil || o.ran == 0:
 		r.tell(slog.LevelInfo, "released", e.Token, "released %s (token %v)", r.cfg.Name, e.Token)
 	default:
 		r.tell(slog.LevelInfo, "released", e.Token, "released %s (token %v); %s ended: %v", r.cfg.Name, e.Token, r.cfg.Args[0], o.exit)
@@ -355,8 +409,11 @@ func (r *run) released(e elect.Event) {
 
 // tell writes an event in one line. In JSON it is an object with the kind of event, the election, this candidate and
 // the token, which is omitted if it is 0.
+// The service manager has its text as the status.
 func (r *run) tell(level slog.Level, event string, token elect.Token, format string, args ...any) {
-	r.say.Event(level, fmt.Sprintf(format, args...), r.attrs(event, token)...)
+	text := fmt.Sprintf(format, args...)
+	r.manager.status(text)
+	r.say.Event(level, text, r.attrs(event, token)...)
 }
 
 func (r *run) attrs(event string, token elect.Token) []slog.Attr {

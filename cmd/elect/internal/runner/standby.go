@@ -51,6 +51,7 @@ func (r *run) startStandby() {
 	ctx, cancel := context.WithCancel(r.life)
 	s := &standby{stop: cancel, done: make(chan struct{})}
 	r.standby, r.trouble = s, nil
+	r.cold = r.keepWarm(ctx, r.cold)
 	giveUp := func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -34,7 +34,23 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 		} // Lead stands again by itself, and stands aside first if it resigned
 	}()
 
+	if !r.cooled(ctx) {
+		term.GiveWay(errWarm)
+	}
+	if ctx.Err() != nil {
+		o.loss, _ = errors.AsType[*elect.LostError](context.Cause(ctx))
+		if o.loss != nil && o.loss.Reason != elect.ReasonShutdown {
+			r.lost(o.loss, because(o.loss))
+		}
+		return nil
+	}
 	command := r.command(term)
+	said, err := r.listen(term, &command)
+	if err != nil {
+		o.err, o.exit = fmt.Errorf("the command cannot be supervised: %w", err), supervise.Exit{Code: 1, Reason: supervise.Exited}
+		return nil
+	}
+	defer said.close()
 	command.Spare = r.takeSpare()
 	r.keep(&command)
 	held := r.inForeground()
@@ -47,6 +63,7 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 		return nil                                                             // next reports the error
 	}
 	begun := time.Now()
+	said.follow(family)
 	early, kill := r.started(family)
 	for _, sig := range early {
 		_ = family.Signal(sig) // it may have ended just now
@@ -82,15 +99,25 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 // leading writes the event, which has what metadata has.
 func (r *run) leading(token elect.Token) {
 	attrs := r.attrs("leading", token)
-	for _, key := range slices.Sorted(maps.Keys(r.metadata())) {
-		attrs = append(attrs, slog.String(key, r.metadata()[key]))
+	about := r.metadata(false)
+	for _, key := range slices.Sorted(maps.Keys(about)) {
+		attrs = append(attrs, slog.String(key, about[key]))
 	}
-	r.say.Event(slog.LevelInfo, fmt.Sprintf("leading %s (token %v) %s, contained by %v", r.cfg.Name, token, r.where(), r.level()), attrs...)
+	r.manager.status(r.leads(token))
+	r.say.Event(slog.LevelInfo, fmt.Sprintf("%s %s, contained by %v", r.leads(token), r.where(), r.level()), attrs...)
 }
 
-// metadata is what the leader says about itself: the level of containment, and its guard if one was wanted.
-func (r *run) metadata() map[string]string {
+func (r *run) leads(token elect.Token) string {
+	return fmt.Sprintf("leading %s (token %v)", r.cfg.Name, token)
+}
+
+// metadata is what the leader says about itself: the level of containment, its guard if one was wanted, and that the
+// command is active, once READY=1 has made it that.
+func (r *run) metadata(ready bool) map[string]string {
 	m := map[string]string{"contain": r.contain.String()}
+	if ready {
+		m["ready"] = "true"
+	}
 	switch {
 	case r.contain.Network():
 		m["guard"] = string(Network)

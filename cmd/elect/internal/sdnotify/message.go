@@ -1,0 +1,105 @@
+// Package sdnotify speaks the protocol of sd_notify(3), by which a service tells its manager how it is: Send is the
+// service's side, a Socket that of the manager. Both are for Linux.
+//
+// A Socket has one reader. Next waits; Close, from any goroutine, ends it. Send never waits.
+package sdnotify
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The variables of the protocol.
+const (
+	EnvSocket      = "NOTIFY_SOCKET"
+	EnvWatchdog    = "WATCHDOG_USEC"
+	EnvWatchdogPID = "WATCHDOG_PID"
+)
+
+// Message is what a datagram says, as far as it counts here. Other fields of the protocol are ignored.
+type Message struct {
+	Ready    bool           // READY=1
+	Stopping bool           // STOPPING=1
+	Alive    bool           // WATCHDOG=1
+	Ill      bool           // WATCHDOG=trigger
+	Limit    *time.Duration // WATCHDOG_USEC; 0 is none
+	Extend   time.Duration  // EXTEND_TIMEOUT_USEC
+	Status   *string        // STATUS, in one line that can be printed
+}
+
+const (
+	maxDatagram = 4096
+	maxStatus   = 200 // bytes
+)
+
+// Parse reads a datagram. After an error, which names the first field that is malformed, the message has all others.
+func Parse(datagram []byte) (m Message, err error) {
+	if len(datagram) > maxDatagram {
+		return m, fmt.Errorf("a datagram has more than %d bytes", maxDatagram)
+	}
+	for line := range strings.SplitSeq(strings.TrimRight(string(datagram), "\x00\n"), "\n") {
+		name, value, _ := strings.Cut(line, "=")
+		var bad error
+		switch name {
+		case "READY":
+			m.Ready = m.Ready || value == "1"
+		case "STOPPING":
+			m.Stopping = m.Stopping || value == "1"
+		case "WATCHDOG":
+			m.Alive, m.Ill = m.Alive || value == "1", m.Ill || value == "trigger"
+		case "WATCHDOG_USEC":
+			var limit time.Duration
+			if limit, bad = ParseTime(value); bad == nil {
+				m.Limit = &limit
+			}
+		case "EXTEND_TIMEOUT_USEC":
+			m.Extend, bad = ParseTime(value)
+		case "STATUS":
+			if !utf8.ValidString(value) {
+				bad = errors.New("want UTF-8")
+				break
+			}
+			status := printable(value)
+			m.Status = &status
+		}
+		if bad != nil && err == nil {
+			err = fmt.Errorf("%s=%s: %w", name, printable(strings.ToValidUTF8(value, "?")), bad)
+		}
+	}
+	return m, err
+}
+
+// never is from when on a time is none.
+const never = 100 * 365 * 24 * time.Hour
+
+// ParseTime reads a number of microseconds. 0 and times beyond a human life are 0.
+func ParseTime(text string) (time.Duration, error) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	switch {
+	case err != nil:
+		return 0, errors.New("want a number of microseconds")
+	case n > math.MaxInt64/1000 || time.Duration(n)*time.Microsecond > never:
+		return 0, nil
+	}
+	return time.Duration(n) * time.Microsecond, nil
+}
+
+// printable is a text in one line without control characters, which could change a terminal.
+func printable(text string) string {
+	text = strings.Join(strings.Fields(strings.Map(func(c rune) rune {
+		if !unicode.IsGraphic(c) {
+			return ' '
+		}
+		return c
+	}, text)), " ")
+	if len(text) > maxStatus {
+		text = strings.ToValidUTF8(text[:maxStatus], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/electd/elect/cmd/elect/internal/hook"
+	"github.com/electd/elect/cmd/elect/internal/runner"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
+)
+
+// notifyFlags are those of elect run about what COMMAND says of itself, and about what runs before it.
+type notifyFlags struct {
+	watchdog, wait time.Duration
+	prepare        string
+}
+
+// notifyFlagNames are the names of those flags.
+var notifyFlagNames = [...]string{"watchdog", "wait-ready", "prepare"}
+
+func (f *notifyFlags) flags(set *pflag.FlagSet) {
+	set.Var(cli.Duration(&f.watchdog), "watchdog", "`TIME` after which a COMMAND that has not said WATCHDOG=1 is ill (default: never)")
+	set.Var(cli.Duration(&f.wait), "wait-ready", "`TIME` within which COMMAND says READY=1, or is ill; until then it is starting (default: it need not)")
+	set.Lookup("watchdog").DefValue, set.Lookup("wait-ready").DefValue = "", ""
+	set.StringVar(&f.prepare, "prepare", "", "`COMMAND` for sh -c that runs while this candidate stands by")
+}
+
+// complete checks the flags, and sets what they say.
+func (f *notifyFlags) complete(cfg *runner.Config, env []string) error {
+	if f.watchdog > 0 && f.watchdog < time.Millisecond {
+		return exit.Usagef("--watchdog is %v; want at least 1ms, such as 10s", f.watchdog)
+	}
+	cfg.Watchdog, cfg.WaitReady = f.watchdog, f.wait
+	if f.prepare != "" {
+		prepare := hook.Command{Text: f.prepare, Env: env, Join: true}
+		cfg.Prepare = func(ctx context.Context) error {
+			_, err := prepare.Run(ctx)
+			return err
+		}
+	}
+	return nil
+}
