@@ -281,9 +281,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	_ = cmd.RegisterFlagCompletionFunc("position", cobra.FixedCompletions([]string{"ignore", "prefer", "require"}, cobra.ShellCompDirectiveNoFileComp))
 	// the flag exists
 	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(profiles(), cobra.ShellCompDirectiveNoFileComp))
-	f.Var(&logFormat, "log-format", "`FORMAT` of the messages on stderr: text, for people, or json, one object a line")
-	// the flag exists
-	_ = cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	logFormat.flag(cmd)
 	f.BoolVar(&cfg.Time, "log-time", false, "begin each line of text with the time; json always has it")
 	f.BoolVarP(&cfg.Verbose, "verbose", "v", false, "log internal events to stderr, too")
 	return cmd
@@ -294,6 +292,15 @@ type logFormat string
 
 func (f *logFormat) String() string { return string(*f) }
 func (f *logFormat) Type() string   { return "format" }
+
+// flag adds the flag to a command.
+func (f *logFormat) flag(cmd *cobra.Command) {
+	cmd.Flags().Var(f, "log-format", "`FORMAT` of the messages on stderr: text, for people, or json, one object a line")
+	// the flag exists
+	_ = cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// Set implements pflag.Value.
 func (f *logFormat) Set(text string) error {
 	if text != "text" && text != "json" {
 		return exit.Usagef("want text or json")
