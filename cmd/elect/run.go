@@ -138,7 +138,8 @@ address, that of peers. If it cannot listen, elect run ends before it stands, wi
 elect run writes messages for people to stderr, which COMMAND inherits. --log-time
 puts the time before each line. With --log-format json each line is an object with
 time, level and msg. An event also has event, election, id, place and any token.
-The event leading has contain, the level, and with --guard guard: network or none.
+The event elected has contain, the level, and with --guard guard: network or none;
+lost has the reason.
 
 Each flag has an environment variable: ELECT_NAME for --name, and so on. If
 ELECT_TOKEN is set, this elect run is inside another one. Then it ignores the
