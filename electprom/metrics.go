@@ -55,6 +55,19 @@ type subscription struct {
 	done chan struct{}
 }
 
+// ended reports whether nothing is observed any more.
+func (s *subscription) ended() bool {
+	if s == nil {
+		return true
+	}
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
 func (s *subscription) end() {
 	if s != nil {
 		s.stop()
@@ -156,13 +169,15 @@ func (m *Metrics) OnEvent(e elect.Event) {
 }
 
 // Attach observes an election, from now until [Metrics.Close] or the end of the election. It ends an earlier
-// observation, so that the metrics of a participant go on when its program opens the election again.
+// observation, so that the metrics of a participant go on when its program opens the election again, and waits for
+// nothing.
 func (m *Metrics) Attach(e *elect.Election) {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &subscription{stop: stop, done: make(chan struct{})}
-	m.present.Swap(s).end()
+	earlier := m.present.Swap(s)
 	go func() {
 		defer close(s.done)
+		earlier.end()
 		for state, err := range e.Watch(ctx) {
 			if err != nil {
 				break
@@ -256,7 +271,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 
-	if m.present.Load() == nil {
+	if m.present.Load().ended() {
 		return
 	}
 	t := m.term.Load()

@@ -284,6 +284,9 @@ func TestScrapeProvesLeadership(t *testing.T) {
 		b.metrics.Attach(b.Election)
 		synctest.Wait()
 		b.says(t, map[string]float64{"elect_has_leader": 1, "elect_is_leader": 1, "elect_leader_changes_total": 1})
+		_ = b.Close()
+		synctest.Wait()
+		b.says(t, map[string]float64{"elect_has_leader": -1, "elect_is_leader": -1, "elect_leader_term": -1, "elect_leader_changes_total": 1})
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/electhttp"
+	"github.com/electd/elect/electprom"
 )
 
 // HTTP is the server of elect run --http. It answers in goroutines of its own, and the election waits for none of them.
@@ -17,6 +18,7 @@ type HTTP struct {
 	Shown       string // its URL, for people
 	Certificate *tls.Certificate
 	Handler     *electhttp.Handler
+	Metrics     *electprom.Metrics // what Handler serves at /metrics
 }
 
 // Limits of the server. Watchers are fewer than the connections, so that probes find one.

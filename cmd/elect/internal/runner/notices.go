@@ -151,7 +151,7 @@ func (n *notices) hear(ctx context.Context, v *vigil, m sdnotify.Message, now, b
 // ready tells all that the command is active.
 func (n *notices) ready(ctx context.Context, after time.Duration) {
 	n.r.starting(false)
-	n.r.tell(slog.LevelInfo, "ready", n.term.Token(), "%s is ready, %v after its start", n.r.cfg.Args[0], after.Round(time.Millisecond))
+	n.r.tell(slog.LevelInfo, eventReady, n.term.Token(), "%s is ready, %v after its start", n.r.cfg.Args[0], after.Round(time.Millisecond))
 	n.others.Go(func() { // the store may take its time
 		if err := n.term.SetMetadata(ctx, n.r.metadata(true)); err != nil && ctx.Err() == nil {
 			n.r.log().Info("observers are not told that the command is ready", "error", err)

@@ -45,7 +45,7 @@ func (r *run) keepWarm(ctx context.Context, old <-chan struct{}) <-chan struct{}
 				pause = firstCooling
 			}
 			wait, pause = pause, min(2*pause, longestCooling)
-			r.tell(slog.LevelWarn, "not-prepared", 0, "the prepare command has failed: %v; it runs again in %v", err, wait)
+			r.tell(slog.LevelWarn, eventNotPrepared, 0, "the prepare command has failed: %v; it runs again in %v", err, wait)
 		}
 	}()
 	return cold
