@@ -5,15 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"runtime"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/pflag"
 
 	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/cmd/elect/internal/runner"
 	"github.com/electd/elect/electhttp"
+	"github.com/electd/elect/electprom"
 	"github.com/electd/elect/internal/cli/exit"
 )
 
@@ -50,7 +54,8 @@ func (f *httpFlags) listen(cfg electhttp.Config) (*runner.HTTP, error) {
 	if local && (path == "" || f.cert != "") {
 		return nil, exit.Usagef("--http %s: want unix:PATH, and no certificate with it", f.addr)
 	}
-	s := &runner.HTTP{}
+	s := &runner.HTTP{Metrics: electprom.New(cfg.Name)}
+	cfg.Metrics = metricsHandler(s.Metrics)
 	if f.cert != "" {
 		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
 		if err != nil {
@@ -80,6 +85,16 @@ func (f *httpFlags) listen(cfg electhttp.Config) (*runner.HTTP, error) {
 	}
 	return s, nil
 }
+
+// metricsHandler serves the metrics of collectors. It does not compress: that takes longer than a near network saves.
+func metricsHandler(of ...prometheus.Collector) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(of...)
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{DisableCompression: true, MaxRequestsInFlight: maxScrapes})
+}
+
+// maxScrapes is how many scrapes are answered at a time; others get 503.
+const maxScrapes = 4
 
 // listenTCP refuses addresses beyond loopback without TLS.
 func listenTCP(addr string, secure bool) (net.Listener, string, error) {

@@ -127,8 +127,8 @@ ELECT_ELECTION, ELECT_NAME and ELECT_ID in its environment. It must not leave pr
 behind.
 
 --http serves the state of this candidate and its leader: GET /leader, /follower, /livez,
-/readyz, /v1/elections/NAME, /v1/elections/NAME/watch, /openapi.json, and / as the
-leader-elector sidecar of Kubernetes did. The address is on loopback (127.0.0.1:4040) or
+/readyz, /v1/elections/NAME, /v1/elections/NAME/watch, /metrics for Prometheus,
+/openapi.json, and / as the leader-elector sidecar of Kubernetes did. The address is on loopback (127.0.0.1:4040) or
 a Unix socket (unix:PATH) that only this user can open. Elsewhere it needs --http-cert
 and --http-key. POST …/resign and …/transfer need the token of --http-token-file, or the
 Unix socket. With port 0 the system chooses one, which is on stderr. --listen is another

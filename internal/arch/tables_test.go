@@ -198,7 +198,7 @@ var repository = house{
 		},
 		{
 			at: "cmd/...", may: []string{
-				".", "electhttp", "driver/...", "fence/...", "internal/protocol/...", "internal/cli/...", "file/...", "peer/...", "store/...", "agent/...", "internal/...",
+				".", "electhttp", "electprom", "driver/...", "fence/...", "internal/protocol/...", "internal/cli/...", "file/...", "peer/...", "store/...", "agent/...", "internal/...",
 			}, others: listed,
 			why: "wiring: the one place that knows all of the product, and that nothing imports; nothing of the product imports the laboratory",
 		},
@@ -250,6 +250,7 @@ var repository = house{
 		{module: "cmd/elect", needs: "github.com/lib/pq", why: "the marks of elect fence in PostgreSQL; with pgx the command is 3.5 MB longer"},
 		{module: "cmd/elect", needs: "github.com/go-sql-driver/mysql", why: "the marks of elect fence in MySQL and MariaDB"},
 		{module: "cmd/elect", needs: "github.com/redis/go-redis/v9", why: "the marks of elect fence in Redis"},
+		{module: "cmd/elect", needs: "github.com/prometheus/client_golang", why: "the registry and the encoding of /metrics"},
 		{module: "electprom", needs: "github.com/prometheus/client_golang", why: "the collector that it is, and the histograms"},
 	},
 	exported: []surface{

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/electd/elect"
 	"github.com/electd/elect/electhttp"
+	"github.com/electd/elect/electprom"
 )
 
 // HTTP is the server of elect run --http. It answers in goroutines of its own, and the election waits for none of them.
@@ -17,6 +19,28 @@ type HTTP struct {
 	Shown       string // its URL, for people
 	Certificate *tls.Certificate
 	Handler     *electhttp.Handler
+	Metrics     *electprom.Metrics // what Handler serves at /metrics
+}
+
+// attach makes the handler and the metrics observe the election. close ends that of the metrics; the handler ends with
+// the server. A nil HTTP observes nothing.
+func (s *HTTP) attach(e *elect.Election) (close func(), err error) {
+	if s == nil {
+		return func() {}, nil
+	}
+	if err := s.Handler.Attach(e); err != nil {
+		return nil, err
+	}
+	s.Metrics.Attach(e)
+	return s.Metrics.Close, nil
+}
+
+// onEvent tells both of them of an event.
+func (s *HTTP) onEvent(e elect.Event) {
+	if s != nil {
+		s.Handler.OnEvent(e)
+		s.Metrics.OnEvent(e)
+	}
 }
 
 // Limits of the server. Watchers are fewer than the connections, so that probes find one.

@@ -226,10 +226,12 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	defer r.election.Close()
 	defer r.closeSpare()
+	unobserve, err := cfg.HTTP.attach(r.election)
+	if err != nil {
+		return err
+	}
+	defer unobserve()
 	if cfg.HTTP != nil {
-		if err := cfg.HTTP.Handler.Attach(r.election); err != nil {
-			return err
-		}
 		r.tell(slog.LevelInfo, "serving", 0, "serving HTTP on %s", cfg.HTTP.Shown)
 	}
 	if cfg.Introduce != nil {
@@ -304,9 +306,7 @@ func (r *run) next(o *outcome) (again bool, err error) {
 
 // event handles the election's events.
 func (r *run) event(e elect.Event) {
-	if r.cfg.HTTP != nil {
-		r.cfg.HTTP.Handler.OnEvent(e)
-	}
+	r.cfg.HTTP.onEvent(e)
 	switch e.Kind {
 	case elect.EventCampaigning:
 		r.mu.Lock()
