@@ -130,25 +130,25 @@ func overview() dashboard {
 			`round(sum by (job, election) (increase(elect_stop_overrun_total{$E}[$__range])))`, steps("green", 0, "red", 1)),
 	)
 	d.place(8, timeline("Leader", "Each candidate while some participant saw it lead.",
-		`max by (job, election, leader) (elect_leader_info{$E})`, "{{election}}: {{leader}}", value(1, "leads", "green")))
+		`max by (job, election, leader) (elect_leader_info{$E})`, "{{job}} {{election}}: {{leader}}", value(1, "leads", "green")))
 	d.place(8, timeline("Sees a leader", "Whether each participant saw a leader that the back end could prove.",
-		`elect_has_leader{$E}`, "{{election}}: {{instance}}", value(0, "none", "red"), value(1, "leader", "green")),
+		`elect_has_leader{$E}`, "{{job}} {{election}}: {{instance}}", value(0, "none", "red"), value(1, "leader", "green")),
 		timeline("Health", "The health check of each candidate that has one.",
-			`elect_healthy{$E}`, "{{election}}: {{instance}}", value(0, "ill", "red"), value(1, "well", "green")))
+			`elect_healthy{$E}`, "{{job}} {{election}}: {{instance}}", value(0, "ill", "red"), value(1, "well", "green")))
 	d.place(8,
 		bars("Leader changes", "New terms, in the sight of the participant that saw most.", "short",
-			`max by (job, election) (increase(elect_leader_changes_total{$E}[$__rate_interval]))`, "{{election}}"),
+			`max by (job, election) (increase(elect_leader_changes_total{$E}[$__rate_interval]))`, "{{job}} {{election}}"),
 		heat("Time without a leader before a new term", "Each participant counts the takeovers that it saw.", `elect_failover_duration_seconds_bucket`))
 	d.place(8,
 		lines("Share of time without a leader", "In the sight of each participant.", "percentunit",
-			`rate(elect_leaderless_seconds_total{$E}[$__rate_interval])`, "{{election}}: {{instance}}"),
+			`rate(elect_leaderless_seconds_total{$E}[$__rate_interval])`, "{{job}} {{election}}: {{instance}}"),
 		lines("Lease remaining", "For how long the leader could prove at the scrape that it leads, without another renewal.", "s",
-			`elect_lease_remaining_seconds{$E}`, "{{election}}: {{instance}}"))
+			`elect_lease_remaining_seconds{$E}`, "{{job}} {{election}}: {{instance}}"))
 	d.place(8,
 		bars("Terms that ended, by reason", "What each reason means: docs/metrics.md, ElectManyLeaderChanges.", "short",
-			`sum by (job, election, reason) (increase(elect_step_downs_total{$E}[$__rate_interval]))`, "{{election}}: {{reason}}"),
+			`sum by (job, election, reason) (increase(elect_step_downs_total{$E}[$__rate_interval]))`, "{{job}} {{election}}: {{reason}}"),
 		bars("Campaigns, by result", "Campaigns that were won, or failed by an error of the back end.", "short",
-			`sum by (job, election, result) (increase(elect_elections_total{$E}[$__rate_interval]))`, "{{election}}: {{result}}"),
+			`sum by (job, election, result) (increase(elect_elections_total{$E}[$__rate_interval]))`, "{{job}} {{election}}: {{result}}"),
 		heat("Length of terms", "From a victory to the end of the work's context, when it ends.", `elect_leadership_duration_seconds_bucket`))
 	d.place(8,
 		table("Leaders now", "Participants that can prove that they lead, with their tokens. The one with the smaller token is the older one.",
@@ -204,7 +204,7 @@ func expand(expr string) string {
 
 // number is a figure for each election: the last value.
 func number(title, description, expr string, thresholds object) panel {
-	p := draw("stat", title, description, expr, "{{election}}")
+	p := draw("stat", title, description, expr, "{{job}} {{election}}")
 	p.Targets[0].Instant, p.Targets[0].Range = true, false
 	p.FieldConfig.Defaults = field{Decimals: new(int), Thresholds: thresholds, Color: object{"mode": "thresholds"}}
 	p.Options = object{
