@@ -5,16 +5,17 @@ import "time"
 // EventKind says what happened to a participant.
 type EventKind string
 
-// The kinds of [Event], in their order within a term. EventIll and EventWell come at any time.
+// The kinds of [Event], in their order within a term. EventIll and EventWell come at any time. The log of elect run and
+// elect history have the same words; docs/operating.md has a table of them.
 const (
-	EventCampaigning EventKind = "campaigning" // it stands as a candidate
-	EventFailed      EventKind = "failed"      // a campaign failed; Err says why
-	EventElected     EventKind = "elected"     // a term began
-	EventEnded       EventKind = "ended"       // the work's context ended; Err is a *LostError
-	EventOverrun     EventKind = "overrun"     // the lease ended and the work had not returned, nor ended (see Guardian.InTime); never with Config.NonExclusive
-	EventIll         EventKind = "ill"         // its health checks have failed, see Health; Err is the last failure
-	EventWell        EventKind = "well"        // they succeed, for the first time or again
-	EventReleased    EventKind = "released"    // the work was joined, and leadership released or known to be lost
+	EventCampaigning EventKind = "campaigning"     // it stands as a candidate
+	EventFailed      EventKind = "campaign-failed" // a campaign failed; Err says why
+	EventElected     EventKind = "elected"         // a term began
+	EventEnded       EventKind = "lost"            // the work's context ended; Err is a *LostError
+	EventOverrun     EventKind = "overrun"         // the lease ended and the work had not returned, nor ended (see Guardian.InTime); never with Config.NonExclusive
+	EventIll         EventKind = "ill"             // its health checks have failed, see Health; Err is the last failure
+	EventWell        EventKind = "well"            // they succeed, for the first time or again
+	EventReleased    EventKind = "released"        // the work was joined, and leadership released or known to be lost
 )
 
 // Event is one step in a participant's life, see [Config].OnEvent.

@@ -51,9 +51,9 @@ func newMandate(p *place, token fence.Token) *mandate {
 // Elector is closed.
 func (m *mandate) watch(life context.Context) {
 	m.tasks.Go(func() {
-		tick := time.NewTicker(Poll)
+		tick := time.NewTimer(nextPoll())
 		defer tick.Stop()
-		for {
+		for ; ; tick.Reset(nextPoll()) {
 			select {
 			case <-tick.C:
 				_ = m.Check()

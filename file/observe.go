@@ -31,9 +31,9 @@ func (e *Elector) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 		r := newReader(e.path, e.cfg.Logger)
 		r.holdsOff = e.holdsOff
 		defer r.close()
-		tick := time.NewTicker(Poll)
+		tick := time.NewTimer(nextPoll())
 		defer tick.Stop()
-		for {
+		for ; ; tick.Reset(nextPoll()) {
 			if r.look() && !yield(r.state, nil) {
 				return
 			}
@@ -46,6 +46,13 @@ func (e *Elector) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 			}
 		}
 	}
+}
+
+// nextPoll is the time until this process polls next: at most [Poll]. All that polls in a process does so at the same
+// instants, because to wake up costs more than the poll; other processes do at other ones.
+func nextPoll() time.Duration {
+	now := time.Now().UnixNano() + int64(os.Getpid())*int64(time.Millisecond)
+	return Poll - time.Duration(now%int64(Poll))
 }
 
 // foreignAfter is the number of checks in a row without a leader after which the reader asks the kernel for the

@@ -47,7 +47,7 @@ func (c *Client) History(ctx context.Context) ([]Event, error) {
 	return history, fmt.Errorf("%w: %w", driver.ErrUnreachable, missing)
 }
 
-// The events that a node remembers, see package disk.
+// The events that a node remembers, see package disk. Those that elect.EventKind has, too, have the same words.
 const (
 	eventElected = "elected"
 	eventActive  = "active"

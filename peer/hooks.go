@@ -37,7 +37,7 @@ func (n *Node) newRunner() *runtime.Runner {
 				n.handover.successor = ""
 				n.leaders.elected(m, c)
 			},
-			Active:    func(m *runtime.Mandate) { n.leaders.note("active", m.Token(), "", time.Now()) },
+			Active:    func(m *runtime.Mandate) { n.leaders.note(eventActive, m.Token(), "", time.Now()) },
 			CatchUp:   func(o *protocol.Order) { n.locator.catchUp(o.From, o.Position) },
 			Withdrawn: func() { n.locator.enough(errNoCandidate) },
 			Jumped:    func() { n.locator.from = n.run.Latest().Boot },

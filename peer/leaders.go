@@ -69,13 +69,13 @@ func (ls *leaders) elected(m *runtime.Mandate, c *runtime.Candidacy) {
 			ls.own.raw = c.Command.Metadata
 		}
 	}
-	ls.note("elected", m.Token(), "", time.Now())
-	ls.log.Info("elected", "token", m.Token())
+	ls.note(eventElected, m.Token(), "", time.Now())
+	ls.log.Info(eventElected, "token", m.Token())
 }
 
 func (ls *leaders) stopped(m *runtime.Mandate, reason protocol.Reason) {
-	ls.note("lost", m.Token(), string(reason), ls.ended())
-	ls.log.Info("leadership ended", "token", m.Token(), "reason", string(reason))
+	ls.note(eventLost, m.Token(), reason.Text(), ls.ended())
+	ls.log.Info(eventLost, "token", m.Token(), "reason", reason.Text())
 }
 
 // ended is when the leadership that ends in this step ended. A process that was stopped may notice long after its
@@ -103,8 +103,8 @@ func (ls *leaders) remember(in *protocol.Input, before *protocol.View) {
 	}
 	ls.lastCount = ls.of(l).token
 	token := ls.run.Token(ls.lastCount)
-	ls.notes.put(disk.History{At: time.Now(), Event: "follows", Leader: l.ID, Token: token})
-	ls.log.Info("follows", "leader", l.ID, "token", token)
+	ls.notes.put(disk.History{At: time.Now(), Event: eventFollows, Leader: l.ID, Token: token})
+	ls.log.Info(eventFollows, "leader", l.ID, "token", token)
 }
 
 // of returns what a leader has said of itself.

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -66,7 +67,11 @@ set --drain to more than the longest request takes. The proxy also waits that lo
 All writes must go through the proxy: make the upstream accept only its connections.
 
 The proxy forwards HTTP/1.1 and HTTP/2, with and without --cert, streams, trailers and
-WebSockets. SIGTERM ends it: requests in flight may end within --grace.`
+WebSockets. SIGTERM ends it: requests in flight may end within --grace.
+
+It writes messages for people to stderr. With --log-format json each line is an object
+with time, level, msg and mostly event: warning, serving, guarding, ending, ended or
+failed.`
 
 // markHelp describes the values of --mark.
 const markHelp = `of the mark: file:DIR, a directory on a local disk; postgres://… or mysql://…, a table that several proxies share (elect fence install; a password belongs in ELECT_MARK); or memory, which forgets it at every restart and then lets a stale leader in`
@@ -123,10 +128,11 @@ type fenceProxy struct {
 	era, maxStep                    uint64
 	drain, settle, patience, grace  time.Duration
 	verbose, shared                 bool
+	logFormat                       logFormat
 }
 
 func newFenceProxy() *cobra.Command {
-	p := fenceProxy{drain: 30 * time.Second, settle: -1, patience: time.Minute, grace: 10 * time.Second}
+	p := fenceProxy{drain: 30 * time.Second, settle: -1, patience: time.Minute, grace: 10 * time.Second, logFormat: "text"}
 	cmd := &cobra.Command{
 		Use:     "proxy [flags]",
 		Short:   "guard an HTTP server that knows nothing of fencing",
@@ -151,7 +157,7 @@ func newFenceProxy() *cobra.Command {
 	f.Lookup("settle").DefValue = ""
 	f.Var(cli.Duration(&p.patience), "patience", "longest `TIME` that a greater token waits for smaller ones before 503; 0: no limit")
 	f.StringSliceVar(&p.open, "open", nil, "`METHOD`s that need no token, such as GET,HEAD (upgrades always do)")
-	f.StringVar(&p.metrics, "metrics", "", "`ADDR` to serve /metrics and /healthz on")
+	f.StringVar(&p.metrics, "metrics", "", "`ADDR` to serve /metrics and /healthz on: HOST:PORT of loopback, elsewhere with --cert, or unix:PATH")
 	f.StringVar(&p.cert, "cert", "", "`FILE` with the certificate of the proxy and those above it (PEM)")
 	f.StringVar(&p.key, "key", "", "`FILE` with the key of --cert (PEM)")
 	f.StringVar(&p.upstreamCA, "upstream-ca", "", "`FILE` with the authorities to trust for an https:// upstream (default: the system's)")
@@ -159,6 +165,7 @@ func newFenceProxy() *cobra.Command {
 	f.Uint64Var(&p.era, "era", 0, "greatest `ERA` of a token, that of the election's URL; a greater era that the mark already has stays valid")
 	f.Uint64Var(&p.maxStep, "max-step", 1<<40, "greatest `N` by which the count of a token may exceed that of the mark")
 	f.Var(cli.Duration(&p.grace), "grace", "`TIME` for requests in flight to end after SIGTERM, before they are cut; 0 cuts them at once")
+	p.logFormat.flag(cmd)
 	f.BoolVarP(&p.verbose, "verbose", "v", false, "log internal events, too")
 	return cmd
 }
@@ -242,7 +249,18 @@ func authorities(flag, path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-func (p *fenceProxy) run(cmd *cobra.Command) error {
+func (p *fenceProxy) run(cmd *cobra.Command) (err error) {
+	said := lines.New(os.Stderr, lines.Form{JSON: p.logFormat == "json"})
+	defer said.Close()
+	tell := func(level slog.Level, event, format string, args ...any) {
+		said.Event(level, fmt.Sprintf(format, args...), slog.String("event", event))
+	}
+	defer func() {
+		if code, untold := exit.Of(err); untold && p.logFormat == "json" {
+			tell(slog.LevelError, "failed", "%v", err)
+			err = exit.Silent(code)
+		}
+	}()
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends it at once
@@ -255,11 +273,9 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer mark.Close()
-	said := lines.New(os.Stderr, lines.Form{})
-	defer said.Close()
 	cfg.Logger = said.Logger(p.verbose)
 	for _, w := range mark.Warnings {
-		said.Say("%s", w)
+		tell(slog.LevelWarn, "warning", "%s", w)
 	}
 	cfg.Mark = mark.Mark
 	_, shared := cfg.Mark.(fence.Sharer)
@@ -294,22 +310,23 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 	}
 	var metrics net.Listener
 	if p.metrics != "" {
-		if metrics, err = net.Listen("tcp", p.metrics); err != nil {
+		at := ""
+		if metrics, at, err = listenHTTP("--metrics", p.metrics, cfg.Certificate != nil, "--cert and --key"); err != nil {
 			_ = l.Close()
 			if cfg.Socket != nil {
 				_ = cfg.Socket.Close()
 			}
-			return failed.Backend(fmt.Errorf("--metrics: %w", err))
+			return err
 		}
-		said.Say("metrics at http://%v/metrics", metrics.Addr())
+		tell(slog.LevelInfo, "serving", "metrics at %s/metrics", at)
 	}
 	cfg.Serving = func() {
-		said.Say("guarding %s on %v for %s", strings.Join(p.resources, ", "), l.Addr(), cfg.Upstream.Redacted())
-		said.Say("%s", credentials)
+		tell(slog.LevelInfo, "guarding", "guarding %s on %v for %s", strings.Join(p.resources, ", "), l.Addr(), cfg.Upstream.Redacted())
+		tell(slog.LevelInfo, "guarding", "%s", credentials)
 	}
 	cfg.Ending = func(inFlight int) {
 		if inFlight > 0 {
-			said.Say("ending: %d requests are in flight, and have %v to end; a second signal ends it at once", inFlight, p.grace)
+			tell(slog.LevelInfo, "ending", "ending: %d requests are in flight, and have %v to end; a second signal ends it at once", inFlight, p.grace)
 		}
 	}
 	cut, err := proxy.Serve(ctx, l, metrics, cfg)
@@ -317,9 +334,9 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 		return failed.Backend(err)
 	}
 	if cut > 0 {
-		said.Say("ended; %d requests were cut, and their outcome is not known", cut)
+		tell(slog.LevelWarn, "ended", "ended; %d requests were cut, and their outcome is not known", cut)
 	} else {
-		said.Say("ended")
+		tell(slog.LevelInfo, "ended", "ended")
 	}
 	return nil
 }

@@ -50,8 +50,8 @@ func (f *httpFlags) listen(cfg electhttp.Config) (*runner.HTTP, error) {
 	if (f.cert == "") != (f.key == "") {
 		return nil, exit.Usagef("--http-cert and --http-key belong together; want both, or none")
 	}
-	path, local := strings.CutPrefix(f.addr, "unix:")
-	if local && (path == "" || f.cert != "") {
+	local := strings.HasPrefix(f.addr, "unix:")
+	if local && f.cert != "" {
 		return nil, exit.Usagef("--http %s: want unix:PATH, and no certificate with it", f.addr)
 	}
 	s := &runner.HTTP{Metrics: electprom.New(cfg.Name)}
@@ -71,19 +71,29 @@ func (f *httpFlags) listen(cfg electhttp.Config) (*runner.HTTP, error) {
 	if s.Handler, err = electhttp.New(cfg); err != nil {
 		return nil, exit.Usagef("--http: %w", err)
 	}
-	if local {
-		s.Listener, err = listenPrivately(path)
-		s.Shown = f.addr
-	} else {
-		s.Listener, s.Shown, err = listenTCP(f.addr, s.Certificate != nil)
-	}
-	if _, told := errors.AsType[*exit.Error](err); err != nil && !told {
-		err = failed.Backend(fmt.Errorf("--http: %w", err))
-	}
-	if err != nil {
+	if s.Listener, s.Shown, err = listenHTTP("--http", f.addr, s.Certificate != nil, "--http-cert and --http-key"); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// listenHTTP listens on the address of a flag, unix:PATH or HOST:PORT, and returns its URL for people. Beyond loopback
+// it must be secure; certificate names the flags for it.
+func listenHTTP(flag, addr string, secure bool, certificate string) (l net.Listener, shown string, err error) {
+	path, local := strings.CutPrefix(addr, "unix:")
+	switch {
+	case local && path == "":
+		return nil, "", exit.Usagef("%s %s: want unix:PATH", flag, addr)
+	case local:
+		l, err = listenPrivately(path)
+		shown = addr
+	default:
+		l, shown, err = listenTCP(flag, addr, secure, certificate)
+	}
+	if _, told := errors.AsType[*exit.Error](err); err != nil && !told {
+		err = failed.Backend(fmt.Errorf("%s: %w", flag, err))
+	}
+	return l, shown, err
 }
 
 // metricsHandler serves the metrics of collectors. It does not compress: that takes longer than a near network saves.
@@ -97,13 +107,13 @@ func metricsHandler(of ...prometheus.Collector) http.Handler {
 const maxScrapes = 4
 
 // listenTCP refuses addresses beyond loopback without TLS.
-func listenTCP(addr string, secure bool) (net.Listener, string, error) {
+func listenTCP(flag, addr string, secure bool, certificate string) (net.Listener, string, error) {
 	to, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
-		return nil, "", exit.Usagef("--http %q: %w; want HOST:PORT, such as 127.0.0.1:4040, or unix:PATH", addr, err)
+		return nil, "", exit.Usagef("%s %q: %w; want HOST:PORT, such as 127.0.0.1:4040, or unix:PATH", flag, addr, err)
 	}
 	if !secure && !to.IP.IsLoopback() {
-		return nil, "", exit.Usagef("--http %s is not on loopback, and there is no certificate; want 127.0.0.1:PORT, or --http-cert and --http-key", addr)
+		return nil, "", exit.Usagef("%s %s is not on loopback, and there is no certificate; want 127.0.0.1:PORT, or %s", flag, addr, certificate)
 	}
 	l, err := net.ListenTCP("tcp", to)
 	if err != nil {

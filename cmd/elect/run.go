@@ -138,7 +138,8 @@ address, that of peers. If it cannot listen, elect run ends before it stands, wi
 elect run writes messages for people to stderr, which COMMAND inherits. --log-time
 puts the time before each line. With --log-format json each line is an object with
 time, level and msg. An event also has event, election, id, place and any token.
-The event leading has contain, the level, and with --guard guard: network or none.
+The event elected has contain, the level, and with --guard guard: network or none;
+lost has the reason.
 
 Each flag has an environment variable: ELECT_NAME for --name, and so on. If
 ELECT_TOKEN is set, this elect run is inside another one. Then it ignores the
@@ -281,9 +282,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	_ = cmd.RegisterFlagCompletionFunc("position", cobra.FixedCompletions([]string{"ignore", "prefer", "require"}, cobra.ShellCompDirectiveNoFileComp))
 	// the flag exists
 	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(profiles(), cobra.ShellCompDirectiveNoFileComp))
-	f.Var(&logFormat, "log-format", "`FORMAT` of the messages on stderr: text, for people, or json, one object a line")
-	// the flag exists
-	_ = cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	logFormat.flag(cmd)
 	f.BoolVar(&cfg.Time, "log-time", false, "begin each line of text with the time; json always has it")
 	f.BoolVarP(&cfg.Verbose, "verbose", "v", false, "log internal events to stderr, too")
 	return cmd
@@ -294,6 +293,15 @@ type logFormat string
 
 func (f *logFormat) String() string { return string(*f) }
 func (f *logFormat) Type() string   { return "format" }
+
+// flag adds the flag to a command.
+func (f *logFormat) flag(cmd *cobra.Command) {
+	cmd.Flags().Var(f, "log-format", "`FORMAT` of the messages on stderr: text, for people, or json, one object a line")
+	// the flag exists
+	_ = cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// Set implements pflag.Value.
 func (f *logFormat) Set(text string) error {
 	if text != "text" && text != "json" {
 		return exit.Usagef("want text or json")

@@ -32,6 +32,30 @@ const (
 	Unfit
 )
 
+// String returns the word for a loss that elect.LostError, metrics and logs have.
+func (l Loss) String() string {
+	switch l {
+	case Expired:
+		return "expired"
+	case Unreachable:
+		return "store-unreachable"
+	case Resigned:
+		return "resigned"
+	case Unfit:
+		return "unhealthy"
+	}
+	return "superseded"
+}
+
+// Text is the loss and the reason for people, as in "expired: this machine slept, or a clock was set".
+func (r Reason) Text() string {
+	loss, says := r.Loss()
+	if says == "" {
+		return loss.String()
+	}
+	return loss.String() + ": " + says
+}
+
 // Loss is what a term's end for this reason means, and the reason for people. says
 // is empty if the loss says it all. A word that is not known means that another may
 // lead.

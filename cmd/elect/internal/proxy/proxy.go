@@ -80,6 +80,9 @@ func Serve(ctx context.Context, l, metrics net.Listener, cfg Config) (cut int, e
 		}
 		return 0, err
 	}
+	if metrics != nil {
+		proxy = counted.instrument(proxy)
+	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
@@ -89,6 +92,9 @@ func Serve(ctx context.Context, l, metrics net.Listener, cfg Config) (cut int, e
 	beside := &http.Server{Handler: counted.handler(ctx, guard), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: errorLog}
 	if cfg.Certificate != nil {
 		front.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*cfg.Certificate}}
+		if _, unix := metrics.(*net.UnixListener); metrics != nil && !unix {
+			beside.TLSConfig = front.TLSConfig.Clone()
+		}
 		if cfg.ClientCAs != nil {
 			front.TLSConfig.ClientCAs, front.TLSConfig.ClientAuth = cfg.ClientCAs, tls.VerifyClientCertIfGiven
 		}
@@ -108,7 +114,13 @@ func Serve(ctx context.Context, l, metrics net.Listener, cfg Config) (cut int, e
 	}
 	if metrics != nil {
 		serving++
-		go func() { ended <- beside.Serve(metrics) }()
+		go func() {
+			if beside.TLSConfig == nil {
+				ended <- beside.Serve(metrics)
+				return
+			}
+			ended <- beside.ServeTLS(metrics, "", "")
+		}()
 	}
 	if cfg.Serving != nil {
 		cfg.Serving()

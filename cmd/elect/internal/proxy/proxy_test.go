@@ -161,7 +161,7 @@ func TestCutsWhatDoesNotEnd(t *testing.T) {
 	if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 101 {
 		t.Fatal(resp, err)
 	}
-	if _, text := get(t, http.DefaultClient, s.metrics+"/metrics", ""); !strings.Contains(text, `fence_in_flight{resource="r"} 1`) {
+	if _, text := get(t, http.DefaultClient, s.metrics+"/metrics", ""); !strings.Contains(text, `elect_fence_in_flight{resource="r"} 1`) {
 		t.Errorf("the metrics are\n%s", text)
 	}
 	if r := s.end(t); r.cut != 1 || r.err != nil {
@@ -227,7 +227,7 @@ func TestHealth(t *testing.T) {
 		t.Errorf("%d %q", status, text)
 	}
 	get(t, http.DefaultClient, s.url, "made-up;5")
-	if _, text := get(t, http.DefaultClient, s.metrics+"/metrics", ""); strings.Contains(text, "made-up") || !strings.Contains(text, `fence_checks_total{resource="",result="foreign"} 1`) {
+	if _, text := get(t, http.DefaultClient, s.metrics+"/metrics", ""); strings.Contains(text, "made-up") || !strings.Contains(text, `elect_fence_checks_total{resource="",result="foreign"} 1`) {
 		t.Errorf("the metrics are\n%s", text)
 	}
 	if r := s.end(t); r.err != nil {

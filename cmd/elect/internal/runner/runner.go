@@ -132,7 +132,8 @@ type run struct {
 	end  context.CancelCauseFunc
 
 	backoff backoff
-	ill     bool // owned by event
+	ill     bool        // owned by event
+	overran elect.Token // the last token of an overrun; owned by event
 
 	mu      sync.Mutex
 	cancel  context.CancelCauseFunc  // of the current Lead
@@ -176,7 +177,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	defer cfg.HTTP.serve(r.log())()
 	defer func() {
 		if code, tell := exit.Of(err); tell && cfg.JSON {
-			r.tell(slog.LevelError, "failed", 0, "%v", err)
+			r.tell(slog.LevelError, eventFailed, 0, "%v", err)
 			err = exit.Silent(code)
 		}
 	}()
@@ -212,7 +213,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		case !errors.Is(err, supervise.ErrContain) && !errors.Is(err, supervise.ErrUnsupported):
 			return exit.With(exit.Usage, err)
 		case cfg.Guard == NetworkOptional:
-			r.tell(slog.LevelWarn, "unguarded", 0, "the network guard is off: %v", err)
+			r.tell(slog.LevelWarn, eventUnguarded, 0, "the network guard is off: %v", err)
 		default:
 			return exit.With(exit.NoProc, err)
 		}
@@ -232,11 +233,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	defer unobserve()
 	if cfg.HTTP != nil {
-		r.tell(slog.LevelInfo, "serving", 0, "serving HTTP on %s", cfg.HTTP.Shown)
+		r.tell(slog.LevelInfo, eventServing, 0, "serving HTTP on %s", cfg.HTTP.Shown)
 	}
 	if cfg.Introduce != nil {
 		if text := cfg.Introduce(); text != "" {
-			r.tell(slog.LevelInfo, "opened", 0, "%s", text)
+			r.tell(slog.LevelInfo, eventOpened, 0, "%s", text)
 		}
 	}
 	for {
@@ -289,12 +290,12 @@ func (r *run) next(o *outcome) (again bool, err error) {
 	case o.interrupted, r.cfg.Once:
 		return false, exit.Silent(code)
 	case o.err != nil:
-		r.tell(slog.LevelError, "not-started", 0, "%v", o.err)
+		r.tell(slog.LevelError, eventNotStarted, 0, "%v", o.err)
 	case !r.cfg.Restart.Again(o.exit):
 		return false, exit.Silent(code)
 	}
 	if wait := r.backoff.after(o.exit, o.ran); wait > 0 {
-		r.tell(slog.LevelWarn, "standing-aside", 0, "%s fails repeatedly, soon after its start; standing aside for %v", r.cfg.Args[0], wait)
+		r.tell(slog.LevelWarn, eventStandingAside, 0, "%s fails repeatedly, soon after its start; standing aside for %v", r.cfg.Args[0], wait)
 		select {
 		case <-time.After(wait):
 		case <-r.life.Done():
@@ -320,6 +321,10 @@ func (r *run) event(e elect.Event) {
 		r.mu.Unlock()
 	case elect.EventElected:
 		r.stopStandby()
+	case elect.EventEnded:
+		r.ended(e)
+	case elect.EventOverrun:
+		r.overrun(e, 0)
 	case elect.EventReleased:
 		r.released(e)
 		r.mu.Lock()
@@ -330,10 +335,12 @@ func (r *run) event(e elect.Event) {
 		}
 	case elect.EventIll:
 		r.ill = true
-		r.tell(slog.LevelWarn, "ill", 0, "ill: %v", e.Err)
+		r.tell(slog.LevelWarn, elect.EventIll, 0, "ill: %v", e.Err)
 	case elect.EventWell:
 		if r.ill {
-			r.tell(slog.LevelInfo, "well", 0, "well again")
+			r.tell(slog.LevelInfo, elect.EventWell, 0, "well again")
+		} else if r.cfg.JSON {
+			r.tell(slog.LevelInfo, elect.EventWell, 0, "well")
 		}
 		r.ill = false
 	}
@@ -343,28 +350,18 @@ func (r *run) released(e elect.Event) {
 	r.mu.Lock()
 	o := r.outcome
 	r.mu.Unlock()
+	if o != nil && o.late > 0 && r.overran != e.Token { // the keeper knows better than the election
+		r.cfg.HTTP.onEvent(elect.Event{Kind: elect.EventOverrun, At: e.At, Token: e.Token, Term: e.Term})
+		r.overrun(e, o.late)
+	}
 	switch {
 	case e.Err != nil:
-		r.tell(slog.LevelWarn, "not-released", e.Token, "%s (token %v) was not released, and lapses by itself: %v", r.cfg.Name, e.Token, e.Err)
+		r.tell(slog.LevelWarn, eventNotReleased, e.Token, "%s (token %v) was not released, and lapses by itself: %v", r.cfg.Name, e.Token, e.Err)
 	case o == nil || o.err != nil:
-		r.tell(slog.LevelInfo, "released", e.Token, "released %s (token %v)", r.cfg.Name, e.Token)
+		r.tell(slog.LevelInfo, elect.EventReleased, e.Token, "released %s (token %v)", r.cfg.Name, e.Token)
 	default:
-		r.tell(slog.LevelInfo, "released", e.Token, "released %s (token %v); %s ended: %v", r.cfg.Name, e.Token, r.cfg.Args[0], o.exit)
+		r.tell(slog.LevelInfo, elect.EventReleased, e.Token, "released %s (token %v); %s ended: %v", r.cfg.Name, e.Token, r.cfg.Args[0], o.exit)
 	}
-}
-
-// tell writes an event in one line. In JSON it is an object with the kind of event, the election, this candidate and
-// the token, which is omitted if it is 0.
-func (r *run) tell(level slog.Level, event string, token elect.Token, format string, args ...any) {
-	r.say.Event(level, fmt.Sprintf(format, args...), r.attrs(event, token)...)
-}
-
-func (r *run) attrs(event string, token elect.Token) []slog.Attr {
-	attrs := append(r.identity(), slog.String("event", event))
-	if token != 0 {
-		attrs = append(attrs, slog.String("token", token.String()))
-	}
-	return attrs
 }
 
 // identity returns the attributes of each line: the election and this candidate.

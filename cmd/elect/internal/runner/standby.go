@@ -128,7 +128,7 @@ func (r *run) tellLeader(ctx context.Context) {
 			text = err.Error()
 		}
 		if text != "" && text != said {
-			r.tell(slog.LevelInfo, "standing-by", 0, "standing by for %s (%s)", r.cfg.Name, text)
+			r.tell(slog.LevelInfo, eventStandingBy, 0, "standing by for %s (%s)", r.cfg.Name, text)
 			said = text
 		}
 		select {
@@ -178,7 +178,7 @@ func (r *run) tellChanges(ctx context.Context) {
 		switch {
 		case text == said || text == "":
 		case known:
-			r.tell(slog.LevelInfo, "standing-by", 0, "standing by for %s (%s)", r.cfg.Name, text)
+			r.tell(slog.LevelInfo, eventStandingBy, 0, "standing by for %s (%s)", r.cfg.Name, text)
 			said = text
 		case later == nil:
 			later = time.After(max(firstGlance, time.Until(trouble.Add(glance))))

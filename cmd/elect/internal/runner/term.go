@@ -67,12 +67,11 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	o.late = family.Overrun()
 	if o.loss == nil {
 		if o.loss = seenByKeeper(o.exit.Reason, o.late, term.Token()); o.loss != nil {
-			r.lost(o.loss, because(o.loss))
+			r.tell(slog.LevelWarn, eventKilled, term.Token(), "lost %s (token %v): %s", r.cfg.Name, term.Token(), because(o.loss))
 		}
 	}
-	if o.late > 0 {
-		r.tell(slog.LevelError, "overrun", term.Token(), "OVERRUN of %s (token %v): %s, or a process that it started, was alive until %v after its lease had ended; another candidate may have led in that time",
-			r.cfg.Name, term.Token(), r.cfg.Args[0], max(o.late.Round(time.Millisecond), time.Millisecond))
+	if o.late > 0 && !r.cfg.JSON {
+		r.say.Say("%s", r.overrunText(term.Token(), o.late))
 	}
 	o.ran = time.Since(begun)
 	o.interrupted = held && byPerson(o.exit)
@@ -81,7 +80,7 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 
 // leading writes the event, which has what metadata has.
 func (r *run) leading(token elect.Token) {
-	attrs := r.attrs("leading", token)
+	attrs := r.attrs(elect.EventElected, token)
 	for _, key := range slices.Sorted(maps.Keys(r.metadata())) {
 		attrs = append(attrs, slog.String(key, r.metadata()[key]))
 	}
@@ -230,8 +229,11 @@ func (r *run) stop(ctx context.Context, family *supervise.Family) *elect.LostErr
 	return loss
 }
 
+// lost tells people. The object is that of [run.ended].
 func (r *run) lost(loss *elect.LostError, why string) {
-	r.tell(slog.LevelWarn, "lost", loss.Token, "lost %s (token %v): %s", r.cfg.Name, loss.Token, why)
+	if !r.cfg.JSON {
+		r.say.Say("lost %s (token %v): %s", r.cfg.Name, loss.Token, why)
+	}
 }
 
 // asked is the request that made a leader resign: to hand over, to pause, or to resign.
