@@ -1,8 +1,10 @@
 package electprom_test
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -87,5 +89,62 @@ func TestRules(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("promtool %v: %v\n%s", args, err, out)
 		}
+	}
+}
+
+// shown returns the expressions of the dashboard's panels, without Grafana's variables of time, and all of its text.
+func shown(t *testing.T) (expressions []string, text string) {
+	t.Helper()
+	text = read(t, "../deploy/grafana/elect.json")
+	var dashboard struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	if err := json.Unmarshal([]byte(text), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range dashboard.Panels {
+		for _, target := range p.Targets {
+			expressions = append(expressions, strings.NewReplacer("$__range", "6h", "$__rate_interval", "1m").Replace(target.Expr))
+		}
+	}
+	if len(expressions) < 15 {
+		t.Fatalf("found only the expressions %q; the dashboard or this test has lost its form", expressions)
+	}
+	return expressions, text
+}
+
+// TestDashboardShowsWhatExists: the dashboard names metrics of the collector only, and all of them.
+func TestDashboardShowsWhatExists(t *testing.T) {
+	_, text := shown(t)
+	if named := find(`\b(elect_\w+?)(?:_bucket)?\b`, text); !slices.Equal(named, described()) {
+		t.Errorf("the dashboard shows %q;\nthere are %q", named, described())
+	}
+}
+
+// TestDashboardParses: promtool reads each expression of the dashboard, as that of a recording rule.
+func TestDashboardParses(t *testing.T) {
+	long.Test(t, "it starts promtool")
+	if _, err := exec.LookPath("promtool"); err != nil {
+		t.Skip("promtool is missing; on Debian: apt-get install prometheus")
+	}
+	type rule struct {
+		Record string `json:"record"`
+		Expr   string `json:"expr"`
+	}
+	var rules []rule
+	expressions, _ := shown(t)
+	for _, e := range expressions {
+		rules = append(rules, rule{"panel:" + string(rune('a'+len(rules))), e})
+	}
+	text, err := json.Marshal(map[string]any{"groups": []any{map[string]any{"name": "panels", "rules": rules}}}) // JSON is YAML
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "panels.yml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "promtool", "check", "rules", file).CombinedOutput(); err != nil {
+		t.Errorf("promtool check rules: %v\n%s", err, out)
 	}
 }

@@ -174,6 +174,10 @@ var repository = house{
 			why: "it counts what any program can see of an election",
 		},
 		{
+			at: "deploy/grafana", others: nothing,
+			why: "it writes one file, and nothing imports it",
+		},
+		{
 			at: "lab/...", may: []string{"internal/protocol/...", "internal/cli/...", "fence", "internal/..."}, others: listed,
 			why: "it shows simulated worlds, never a real one",
 		},
