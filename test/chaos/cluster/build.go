@@ -40,12 +40,16 @@ func Build(ctx context.Context, dir string, tags ...string) (Programs, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return Programs{}, err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-race=false", "-buildvcs=false", "-tags="+strings.Join(tags, ","), "-o", dir+"/", electPackage, workerPackage)
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return Programs{}, fmt.Errorf("cluster: %s: %w: %s", strings.Join(cmd.Args, " "), err, out)
+	p := Programs{Elect: filepath.Join(dir, "elect"), Worker: filepath.Join(dir, "worker")}
+	for _, c := range [][2]string{{electPackage, p.Elect}, {workerPackage, p.Worker}} {
+		// go run keeps what it has linked, so that it is only copied the next time.
+		cmd := exec.CommandContext(ctx, "go", "run", "-race=false", "-buildvcs=false", "-tags="+strings.Join(tags, ","), "-exec=cp", c[0], c[1])
+		cmd.Dir = root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return Programs{}, fmt.Errorf("cluster: %s: %w: %s", strings.Join(cmd.Args, " "), err, out)
+		}
 	}
-	return Programs{Elect: filepath.Join(dir, "elect"), Worker: filepath.Join(dir, "worker")}, nil
+	return p, nil
 }
 
 // sources is the root of the sources, where the workspace file is: above this file, or above the

@@ -18,18 +18,13 @@ import (
 	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/peer"
-	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 )
 
 // build builds the elect command, with what lets it use disks of FUSE.
 func build(t *testing.T) string {
 	t.Helper()
-	p, err := cluster.Build(t.Context(), t.TempDir(), "chaos")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p.Elect
+	return harness.Build(t, "../../../cmd/elect", "chaos")
 }
 
 // node is one elect run on a disk of its own.
