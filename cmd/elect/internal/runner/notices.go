@@ -121,7 +121,7 @@ func (n *notices) read(ctx context.Context) {
 			return
 		case err != nil && !told:
 			told = true
-			n.r.log().Warn("a message of the command is not understood", "error", err)
+			n.r.log().Warn("a message to NOTIFY_SOCKET is ignored", "error", err)
 		}
 		n.hear(ctx, v, m, now, begun)
 		late := last && now.Sub(v.due()) > frozen // it says other things

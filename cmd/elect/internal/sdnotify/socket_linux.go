@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -85,6 +86,9 @@ func (s *Socket) Next(by time.Time) (Message, error) {
 		return Message{}, err
 	}
 	s.last = time.Now()
+	if strings.TrimSpace(string(s.buf[:n])) == "BARRIER=1" {
+		return Message{}, nil // its sender may have ended meanwhile
+	}
 	if !mayspeak(oob[:m]) {
 		return Message{}, ErrStranger
 	}
