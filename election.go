@@ -204,6 +204,16 @@ func (e *Election) Transfer(ctx context.Context, token Token, to string) error {
 	return a.Transfer(ctx, token, to)
 }
 
+// Measure returns what this participant measures of its part in the election, and false if its back end measures
+// nothing. It waits for nothing.
+func (e *Election) Measure() (driver.Measurements, bool) {
+	m, ok := e.elector.(driver.Measurer)
+	if !ok {
+		return driver.Measurements{}, false
+	}
+	return m.Measure(), true
+}
+
 // Close ends a waiting campaign with ErrClosed, the context of a term with ReasonShutdown, and every Watch. It does not
 // wait for the work: first end the context of [Election.Lead] and wait for Lead. It waits up to 2 s for a check of
 // [Health] whose context has ended.

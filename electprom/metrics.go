@@ -37,6 +37,8 @@ type Metrics struct {
 
 	hasLeader, isLeader, leaderTerm, leaderInfo, leaderless, remaining, healthy *prometheus.Desc
 
+	measured measured
+
 	build prometheus.Metric
 }
 
@@ -51,8 +53,9 @@ type sight struct {
 
 // subscription observes one election.
 type subscription struct {
-	stop context.CancelFunc
-	done chan struct{}
+	election *elect.Election
+	stop     context.CancelFunc
+	done     chan struct{}
 }
 
 // ended reports whether nothing is observed any more.
@@ -122,6 +125,7 @@ func New(name string) *Metrics {
 	m.leaderTerm = gauge("elect_leader_term", "Token of the term of this participant, while it can prove that it leads.")
 	m.remaining = gauge("elect_lease_remaining_seconds", "Time for which leadership is proven without another renewal, while this participant leads on a lease.")
 	m.healthy = gauge("elect_healthy", "1 if this participant is well by its health check, 0 if it is ill.")
+	m.measured = newMeasured(gauge)
 
 	build := gauge("elect_build_info", "1, with the version of the library and of Go.", "version", "goversion")
 	m.build = prometheus.MustNewConstMetric(build, prometheus.GaugeValue, 1, version(), runtime.Version())
@@ -173,7 +177,7 @@ func (m *Metrics) OnEvent(e elect.Event) {
 // nothing.
 func (m *Metrics) Attach(e *elect.Election) {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &subscription{stop: stop, done: make(chan struct{})}
+	s := &subscription{election: e, stop: stop, done: make(chan struct{})}
 	earlier := m.present.Swap(s)
 	go func() {
 		defer close(s.done)
@@ -245,6 +249,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{m.hasLeader, m.leaderInfo, m.leaderless, m.isLeader, m.leaderTerm, m.remaining, m.healthy, m.build.Desc()} {
 		ch <- d
 	}
+	m.measured.describe(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -271,8 +276,12 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 
-	if m.present.Load().ended() {
+	s := m.present.Load()
+	if s.ended() {
 		return
+	}
+	if measurements, ok := s.election.Measure(); ok {
+		m.measured.collect(ch, &measurements)
 	}
 	t := m.term.Load()
 	leads := t != nil && t.Check() == nil

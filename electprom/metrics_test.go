@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/electprom"
 	"github.com/electd/elect/store/memory"
 )
@@ -359,6 +360,52 @@ func TestLint(t *testing.T) {
 		if err != nil || len(problems) > 0 {
 			t.Errorf("%v %v", problems, err)
 		}
+	})
+}
+
+// measuring is an elector that measures.
+type measuring struct {
+	*memory.Elector
+	of *driver.Measurements
+}
+
+func (m measuring) Measure() driver.Measurements { return *m.of }
+
+// TestMeasurements: what a back end measures is read at the scrape, and not after the election was closed.
+func TestMeasurements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		link, err := memory.NewStore(0).New("job", "a", memory.Config{Lease: lease})
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := &driver.Measurements{
+			Voters: 3, Quorum: 2, QuorumContact: -1, ClockSteps: 4, Pauses: 5, LongestPause: time.Second, Saves: 6, SlowestSave: 2 * time.Second,
+			Peers: []driver.PeerMeasurements{{ID: "b", Up: true, RoundTrip: time.Millisecond, Sent: 7, Received: 8, Dropped: 9}, {ID: "c\xff", RoundTrip: time.Second}},
+		}
+		p := &participant{metrics: electprom.New("job"), registry: prometheus.NewPedanticRegistry()}
+		p.registry.MustRegister(p.metrics)
+		if p.Election, err = elect.New(measuring{link, of}, elect.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		p.metrics.Attach(p.Election)
+		defer p.metrics.Close()
+		synctest.Wait()
+		p.says(t, map[string]float64{
+			"elect_voters": 3, "elect_quorum_size": 2, "elect_last_quorum_contact_seconds": -1, "elect_clock_steps_total": 4,
+			"elect_process_pauses_total": 5, "elect_process_pause_longest_seconds": 1, "elect_ballot_syncs_total": 6, "elect_ballot_sync_slowest_seconds": 2,
+			`elect_peer_up{peer="b"}`: 1, `elect_peer_round_trip_seconds{peer="b"}`: .001, `elect_messages_sent_total{peer="b"}`: 7,
+			`elect_messages_received_total{peer="b"}`: 8, `elect_messages_dropped_total{peer="b"}`: 9,
+			"elect_peer_up{peer=\"c\uFFFD\"}": 0, "elect_peer_round_trip_seconds{peer=\"c\uFFFD\"}": -1,
+		})
+		if problems, err := testutil.GatherAndLint(p.registry); err != nil || len(problems) > 0 {
+			t.Errorf("%v %v", problems, err)
+		}
+		of.QuorumContact, of.Peers = 3*time.Second, nil
+		p.says(t, map[string]float64{"elect_last_quorum_contact_seconds": 3, `elect_peer_up{peer="b"}`: -1})
+		_ = p.Close()
+		synctest.Wait()
+		p.says(t, map[string]float64{"elect_voters": -1})
 	})
 }
 

@@ -1,0 +1,71 @@
+package electprom
+
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/electd/elect/driver"
+)
+
+// measured has the metrics of what a back end measures. They are read at each scrape, and cost nothing between.
+type measured struct {
+	voters, quorum, contact, clockSteps, pauses, longestPause, saves, slowestSave *prometheus.Desc
+
+	up, roundTrip, sent, received, dropped *prometheus.Desc // of each peer
+}
+
+func newMeasured(desc func(name, help string, labels ...string) *prometheus.Desc) measured {
+	return measured{
+		voters:       desc("elect_voters", "Voters of the membership that this participant knows."),
+		quorum:       desc("elect_quorum_size", "Voters that are needed to elect."),
+		contact:      desc("elect_last_quorum_contact_seconds", "Time since a quorum of the voters, this participant included, was heard."),
+		clockSteps:   desc("elect_clock_steps_total", "Suspends of this machine, and clocks that were set."),
+		pauses:       desc("elect_process_pauses_total", "Times that this process ran much later than planned."),
+		longestPause: desc("elect_process_pause_longest_seconds", "Longest delay of this process since its start."),
+		saves:        desc("elect_ballot_syncs_total", "Writes of the ballot to the disk."),
+		slowestSave:  desc("elect_ballot_sync_slowest_seconds", "Slowest write of the ballot since the start."),
+		up:           desc("elect_peer_up", "1 if there is a connection with this peer.", "peer"),
+		roundTrip:    desc("elect_peer_round_trip_seconds", "Smoothed round-trip time to this peer.", "peer"),
+		sent:         desc("elect_messages_sent_total", "Messages sent to this peer.", "peer"),
+		received:     desc("elect_messages_received_total", "Messages received from this peer.", "peer"),
+		dropped:      desc("elect_messages_dropped_total", "Messages to this peer that found no connection or a full queue.", "peer"),
+	}
+}
+
+func (m *measured) describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		m.voters, m.quorum, m.contact, m.clockSteps, m.pauses, m.longestPause, m.saves, m.slowestSave,
+		m.up, m.roundTrip, m.sent, m.received, m.dropped,
+	} {
+		ch <- d
+	}
+}
+
+func (m *measured) collect(ch chan<- prometheus.Metric, v *driver.Measurements) {
+	send := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, kind, value, labels...)
+	}
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+	send(m.voters, gauge, float64(v.Voters))
+	send(m.quorum, gauge, float64(v.Quorum))
+	if v.QuorumContact >= 0 {
+		send(m.contact, gauge, v.QuorumContact.Seconds())
+	}
+	send(m.clockSteps, counter, float64(v.ClockSteps))
+	send(m.pauses, counter, float64(v.Pauses))
+	send(m.longestPause, gauge, v.LongestPause.Seconds())
+	send(m.saves, counter, float64(v.Saves))
+	send(m.slowestSave, gauge, v.SlowestSave.Seconds())
+	for i := range v.Peers {
+		p := &v.Peers[i]
+		id := strings.ToValidUTF8(p.ID, "\uFFFD")
+		send(m.up, gauge, number(p.Up), id)
+		if p.Up && p.RoundTrip > 0 {
+			send(m.roundTrip, gauge, p.RoundTrip.Seconds(), id)
+		}
+		send(m.sent, counter, float64(p.Sent), id)
+		send(m.received, counter, float64(p.Received), id)
+		send(m.dropped, counter, float64(p.Dropped), id)
+	}
+}
