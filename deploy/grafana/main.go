@@ -1,6 +1,6 @@
-// Command grafana writes elect.json, a dashboard for Grafana over the metrics of electprom: the dashboard's variables
-// are the data source, the job and the election. go generate runs it, and nothing imports it. docs/metrics.md says what
-// the panels show.
+// Command grafana writes elect.json, a dashboard for Grafana over the metrics of elections and of elect fence proxy:
+// the dashboard's variables are the data source, the jobs and the elections. go generate runs it, and nothing imports
+// it. docs/metrics.md says what the panels show.
 package main
 
 import (
@@ -117,6 +117,7 @@ func overview() dashboard {
 			{"name": "datasource", "type": "datasource", "label": "Data source", "query": "prometheus"},
 			choice("job", "Job", "label_values(elect_leaderless_seconds_total, job)"),
 			choice("election", "Election", `label_values(elect_leaderless_seconds_total{job=~"$job"}, election)`),
+			choice("fence", "Fence", "label_values(elect_fence_in_flight, job)"),
 		}},
 	}
 	d.place(4,
@@ -138,7 +139,7 @@ func overview() dashboard {
 	d.place(8,
 		bars("Leader changes", "New terms, in the sight of the participant that saw most.", "short",
 			`max by (job, election) (increase(elect_leader_changes_total{$E}[$__rate_interval]))`, "{{job}} {{election}}"),
-		heat("Time without a leader before a new term", "Each participant counts the takeovers that it saw.", `elect_failover_duration_seconds_bucket`))
+		heat("Time without a leader before a new term", "Each participant counts the takeovers that it saw.", `elect_failover_duration_seconds_bucket{$E}`))
 	d.place(8,
 		lines("Share of time without a leader", "In the sight of each participant.", "percentunit",
 			`rate(elect_leaderless_seconds_total{$E}[$__rate_interval])`, "{{job}} {{election}}: {{instance}}"),
@@ -149,12 +150,17 @@ func overview() dashboard {
 			`sum by (job, election, reason) (increase(elect_step_downs_total{$E}[$__rate_interval]))`, "{{job}} {{election}}: {{reason}}"),
 		bars("Campaigns, by result", "Campaigns that were won, or failed by an error of the back end.", "short",
 			`sum by (job, election, result) (increase(elect_elections_total{$E}[$__rate_interval]))`, "{{job}} {{election}}: {{result}}"),
-		heat("Length of terms", "From a victory to the end of the work's context, when it ends.", `elect_leadership_duration_seconds_bucket`))
+		heat("Length of terms", "From a victory to the end of the work's context, when it ends.", `elect_leadership_duration_seconds_bucket{$E}`))
 	d.place(8,
 		table("Leaders now", "Participants that can prove that they lead, with their tokens. The one with the smaller token is the older one.",
 			`elect_leader_term{$E}`, "token", "job", "election", "instance"),
 		table("Versions", "How many participants run which version of the library, built by which Go.",
 			`count by (version, goversion) (elect_build_info{$E})`, "participants", "version", "goversion"))
+	d.place(8,
+		bars("Fence: requests, by result", "What elect fence proxy admitted, and what it refused. A refusal that is not of a leader that ends shows a program that does not claim.", "short",
+			`sum by (job, resource, result) (increase(elect_fence_checks_total{$F}[$__rate_interval]))`, "{{job}} {{resource}}: {{result}}"),
+		lines("Fence: marks", "The greatest token that each resource has seen.", "short", `max by (job, resource) (elect_fence_highest_token{$F})`, "{{job}} {{resource}}"),
+		heat("Fence: time of requests", "From a request to the end of its answer.", `elect_fence_request_duration_seconds_bucket{$F}`))
 	return d
 }
 
@@ -183,7 +189,8 @@ func choice(name, label, query string) object {
 	}
 }
 
-// draw is a panel over one expression, in which $E are the matchers of the elections that were chosen.
+// draw is a panel over one expression, in which $E are the matchers of the elections that were chosen, and $F those of
+// the fences.
 func draw(kind, title, description, expr, legendFormat string) panel {
 	expr = expand(expr)
 	return panel{
@@ -195,8 +202,11 @@ func draw(kind, title, description, expr, legendFormat string) panel {
 
 func expand(expr string) string {
 	return os.Expand(expr, func(name string) string {
-		if name == "E" {
+		switch name {
+		case "E":
 			return `job=~"$job", election=~"$election"`
+		case "F":
+			return `job=~"$fence"`
 		}
 		return "$" + name
 	})
@@ -255,7 +265,7 @@ func bars(title, description, unit, expr, legendFormat string) panel {
 
 // heat is a heat map of a histogram.
 func heat(title, description, bucket string) panel {
-	p := draw("heatmap", title, description, `sum by (le) (increase(`+bucket+`{$E}[$__rate_interval]))`, "{{le}}")
+	p := draw("heatmap", title, description, `sum by (le) (increase(`+bucket+`[$__rate_interval]))`, "{{le}}")
 	p.Targets[0].Format = "heatmap"
 	p.Options = object{
 		"calculate": false, "cellGap": 1, "showValue": "never",

@@ -5,6 +5,8 @@ package alerts
 import (
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -187,10 +189,44 @@ func (f *field) peers(j *job, args ...string) (cables []*cable.Cable) {
 	return cables
 }
 
+// fence starts elect fence proxy and raises its mark, and returns the address of its metrics, and a function that has it
+// admit a request and refuse one.
+func (f *field) fence() (metrics string, use func()) {
+	upstream := httptest.NewServer(http.NotFoundHandler())
+	f.t.Cleanup(upstream.Close)
+	addrs := harness.FreeAddrs(f.t, 2)
+	cmd := exec.Command(f.program, "fence", "proxy", "--listen", addrs[0], "--metrics", addrs[1], "--upstream", upstream.URL, "--resource", "orders",
+		"--mark", "memory", "--anyone-may-claim")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { harness.End(cmd) })
+	ask := func(path, token string) int {
+		request, err := http.NewRequestWithContext(f.t.Context(), http.MethodPost, "http://"+addrs[0]+path, nil)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		request.Header.Set("Fencing-Token", "orders;"+token)
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return 0
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode
+	}
+	wait(f.t, "the mark is raised", func() bool { return ask("/.well-known/fencing/claim", "5") == http.StatusNoContent })
+	return addrs[1], func() {
+		if passed, stale := ask("/", "5"), ask("/", "4"); passed != http.StatusNotFound || stale == passed {
+			f.t.Errorf("the fence answers %d to the leader, and %d to an earlier one; want 404 of the upstream, and a refusal", passed, stale)
+		}
+	}
+}
+
 // TestAlertsFire: each alert fires by its condition and ends when that is mended, and no other one does. In an election
 // with takeovers none does. Each panel of the dashboard finds something in what was scraped.
 func TestAlertsFire(t *testing.T) {
-	long.Full(t, "it waits for the alerts of 20 processes, for three minutes")
+	long.Full(t, "it waits for the alerts of 24 processes, for a minute and more")
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
 		t.Skip("prometheus is missing; on Debian: apt-get install prometheus")
@@ -213,6 +249,8 @@ func TestAlertsFire(t *testing.T) {
 	for _, j := range f.jobs { // founding takes longer than the shortened time of an alert
 		wait(t, j.name+": all see a leader", func() bool { return !slices.ContainsFunc(j.candidates, (*candidate).seesNone) })
 	}
+	fence, guarded := f.fence()
+	targets["fence"] = []string{fence}
 	begun := time.Now()
 	p := scrape(t, program, targets)
 	wait(t, "all are scraped ten times", func() bool {
@@ -226,6 +264,7 @@ func TestAlertsFire(t *testing.T) {
 	for _, j := range f.jobs {
 		j.cause()
 	}
+	guarded()
 	caused := time.Now()
 	look := time.NewTicker(interval / 2)
 	defer look.Stop()
