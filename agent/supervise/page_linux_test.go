@@ -3,8 +3,10 @@ package supervise_test
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +18,8 @@ import (
 	"github.com/electd/elect/agent/lease"
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/harness"
+	"github.com/electd/elect/internal/leasepage"
 )
 
 // withPage starts a command with a lease page, and opens that.
@@ -188,5 +192,32 @@ func TestLeasePage(t *testing.T) {
 			t.Errorf("the family ended by %v; want %v", e.Reason, supervise.Replaced)
 		}
 		wantOver(t, p, path)
+	})
+}
+
+// TestPageThatIsGone: a keeper that cannot open the page says so, and the command runs.
+func TestPageThatIsGone(t *testing.T) {
+	const token = 77_777
+	remove := func() { // what another program of this user may do
+		pages, _ := filepath.Glob(filepath.Join(leasepage.Dir(), "*"))
+		for _, path := range pages {
+			if b, err := os.ReadFile(path); err == nil && len(b) == leasepage.Size && binary.LittleEndian.Uint64(b[leasepage.Token:]) == token {
+				_ = os.Remove(path)
+			}
+		}
+	}
+	var log harness.Buffer
+	f, err := supervise.Start(context.Background(), supervise.Command{
+		Path: "/bin/sleep", Args: []string{"sleep", "1000"}, Env: os.Environ(), LeasePage: true, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	}.With(supervise.Held{
+		Token: func() uint64 { return token },
+		Lease: func() (left time.Duration, bounded bool) { remove(); return time.Hour, true }, // asked before the keeper is
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { f.Kill(); f.Wait() }()
+	harness.Eventually(t, "the keeper says that it cannot write to the page", func() bool {
+		return strings.Contains(log.String(), "the lease page cannot be written, and will prove nothing: open /dev/shm/")
 	})
 }

@@ -119,6 +119,9 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 		if f.terminal != nil {
 			f.others.Go(f.jobControl)
 		}
+		if page != nil {
+			f.others.Go(leasepage.Tidy) // the command runs already
+		}
 		go f.watch() // it joins the others
 		return f, nil
 	}

@@ -63,9 +63,9 @@ func readers(t *testing.T, env []string, page string) (all []*reader) {
 }
 
 // TestLeaseReaders: in each language, the page of a leader is proven while it leads, and over when it is frozen beyond
-// its lease, deposed or killed.
+// its lease, deposed, killed, or killed together with its keeper.
 func TestLeaseReaders(t *testing.T) {
-	for _, end := range []string{"frozen", "deposed", "killed"} {
+	for _, end := range []string{"frozen", "deposed", "killed", "killed with its keeper"} {
 		t.Run(end, func(t *testing.T) {
 			t.Parallel()
 			env := environment(t)
@@ -104,10 +104,18 @@ func TestLeaseReaders(t *testing.T) {
 				}
 			case "killed":
 				_ = cmd.Process.Kill()
+			case "killed with its keeper": // and then the command, which nobody ends
+				pids := []int{cmd.Process.Pid}
+				for i := 0; i < len(pids); i++ {
+					pids = append(pids, children(t, pids[i])...)
+				}
+				for _, pid := range pids {
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				}
 			}
 			harness.Eventually(t, "the page is over", func() bool {
 				_, err := os.Stat(path) // until then a keeper that was late may prove it again
-				return page.Check() != nil && (end == "frozen" || errors.Is(err, fs.ErrNotExist))
+				return page.Check() != nil && (end == "frozen" || end == "killed with its keeper" || errors.Is(err, fs.ErrNotExist))
 			})
 			for _, r := range all {
 				if got, want := r.says(t), fmt.Sprint(page.Token(), " over"); got != want {

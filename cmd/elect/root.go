@@ -12,6 +12,7 @@ const rootHelp = `elect keeps exactly one of your replicas at work.
 
   elect run -- ./scheduler    in two terminals: one runs it, the other stands by
   elect status scheduler      show the leader, since when it leads, its token
+  elect top                   show all elections here, live
   elect resign scheduler      ask the leader to hand over
 
 --election URL says where an election is held, and --name says which one it is:
@@ -29,7 +30,7 @@ Data goes to stdout, everything else to stderr. Flags override environment varia
 // newRoot builds the command line.
 func newRoot(openers elect.Openers) *cobra.Command {
 	root := cli.New("elect", "elect keeps exactly one of your replicas at work", rootHelp,
-		newRun(openers), newStatus(openers), newWatch(openers), newResign(openers), newTransfer(openers), newPause(openers), newResume(openers),
+		newRun(openers), newStatus(openers), newTop(openers), newWatch(openers), newResign(openers), newTransfer(openers), newPause(openers), newResume(openers),
 		newMembers(openers), newMember(openers), newHistory(openers), newForget(openers), newInstall(), newCerts(), newDoctor(openers),
 		newFence(), newLease(), newBench(openers), newDemo(),
 		newJob(), newSweep(), newZombieClient(), newZombieStore(), newZombieWriter(), newStamp(), newNode(openers),

@@ -146,3 +146,43 @@ func TestTerminalStop(t *testing.T) {
 		})
 	}
 }
+
+// elect top restores the terminal however it ends, and draws anew when a shell has continued it.
+func TestTopOnTerminal(t *testing.T) {
+	env := append(environment(t), "TERM=xterm", "NO_COLOR=1")
+	s := open(t, env, "sh", "-i")
+	s.Type("stty -echo; echo re''ady\n")
+	s.Expect("ready\r\n")
+	s.Type("elect run --name nightly --id web-1 -- elect top; echo code=$?\n")
+	s.Expect(pictureBegins)
+	s.Expect("1 election,")
+	s.Expect("> nightly")
+	s.Expect("web-1")
+	s.Resize(30, 90)
+	s.Expect("by name")
+	s.Type("\r")
+	s.Expect("leader web-1, token 1")
+	s.Type("q")
+	s.Expect(pictureEnds)
+	s.Expect("code=0\r\n")
+	s.Type("elect top; echo code=$?\n")
+	s.Expect(pictureBegins)
+	s.Expect("(nobody)")
+	s.Type(terminal.CtrlZ)
+	s.Expect(pictureEnds)
+	s.Expect("Stopped")
+	s.Type("fg; echo code=$?\n")
+	s.Expect(pictureBegins)
+	s.Expect("(nobody)")
+	s.Type(terminal.CtrlC)
+	s.Expect(pictureEnds)
+	s.Expect("code=0\r\n")
+	s.Type("exec elect top\n")
+	s.Expect(pictureBegins)
+	s.Expect("(nobody)")
+	if err := s.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.Expect(pictureEnds)
+	s.expectEnd("0")
+}

@@ -207,7 +207,7 @@ var repository = house{
 		{module: ".", needs: "golang.org/x/sys", why: "system calls that package syscall lacks: CLOCK_BOOTTIME, open file description locks, prctl"},
 		{module: "peer", needs: "google.golang.org/protobuf", why: "the frames between peers"},
 		{module: "peer", needs: "golang.org/x/sys", why: "fdatasync, flock, what the kernel knows of a connection"},
-		{module: "cmd/elect", needs: "golang.org/x/term", why: "the demo draws on a terminal and reads single keys"},
+		{module: "cmd/elect", needs: "golang.org/x/term", why: "demo and top draw on a terminal and read single keys"},
 		{module: "internal/cli", needs: "github.com/spf13/cobra", why: "verbs, flags, help and completion of both commands"},
 		{module: "internal/cli", needs: "github.com/spf13/pflag", why: "cobra's flags: values with a syntax of their own (times, formats)"},
 		{module: "internal/cli", needs: "github.com/rogpeppe/go-internal", why: "tests: testscript runs a command as a shell would"},

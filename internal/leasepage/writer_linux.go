@@ -23,13 +23,12 @@ type Writer struct {
 // Dir is the directory of this user's pages. It is in memory: a write to a disk may wait.
 func Dir() string { return fmt.Sprintf("/dev/shm/elect-%d", os.Geteuid()) }
 
-// Create makes a page, which all users may read. Pages of writers that are dead are removed.
+// Create makes a page, which all users may read. After an error nothing is left of it.
 func Create(s State) (*Writer, error) {
 	dir := Dir()
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	tidy(dir)
 	for range 100 {
 		f, err := os.CreateTemp(dir, "*")
 		if err != nil {
@@ -44,8 +43,13 @@ func Create(s State) (*Writer, error) {
 			os.Remove(f.Name())
 			return nil, err
 		}
-		if w, err := Open(f.Name()); err == nil {
+		w, err := Open(f.Name())
+		if err == nil {
 			return w, nil
+		}
+		_ = os.Remove(f.Name()) // it may be gone
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, err
 		} // another process has taken it for that of a dead one
 	}
 	return nil, fmt.Errorf("files in %s come and go; want no other program to delete them", dir)
@@ -75,8 +79,10 @@ func makeDir(dir string) error {
 	return err
 }
 
-// tidy removes the pages whose writers are dead.
-func tidy(dir string) {
+// Tidy removes the pages of this user whose writers are dead. With very many files it takes a while: call it when
+// nobody waits.
+func Tidy() {
+	dir := Dir()
 	list, _ := os.ReadDir(dir)
 	for _, entry := range list {
 		if w, err := open(dir+"/"+entry.Name(), unix.LOCK_EX); err == nil {

@@ -10,6 +10,9 @@ type Writer struct{}
 // Create returns an error.
 func Create(State) (*Writer, error) { return nil, errors.ErrUnsupported }
 
+// Tidy does nothing.
+func Tidy() {}
+
 // Open returns an error.
 func Open(string) (*Writer, error) { return nil, errors.ErrUnsupported }
 

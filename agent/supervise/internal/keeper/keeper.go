@@ -150,8 +150,9 @@ func (k *keeper) start() bool {
 			return k.fail(err)
 		}
 	}
+	var noPage error
 	if k.spec.Page != "" {
-		k.page, _ = leasepage.Open(k.spec.Page) // without it what the parent has written lapses
+		k.page, noPage = leasepage.Open(k.spec.Page) // without it what the parent has written lapses
 		if k.spec.Deadline != 0 {
 			k.page.Prove(LeaseEnd(k.spec.Deadline))
 		} else {
@@ -173,6 +174,9 @@ func (k *keeper) start() bool {
 		_ = unix.SetNonblock(k.base+slot, true)
 	}
 	k.report(KindStarted, int64(outside))
+	if noPage != nil {
+		k.note("the lease page cannot be written, and will prove nothing: " + noPage.Error())
+	}
 	for fd := k.base + slotStdin; fd <= k.base+slotStderr; fd++ {
 		unix.Close(fd) // or a reader of the command's output would wait for the keeper too
 	}

@@ -4,45 +4,9 @@ import (
 	"context"
 	"strings"
 	"time"
-	"unicode/utf8"
-)
 
-// The names of keys that are not characters.
-const (
-	keyLeft  = "left"
-	keyRight = "right"
-	keyEsc   = "esc"
-	keyTab   = "\t"
-	ctrlC    = "\x03"
+	"github.com/electd/elect/cmd/elect/internal/screen"
 )
-
-// split splits terminal input into keys. It drops unknown ones.
-func split(sent string) []string {
-	var keys []string
-	for sent != "" {
-		if rest, ok := strings.CutPrefix(sent, "\x1b"); ok {
-			if len(rest) > 0 && (rest[0] == '[' || rest[0] == 'O') {
-				end := strings.IndexFunc(rest[1:], func(r rune) bool { return r >= 0x40 && r <= 0x7e })
-				if end < 0 {
-					return keys
-				}
-				switch rest[1+end] {
-				case 'C':
-					keys = append(keys, keyRight)
-				case 'D':
-					keys = append(keys, keyLeft)
-				}
-				sent = rest[end+2:]
-				continue
-			}
-			keys, sent = append(keys, keyEsc), rest
-			continue
-		}
-		r, n := utf8.DecodeRuneInString(sent)
-		keys, sent = append(keys, string(r)), sent[n:]
-	}
-	return keys
-}
 
 // key handles a key, and reports whether it means to quit.
 func (t *Demo) key(key string) (quit bool, err error) {
@@ -51,7 +15,7 @@ func (t *Demo) key(key string) (quit bool, err error) {
 	o, quit := m.key(key)
 	m.hint = ""
 	t.mu.Unlock()
-	if key == ctrlC {
+	if key == screen.CtrlC {
 		return true, ErrInterrupted
 	}
 	if o != nil {
@@ -62,7 +26,7 @@ func (t *Demo) key(key string) (quit bool, err error) {
 
 // key changes what is selected or shown, or returns an order.
 func (m *model) key(key string) (o *order, quit bool) {
-	if key == ctrlC {
+	if key == screen.CtrlC {
 		return nil, true
 	}
 	if m.help {
@@ -74,9 +38,9 @@ func (m *model) key(key string) (o *order, quit bool) {
 	switch strings.ToLower(key) {
 	case "1", "2", "3":
 		m.selected = int(key[0] - '1')
-	case keyLeft:
+	case screen.KeyLeft:
 		m.selected = (m.selected + size - 1) % size
-	case keyRight, keyTab:
+	case screen.KeyRight, screen.KeyTab:
 		m.selected = (m.selected + 1) % size
 	case "k":
 		return do(kill)

@@ -126,13 +126,3 @@ func wrap(text string, width, indent int) []string {
 	}
 	return append(lines, now)
 }
-
-// printable is text of other processes, without characters that would move the cursor.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == utf8.RuneError {
-			return '?'
-		}
-		return r
-	}, text)
-}

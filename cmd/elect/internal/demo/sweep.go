@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/electd/elect/cmd/elect/internal/screen"
 )
 
 const (
@@ -67,8 +69,8 @@ const done = '.'
 // have been made by a demo; "" is none.
 func Sweep(dir string) error {
 	immune()
-	screen := int(os.Stdout.Fd())
-	state, noTerminal := term.GetState(screen)
+	tty := int(os.Stdout.Fd())
+	state, noTerminal := term.GetState(tty)
 	if _, err := os.Stderr.Write([]byte{done}); err != nil {
 		return err
 	}
@@ -76,8 +78,8 @@ func Sweep(dir string) error {
 		return err
 	}
 	if noTerminal == nil {
-		_, _ = os.Stdout.WriteString(leaveScreen) // the terminal may be gone
-		_ = term.Restore(screen, state)
+		_, _ = os.Stdout.WriteString(screen.End) // the terminal may be gone
+		_ = term.Restore(tty, state)
 	}
 	if dir == "" {
 		return nil

@@ -1,6 +1,6 @@
 //go:build unix
 
-package demo
+package screen
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 // keyWait bounds how long the end of reading keys goes unnoticed.
 const keyWait = 100 // ms
 
-// readKeys sends the pressed keys until ctx ends. It fails when the terminal goes away.
-func readKeys(ctx context.Context, in *os.File, keys chan<- string) error {
+// ReadKeys sends the pressed keys until ctx ends. It fails when the terminal goes away.
+func ReadKeys(ctx context.Context, in *os.File, keys chan<- string) error {
 	buf := make([]byte, 256)
 	for ctx.Err() == nil {
 		fds := []unix.PollFd{{Fd: int32(in.Fd()), Events: unix.POLLIN}}
@@ -30,7 +30,7 @@ func readKeys(ctx context.Context, in *os.File, keys chan<- string) error {
 		if n, err = in.Read(buf); err != nil {
 			return errors.New("the terminal is gone")
 		}
-		for _, key := range split(string(buf[:n])) {
+		for _, key := range Split(string(buf[:n])) {
 			select {
 			case keys <- key:
 			case <-ctx.Done():
@@ -41,9 +41,15 @@ func readKeys(ctx context.Context, in *os.File, keys chan<- string) error {
 	return nil
 }
 
-// watchSize reports changes of the terminal's size.
-func watchSize() (changed <-chan os.Signal, stop func()) {
+// WatchSize reports changes of the terminal's size.
+func WatchSize() (changed <-chan os.Signal, stop func()) {
 	ch := make(chan os.Signal, 1)
 	signal.Notify(ch, syscall.SIGWINCH)
 	return ch, func() { signal.Stop(ch) }
 }
+
+const continueSignal = syscall.SIGCONT
+
+// stop stops this process and those that a shell started with it. A process that no shell could continue is not
+// stopped.
+func stop() { _ = syscall.Kill(0, syscall.SIGTSTP) }

@@ -1,0 +1,464 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect"
+	tty "github.com/electd/elect/cmd/elect/internal/screen"
+	"github.com/electd/elect/cmd/elect/internal/top"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
+)
+
+const topHelp = `Show many elections and their nodes on one screen: who leads, with which token and for
+how long, how much of the lease is left, changes since the start, nodes that answer, the
+longest round trip, health, and alerts. Each argument is one of:
+
+  NAME                an election at the place of --election
+  URL#NAME            an election elsewhere
+  file:DIR            all elections that were held in a directory
+  http://HOST:PORT    an elect run --http: what it sees, its lease and its health
+  unix:PATH           the same on a socket
+
+Without arguments all elections at the place of --election are shown. What several
+sources say of one election is one row. A source that does not answer is a row, or
+trouble in one, and delays no other. Round trips are known among peers; leases are known
+among peers and over HTTP; health is known over HTTP. A leader with ? is the last one
+known. The alerts are those of deploy/prometheus, by what was seen since the start.
+
+Keys: q ends it; arrows, j, k and page keys select; Enter shows the nodes of an election,
+Esc all elections; s sorts by name, alerts, changes or age of the leader.
+
+Not at a terminal, and with -o json or yaml, it shows the present once, and ends.
+
+Exit codes, if it shows the present once:
+  0   each election has a leader
+  3   one has none
+  64  a source cannot be asked like that
+  69  a source does not answer
+
+-o json writes one object on one line:
+  time       when it was written, RFC 3339
+  elections  a list, by name:
+               election, name, leader, stale, cause: as in "elect status -o json"; the
+               URL of an election among peers is without parameters
+               changes  of the leader, since the start
+               nodes    a list:
+                 id, source (its address among peers or for HTTP)
+                 state         its role among peers, or its state over HTTP; empty: no answer
+                 leads         it proves that it leads
+                 token         while it leads
+                 lease_left_ms of a leader with a lease
+                 rtt_ns        among peers, from the leader
+                 ready         as in "elect members -o json", and as /readyz over HTTP
+                 ill, paused, error
+               token to rtt_ns, ill, paused and error are omitted if empty
+  sources    a list: source, error (omitted if it has answered)
+  alerts     a list: alert, severity, election, name, text, since
+-o yaml writes the same on several lines.`
+
+// The bounds of --every.
+const leastEvery, mostEvery = 100 * time.Millisecond, time.Hour
+
+func newTop(openers elect.Openers) *cobra.Command {
+	var p place
+	var format form
+	every := time.Second
+	cmd := &cobra.Command{
+		Use:     "top [flags] [NAME|URL]...",
+		Short:   "show many elections and their nodes, live",
+		Long:    topHelp,
+		Example: "  elect top\n  elect top http://127.0.0.1:4040 'peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs#scheduler'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if every < leastEvery || every > mostEvery {
+				return exit.Usagef("--every %v; want %v to %v", every, leastEvery, mostEvery)
+			}
+			if err := cli.FromEnvironment(cmd); err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+			defer stop()
+			t := &topSources{
+				cmd: cmd, openers: openers, every: every, live: format == "table" && onTerminal(),
+				reports: make(chan top.Report), found: make(chan place), panicked: make(chan error, 1), known: map[top.Key]bool{},
+			}
+			t.ctx, t.cancel = context.WithCancel(ctx)
+			cmd.SetContext(t.ctx)
+			defer t.work.Wait()
+			defer t.cancel()
+			if err := t.add(&p, args); err != nil {
+				return err
+			}
+			if t.live {
+				return t.show(os.Stdin, os.Stdout)
+			}
+			if err := t.once(); err != nil {
+				return err
+			}
+			now := time.Now()
+			d := t.model.Document(now)
+			if err := format.write(cmd.OutOrStdout(), d, func(w io.Writer) error { return t.model.Write(w, now) }); err != nil {
+				return err
+			}
+			return topVerdict(d)
+		},
+	}
+	p.flags(cmd.Flags())
+	cmd.Flags().Var(cli.Duration(&every), "every", "`TIME` between two looks at what does not tell its changes")
+	format.flag(cmd.Flags())
+	return cmd
+}
+
+// topVerdict is the error of a snapshot, for the exit code.
+func topVerdict(d top.Document) error {
+	for _, s := range d.Sources {
+		if s.Error != "" {
+			return exit.With(exit.Unavailable, fmt.Errorf("%s: %s", s.Source, s.Error))
+		}
+	}
+	for _, e := range d.Elections {
+		if e.Stale {
+			return exit.With(exit.Unavailable, fmt.Errorf("cannot tell who leads %s: %s", e.Name, e.Cause))
+		}
+	}
+	if len(d.Elections) == 0 {
+		return exit.With(exit.NoLeader, errors.New("no election was held there"))
+	}
+	if slices.ContainsFunc(d.Elections, func(e *top.Election) bool { return e.Leader == nil }) {
+		return exit.Silent(exit.NoLeader)
+	}
+	return nil
+}
+
+// topSources asks sources, each in a goroutine of its own, and puts what they say into the model.
+type topSources struct {
+	cmd     *cobra.Command
+	openers elect.Openers
+	every   time.Duration
+	live    bool // until the user quits
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	first  sync.WaitGroup // sources that have not reported yet
+
+	reports  chan top.Report
+	found    chan place // elections that were held for the first time
+	panicked chan error
+	known    map[top.Key]bool // of elections that are asked, or are in found
+	model    top.Model
+}
+
+// add begins to ask what the arguments name.
+func (t *topSources) add(p *place, args []string) error {
+	if len(args) > 0 && t.cmd.Flags().Changed("name") {
+		return exit.Usagef("elections are given as arguments, and one as --name %s; want one of the two", p.name)
+	}
+	if len(args) == 0 {
+		return t.addPlace(*p)
+	}
+	seen := map[string]bool{}
+	for _, arg := range args {
+		if seen[arg] {
+			return exit.Usagef("%s is given twice; want it once", top.Shown(arg))
+		}
+		seen[arg] = true
+		var err error
+		at, name, named := strings.Cut(arg, "#")
+		scheme, _, _ := strings.Cut(at, ":")
+		switch {
+		case top.IsHTTP(arg):
+			err = t.addParticipant(arg)
+		case strings.Contains(at, "://") || t.openers[scheme] != nil:
+			if named && name == "" {
+				return exit.Usagef("%s names no election after the #; want URL#NAME", top.Shown(arg))
+			}
+			err = t.addPlace(place{election: at, name: name})
+		default:
+			err = t.addPlace(place{election: p.election, name: arg})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *topSources) addParticipant(address string) error {
+	p, err := top.NewParticipant(address)
+	if err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	t.model.Expect(address, top.Key{})
+	t.ask(func(report func(top.Report)) { p.Follow(t.ctx, t.every, report) })
+	return nil
+}
+
+// addPlace adds an election, or without a name all elections of a place.
+func (t *topSources) addPlace(p place) error {
+	if p.name != "" {
+		return t.addElection(p)
+	}
+	if err := p.resolveURL(t.openers); err != nil {
+		return err
+	}
+	if _, err := p.names(); errors.Is(err, elect.ErrUnsupported) {
+		if u, err := elect.ParseURL(p.election); err != nil || t.openers[u.Scheme] == nil {
+			p.name = "any"
+			_, err := p.open(t.cmd, t.openers) // its error says what is wrong with the URL
+			return err
+		}
+		return exit.Usagef("the elections at %s cannot be listed; want a name, such as URL#nightly", p.shown())
+	}
+	t.model.Expect(p.shown(), top.Key{})
+	t.ask(func(report func(top.Report)) { t.list(p, report) })
+	return nil
+}
+
+// list finds the elections of a place.
+func (t *topSources) list(p place, report func(top.Report)) {
+	for {
+		names, err := p.names()
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil // no election was held there
+		}
+		for _, p.name = range names {
+			select {
+			case t.found <- p: // before the report, so that the first report of each is awaited
+			case <-t.ctx.Done():
+			}
+		}
+		report(top.Report{Source: p.shown(), At: time.Now(), Err: err})
+		if !t.live || !t.pause(t.every) {
+			return
+		}
+	}
+}
+
+// addElection adds an election. It fails if the URL is wrong.
+func (t *topSources) addElection(p place) error {
+	if err := p.resolve(t.openers); err != nil {
+		return err
+	}
+	u, err := elect.ParseURL(p.election)
+	if err != nil || t.openers[u.Scheme] == nil {
+		_, err := p.open(t.cmd, t.openers) // its error says what is wrong with the URL
+		return err
+	}
+	of := top.KeyOf(p.shown(), p.name)
+	if t.known[of] {
+		return nil
+	}
+	if p.isPeer() {
+		c, voters, err := p.ask(t.openers, "top")
+		if err != nil {
+			return err
+		}
+		t.ask(func(report func(top.Report)) {
+			defer c.Close()
+			for {
+				ctx, cancel := context.WithTimeout(t.ctx, askTimeout)
+				nodes := topNodes(membersOf(c.Members(ctx), voters))
+				cancel()
+				if t.ctx.Err() != nil {
+					return
+				}
+				report(top.Report{Source: source(&p), At: time.Now(), Seen: []top.Seen{{Key: of, Nodes: nodes}}})
+				if !t.pause(t.every) {
+					return
+				}
+			}
+		})
+	}
+	t.known[of] = true
+	t.model.Expect(source(&p), of)
+	t.ask(func(report func(top.Report)) { t.watch(p, of, report) })
+	return nil
+}
+
+// source is the name of an election as a source.
+func source(p *place) string { return p.shown() + "#" + p.name }
+
+// openPause is the time between two tries to open an election whose back end does not answer.
+const openPause = 5 * time.Second
+
+// watch reports who leads.
+func (t *topSources) watch(p place, of top.Key, report func(top.Report)) {
+	for {
+		e, err := p.open(t.cmd, t.openers)
+		if err == nil {
+			for s, werr := range e.Watch(t.ctx) {
+				if err = werr; err != nil {
+					break
+				}
+				v := p.view(s)
+				report(top.Report{Source: source(&p), At: time.Now(), Seen: []top.Seen{{Key: of, State: &top.State{Leader: v.Leader, Stale: v.Stale, Cause: v.Cause}}}})
+			}
+			_ = e.Close() // nothing was held
+		}
+		if t.ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			err = elect.ErrClosed
+		}
+		report(top.Report{Source: source(&p), At: time.Now(), Err: err})
+		if !t.pause(max(openPause, t.every)) {
+			return
+		}
+	}
+}
+
+// topNodes are the members as nodes.
+func topNodes(m *members) []top.Node {
+	nodes := []top.Node{}
+	for _, e := range m.Members {
+		n := top.Node{ID: e.ID, Source: e.Address, RTT: e.RTT, Ready: e.Ready, Paused: e.Paused}
+		if s := e.Status; s != nil {
+			n.State, n.Leads, n.Token = s.Role, s.Active, s.Token
+			if s.Active {
+				left := s.LeaseLeft.Milliseconds()
+				n.Lease = &left
+			}
+		} else {
+			n.Error = or(e.Error)
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// pause waits, and returns false if it is over.
+func (t *topSources) pause(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-t.ctx.Done():
+		return false
+	}
+}
+
+// ask runs do in a goroutine, with a function that reports. A panic ends the whole: an uncaught one would end the
+// process without restoring the terminal.
+func (t *topSources) ask(do func(report func(top.Report))) {
+	t.first.Add(1)
+	first := sync.OnceFunc(t.first.Done)
+	t.work.Go(func() {
+		defer first()
+		defer func() {
+			if p := recover(); p != nil {
+				select {
+				case t.panicked <- fmt.Errorf("panic: %v\n%s", p, debug.Stack()):
+				default:
+				}
+			}
+		}()
+		do(func(r top.Report) {
+			select {
+			case t.reports <- r:
+			case <-t.ctx.Done():
+			}
+			first()
+		})
+	})
+}
+
+// addFound adds an election that a list has found.
+func (t *topSources) addFound(p place) {
+	if err := t.addElection(p); err != nil { // a directory with a name that no election has
+		t.model.Expect(source(&p), top.KeyOf(p.shown(), p.name))
+		t.model.Apply(top.Report{Source: source(&p), At: time.Now(), Err: err})
+	}
+}
+
+// once collects the first report of each source, for askTimeout at most.
+func (t *topSources) once() error {
+	all := make(chan struct{})
+	go func() {
+		t.first.Wait()
+		close(all)
+	}()
+	late := time.After(askTimeout)
+	for {
+		select {
+		case r := <-t.reports:
+			t.model.Apply(r)
+			continue
+		case p := <-t.found:
+			t.addFound(p)
+			continue
+		case err := <-t.panicked:
+			return exit.With(1, err)
+		case <-all:
+		case <-late:
+		case <-t.ctx.Done():
+		}
+		t.model.Judge(time.Now())
+		return nil
+	}
+}
+
+// show shows the model on a terminal until the user quits.
+func (t *topSources) show(in, out *os.File) error {
+	s, err := tty.Open(in, out)
+	if err != nil {
+		return exit.With(1, err)
+	}
+	defer s.Leave()
+	keys, gone := make(chan string, 16), make(chan error, 1)
+	t.work.Go(func() {
+		if err := tty.ReadKeys(t.ctx, in, keys); err != nil {
+			gone <- err
+		}
+	})
+	resized, unwatch := tty.WatchSize()
+	defer unwatch()
+	tick := time.NewTicker(t.every)
+	defer tick.Stop()
+	view := &top.View{Colour: cli.Colour(out)}
+	for {
+		now := time.Now()
+		t.model.Judge(now)
+		if err := s.Draw(func(width, height int) []string { return t.model.Picture(view, now, width, height) }); err != nil {
+			return exit.With(1, err)
+		}
+		select {
+		case <-tick.C:
+		case <-resized:
+			s.Clear()
+		case r := <-t.reports:
+			t.model.Apply(r)
+		case p := <-t.found:
+			t.addFound(p)
+		case key := <-keys:
+			if key == tty.CtrlZ {
+				if err := s.Suspend(); err != nil {
+					return exit.With(1, err)
+				}
+			}
+			if view.Key(key) {
+				return nil
+			}
+		case err := <-t.panicked:
+			return exit.With(1, err)
+		case err := <-gone:
+			return exit.With(1, err)
+		case <-t.ctx.Done():
+			return nil
+		}
+	}
+}
