@@ -63,6 +63,10 @@ func (f *httpFlags) listen(cfg electhttp.Config) (*runner.HTTP, error) {
 		return nil, err
 	}
 	cfg.Trusted = local
+	if !local && f.cert == "" {
+		host, _, _ := net.SplitHostPort(f.addr) // listenTCP refuses what is wrong
+		cfg.Hosts = []string{host}
+	}
 	if s.Handler, err = electhttp.New(cfg); err != nil {
 		return nil, exit.Usagef("--http: %w", err)
 	}

@@ -254,7 +254,7 @@ var repository = house{
 		{at: "agent/supervise", names: 89, why: "keeper; limits and lease pages of commands; network guard of commands, and of what a program starts"},
 		{at: "driver", names: 98, why: "contract"},
 		{at: "driver/electtest", names: 25, why: "conformance"},
-		{at: "electhttp", names: 14, why: "HTTP of one election"},
+		{at: "electhttp", names: 16, why: "HTTP of one election"},
 		{at: "electprom", names: 7, why: "metrics"},
 		{at: "fence", names: 98, why: "tokens"},
 		{at: "fence/fenceetcd", names: 32, why: "guard"},
