@@ -119,6 +119,7 @@ func (e *Election) stand(ctx, period context.Context, led bool) (*Term, error) {
 	}
 	if err != nil {
 		if ctx.Err() != nil {
+			e.emit(EventWithdrawn, nil, context.Cause(ctx))
 			return nil, context.Cause(ctx)
 		}
 		e.emit(EventFailed, nil, err)

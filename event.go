@@ -10,6 +10,7 @@ type EventKind string
 const (
 	EventCampaigning EventKind = "campaigning"     // it stands as a candidate
 	EventFailed      EventKind = "campaign-failed" // a campaign failed; Err says why
+	EventWithdrawn   EventKind = "withdrawn"       // a campaign was called off: its context has ended, or it is ill; Err says why
 	EventElected     EventKind = "elected"         // a term began
 	EventEnded       EventKind = "lost"            // the work's context ended; Err is a *LostError
 	EventOverrun     EventKind = "overrun"         // the lease ended and the work had not returned, nor ended (see Guardian.InTime); never with Config.NonExclusive

@@ -7,9 +7,12 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +36,15 @@ type Config struct {
 	// Trusted lets every client resign and transfer, as where only trusted users can connect: on a Unix socket.
 	Trusted bool
 
+	// Hosts are the names of this server, without ports, that a request may have as its Host, beside localhost and
+	// addresses of loopback; others get the status 421. So the page of another site whose name leads to this server (DNS
+	// rebinding) reads nothing. Nil means any name: behind TLS, whose certificate has the name, on a Unix socket, and in a
+	// server that checks this itself. An empty slice means none beside those.
+	Hosts []string
+
+	// Watchers is the greatest number of clients that watch at the same time; 0 means 1024.
+	Watchers int
+
 	// Metrics serves /metrics. Nil means that there is no such path.
 	Metrics http.Handler
 
@@ -50,6 +62,9 @@ type Handler struct {
 	prefix string        // of the ids of events: another one for each Handler
 	kick   chan struct{} // has an element while there is something to publish
 
+	origin http.CrossOriginProtection
+	wake   chan struct{} // has an element while a state is needed and nobody observes
+
 	mu       sync.Mutex
 	election *elect.Election
 	role     role
@@ -58,6 +73,11 @@ type Handler struct {
 	term     *elect.Term // from EventElected to EventReleased
 	stuck    time.Time   // when the term was first seen to outlive its lease; zero if it does not
 	state    elect.State
+	known    chan struct{} // closed when state is the present one
+	needed   time.Time     // when a client last needed the state
+	waiting  int           // clients that wait for known
+	changes  uint64        // of what a snapshot shows
+	shot     *snapshot     // after that many changes; nil if none was made yet
 	watchers int
 	latest   *event
 }
@@ -88,15 +108,21 @@ func New(cfg Config) (*Handler, error) {
 	if err := driver.CheckID(cfg.ID); err != nil {
 		return nil, fmt.Errorf("electhttp.Config.ID: %w", err)
 	}
+	if cfg.Watchers < 0 {
+		return nil, fmt.Errorf("electhttp.Config.Watchers is %d; want 0 for %d, or more", cfg.Watchers, maxWatchers)
+	}
 	if strings.ContainsFunc(cfg.Token, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return nil, errors.New("electhttp.Config.Token has a character that no bearer token has; want visible ASCII without spaces")
 	}
 	h := &Handler{
-		cfg: cfg, mux: http.NewServeMux(), prefix: rand.Text()[:8], kick: make(chan struct{}, 1), role: idle,
-		state: elect.State{Stale: true, Cause: errDetached},
+		cfg: cfg, mux: http.NewServeMux(), prefix: rand.Text()[:8], kick: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		role: idle, known: make(chan struct{}), state: elect.State{Stale: true, Cause: errDetached},
 	}
+	h.cfg.Watchers = cmp.Or(cfg.Watchers, maxWatchers)
 	h.life, h.end = context.WithCancel(context.Background())
-	h.latest = &event{replaced: make(chan struct{})}
+	close(h.known)
+	h.latest = &event{snapshot: &snapshot{}, replaced: make(chan struct{})}
+	h.changed()
 	h.render()
 	methods := map[string][]string{}
 	for _, r := range h.routes() {
@@ -151,6 +177,10 @@ func (h *Handler) routes() []route {
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
+	if !h.called(r.Host) {
+		problem(w, http.StatusMisdirectedRequest, "", fmt.Sprintf("the Host %.100q is not of this server; want %s", r.Host, strings.Join(append(h.cfg.Hosts, "localhost"), " or ")))
+		return
+	}
 	clean := path.Clean("/" + r.URL.Path)
 	if clean != "/" && strings.HasSuffix(r.URL.Path, "/") {
 		clean += "/"
@@ -160,6 +190,24 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.mux.ServeHTTP(w, r)
+}
+
+// called reports whether a Host is a name of this server. HTTP/1.0 has none, and no browser speaks that.
+func (h *Handler) called(host string) bool {
+	if h.cfg.Hosts == nil || host == "" {
+		return true
+	}
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
+		host = host[1 : len(host)-1]
+	}
+	if addr, err := netip.ParseAddr(host); err == nil && addr.IsLoopback() {
+		return true
+	}
+	same := func(name string) bool { return strings.EqualFold(name, host) }
+	return same("localhost") || slices.ContainsFunc(h.cfg.Hosts, same)
 }
 
 // Attach begins to observe the election whose events OnEvent gets. It is called once. It returns an error after Close,
@@ -174,8 +222,13 @@ func (h *Handler) Attach(e *elect.Election) error {
 		return errors.New("electhttp: the Handler has an election; want one for each")
 	}
 	h.election = e
-	go h.observe(e)
 	go h.publish()
+	if e.Limits().Lease > 0 {
+		go h.observe(h.life, e)
+	} else {
+		h.unknown()
+		go h.observeIfNeeded(e)
+	}
 	return nil
 }
 
@@ -186,6 +239,7 @@ func (h *Handler) Close() {
 	defer h.mu.Unlock()
 	h.end()
 	h.state = elect.State{Stale: true, Cause: elect.ErrClosed}
+	h.changed()
 }
 
 // OnEvent takes an event of the election; set it as [elect.Config].OnEvent, or call it from there. It does not block.
@@ -204,24 +258,23 @@ func (h *Handler) OnEvent(e elect.Event) {
 		h.stuck = e.At
 	case elect.EventReleased:
 		h.role, h.term, h.stuck = idle, nil, time.Time{}
+	case elect.EventWithdrawn:
+		h.role = idle
 	case elect.EventIll:
 		h.ill = true
-		if h.role == candidate {
-			h.role = idle
-		}
 	case elect.EventWell:
 		h.ill = false
 	}
-	h.mu.Unlock()
 	h.changed()
+	h.mu.Unlock()
 }
 
 // Starting says whether the work of the present term and of later ones is not active yet, as while it warms up. While
 // it is not, the state of a leader is starting, and neither /leader nor /follower answers 200. It does not block.
 func (h *Handler) Starting(is bool) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.starts = is
-	h.mu.Unlock()
 	h.changed()
 }
 
@@ -231,64 +284,6 @@ func (h *Handler) Live() error {
 		return errStalled
 	}
 	return nil
-}
-
-func (h *Handler) observe(e *elect.Election) {
-	for s, err := range e.Watch(h.life) {
-		h.mu.Lock()
-		if err != nil { // the last one
-			s = elect.State{Leader: h.state.Leader, Stale: true, Cause: err}
-		}
-		if h.life.Err() == nil {
-			h.state = s
-		}
-		h.mu.Unlock()
-		h.changed()
-	}
-}
-
-// changed tells publish. It does not block.
-func (h *Handler) changed() {
-	select {
-	case h.kick <- struct{}{}:
-	default: // publish has not looked yet
-	}
-}
-
-// view is a state of an election: the fields of "elect status -o json", and what this participant knows of itself.
-type view struct {
-	Time     time.Time     `json:"time,omitzero"` // when it was seen; of events only
-	Election string        `json:"election"`
-	Name     string        `json:"name"`
-	Leader   *elect.Leader `json:"leader"`
-	Stale    bool          `json:"stale"`
-	Cause    string        `json:"cause,omitempty"`
-	ID       string        `json:"id"` // of this participant, as are the next three
-	State    role          `json:"state"`
-	Ill      bool          `json:"ill,omitempty"`
-	// LeaseLeft is how long leadership is proven without another renewal, in milliseconds; for a leader with a lease,
-	// and not in events.
-	LeaseLeft *int64 `json:"lease_left_ms,omitempty"`
-}
-
-// view returns the present state and the term, which is nil unless this participant leads.
-func (h *Handler) view() (view, *elect.Term) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	v := view{
-		Election: h.cfg.Election, Name: h.cfg.Name, Leader: h.state.Leader, Stale: h.state.Stale,
-		ID: h.cfg.ID, State: h.role, Ill: h.ill,
-	}
-	if h.state.Cause != nil {
-		v.Cause = strings.Join(strings.Fields(h.state.Cause.Error()), " ")
-	}
-	if h.role != leader {
-		return v, nil
-	}
-	if h.starts {
-		v.State = starting
-	}
-	return v, h.term
 }
 
 // leads returns nil if this process leads, proven now, whether its work is active or not.
@@ -336,7 +331,7 @@ func (h *Handler) serveLeader(w http.ResponseWriter, _ *http.Request) {
 		problem(w, http.StatusServiceUnavailable, notLeading, h.cfg.ID+" does not lead")
 		return
 	}
-	if v, _ := h.view(); v.State == starting {
+	if h.present().view.State == starting {
 		problem(w, http.StatusServiceUnavailable, notLeading, h.cfg.ID+" leads, and its work is not active yet")
 		return
 	}
@@ -359,8 +354,9 @@ func (h *Handler) serveLive(w http.ResponseWriter, _ *http.Request) {
 	text(w, "live\n")
 }
 
-func (h *Handler) serveReady(w http.ResponseWriter, _ *http.Request) {
-	v, _ := h.view()
+func (h *Handler) serveReady(w http.ResponseWriter, r *http.Request) {
+	h.need(r.Context())
+	v := h.present().view
 	switch {
 	case v.State != candidate && v.State != starting && v.State != leader:
 		problem(w, http.StatusServiceUnavailable, notReady, "the participant does not take part; its state is "+string(v.State))
@@ -371,22 +367,30 @@ func (h *Handler) serveReady(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-func (h *Handler) serveAll(w http.ResponseWriter, _ *http.Request) { writeJSON(w, []view{h.present()}) }
-func (h *Handler) serveOne(w http.ResponseWriter, _ *http.Request) { writeJSON(w, h.present()) }
-
-func (h *Handler) present() view {
-	v, term := h.view()
-	if term != nil {
-		if left, bounded := term.Remaining(); bounded {
-			ms := left.Milliseconds()
-			v.LeaseLeft = &ms
-		}
-	}
-	return v
+func (h *Handler) serveAll(w http.ResponseWriter, r *http.Request) {
+	respond(w, http.StatusOK, jsonType, append(h.appendState(r.Context(), []byte("[")), "]\n"...))
 }
 
-func (h *Handler) serveSidecar(w http.ResponseWriter, _ *http.Request) {
-	v, _ := h.view()
+func (h *Handler) serveOne(w http.ResponseWriter, r *http.Request) {
+	respond(w, http.StatusOK, jsonType, append(h.appendState(r.Context(), nil), '\n'))
+}
+
+// appendState appends the present state, with the field lease_left_ms of a leader with a lease.
+func (h *Handler) appendState(ctx context.Context, b []byte) []byte {
+	h.need(ctx)
+	s := h.present()
+	b = append(b, s.text...)
+	if s.term == nil || s.leaseless {
+		return b
+	}
+	b = append(b[:len(b)-1], `,"lease_left_ms":`...)
+	left, _ := s.term.Remaining()
+	return append(strconv.AppendInt(b, left.Milliseconds(), 10), '}')
+}
+
+func (h *Handler) serveSidecar(w http.ResponseWriter, r *http.Request) {
+	h.need(r.Context())
+	v := h.present().view
 	var answer struct {
 		Name string `json:"name"`
 	}

@@ -28,22 +28,47 @@ type part struct {
 	*electhttp.Handler
 	election *elect.Election
 	link     *memory.Elector
-	watches  atomic.Int32 // subscriptions at the back end
+	watches  atomic.Int32 // subscriptions at the back end, in all
+	open     atomic.Int32 // those that are open
+	hangs    atomic.Bool  // a subscription yields nothing
 }
 
-// counting counts the subscriptions of an elector.
-type counting struct {
+// observed is an elector that counts its subscriptions.
+type observed struct {
 	*memory.Elector
-	n *atomic.Int32
+	p *part
 }
 
-func (c counting) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
-	c.n.Add(1)
-	return c.Elector.Watch(ctx)
+func (o observed) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
+	return func(yield func(driver.State, error) bool) {
+		o.p.watches.Add(1)
+		o.p.open.Add(1)
+		defer o.p.open.Add(-1)
+		if o.p.hangs.Load() {
+			<-ctx.Done()
+			return
+		}
+		o.Elector.Watch(ctx)(yield)
+	}
+}
+
+// leaseless is an elector that says that it has no lease, as file: does.
+type leaseless struct{ observed }
+
+func (l leaseless) Limits() driver.Limits {
+	limits := l.Elector.Limits()
+	limits.Lease, limits.MinLease, limits.MaxLease = 0, 0, 0
+	return limits
 }
 
 // join opens a participant; it is closed when the test ends.
 func join(t testing.TB, store *memory.Store, id string, cfg electhttp.Config) *part {
+	t.Helper()
+	return joinAs(t, store, id, cfg, func(o observed) driver.Elector { return o })
+}
+
+// joinAs is join with a back end made of the usual one.
+func joinAs(t testing.TB, store *memory.Store, id string, cfg electhttp.Config, as func(observed) driver.Elector) *part {
 	t.Helper()
 	cfg.Name, cfg.ID, cfg.Election = "job", id, "memory:"
 	h, err := electhttp.New(cfg)
@@ -54,7 +79,7 @@ func join(t testing.TB, store *memory.Store, id string, cfg electhttp.Config) *p
 	if p.link, err = store.New("job", id, memory.Config{Lease: lease}); err != nil {
 		t.Fatal(err)
 	}
-	if p.election, err = elect.New(counting{p.link, &p.watches}, elect.Config{OnEvent: h.OnEvent}); err != nil {
+	if p.election, err = elect.New(as(observed{p.link, p}), elect.Config{OnEvent: h.OnEvent}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -253,23 +278,43 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// However many clients there are, the back end has one subscription.
-func TestOneSubscription(t *testing.T) {
+// A page of another site can neither call this server by a name of its own, nor send a verb.
+func TestOtherSites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := join(t, memory.NewStore(0), "a", electhttp.Config{})
-		p.win(t)
-		for range 50 {
-			follow(t, p, "")
-			for _, path := range []string{"/leader", "/readyz", "/livez", "/v1/elections/job"} {
-				ask(p, "GET", path, "")
+		p := join(t, memory.NewStore(0), "a", electhttp.Config{Hosts: []string{"Elect.example"}, Trusted: true})
+		for host, want := range map[string]int{
+			"localhost": 200, "LOCALHOST:4040": 200, "127.0.0.1": 200, "127.9.9.9:80": 200, "[::1]": 200, "[::1]:4040": 200, "::1": 200, "elect.example:1": 200, "": 200,
+			"evil.example": 421, "127.0.0.1.evil.example:4040": 421, "localhost.evil.example": 421, "10.0.0.1": 421, "[fe80::1]": 421, "localhost:80:80": 421, "[": 421, "\r\n": 421,
+		} {
+			r := httptest.NewRequest("GET", "/follower", nil)
+			r.Host = host
+			w := httptest.NewRecorder()
+			p.ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("Host %q: %d %s, want %d", host, w.Code, w.Body, want)
 			}
 		}
-		synctest.Wait()
-		if n := p.watches.Load(); n != 1 {
-			t.Errorf("%d subscriptions, want 1", n)
-		}
-		if err := p.Attach(p.election); err == nil {
-			t.Error("a second Attach succeeded")
+		for _, c := range []struct {
+			header []string
+			status int
+		}{
+			{nil, 409},
+			{[]string{"Sec-Fetch-Site", "same-origin"}, 409},
+			{[]string{"Sec-Fetch-Site", "cross-site"}, 403},
+			{[]string{"Sec-Fetch-Site", "same-site"}, 403},
+			{[]string{"Origin", "https://evil.example"}, 403},
+		} {
+			synctest.Wait()
+			r := httptest.NewRequest("POST", "/v1/elections/job/resign", nil)
+			r.Host = "localhost"
+			for pair := range slices.Chunk(c.header, 2) {
+				r.Header.Set(pair[0], pair[1])
+			}
+			w := httptest.NewRecorder()
+			p.ServeHTTP(w, r)
+			if w.Code != c.status {
+				t.Errorf("%v: %d %s, want %d", c.header, w.Code, w.Body, c.status)
+			}
 		}
 	})
 }
@@ -516,7 +561,7 @@ func TestTooManyWatchers(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	for _, cfg := range []electhttp.Config{{ID: "a"}, {Name: "job"}, {Name: "job", ID: "a", Token: "a b"}, {Name: "job", ID: "a", Token: "line\n"}} {
+	for _, cfg := range []electhttp.Config{{ID: "a"}, {Name: "job"}, {Name: "job", ID: "a", Watchers: -1}, {Name: "job", ID: "a", Token: "a b"}, {Name: "job", ID: "a", Token: "line\n"}} {
 		if _, err := electhttp.New(cfg); err == nil || !strings.HasPrefix(err.Error(), "electhttp.Config.") {
 			t.Errorf("%+v: %v", cfg, err)
 		}

@@ -27,6 +27,10 @@ const (
 // permitted refuses clients that may not change anything.
 func (h *Handler) permitted(serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		if err := h.origin.Check(r); err != nil {
+			problem(w, http.StatusForbidden, "", "the request comes from the page of another site: "+err.Error())
+			return
+		}
 		switch {
 		case h.cfg.Trusted:
 		case h.cfg.Token == "":
@@ -131,6 +135,7 @@ func (h *Handler) order(w http.ResponseWriter, r *http.Request, token string, as
 			return
 		}
 	}
+	h.need(r.Context())
 	h.mu.Lock()
 	e, s := h.election, h.state
 	h.mu.Unlock()

@@ -1,7 +1,7 @@
 package electhttp
 
 import (
-	"encoding/json"
+	"bytes"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -10,17 +10,21 @@ import (
 
 // Limits of watchers.
 const (
-	maxWatchers = 1024
+	maxWatchers = 1024             // the default of Config.Watchers
 	heartbeat   = 15 * time.Second // between two comments
 	sendTime    = 10 * time.Second // of one write, before the client is given up
 )
 
+// gather is for how long publish waits for further changes, for each watcher: most do not come alone, and to send all of
+// them to many clients takes longer. A write takes five times that.
+const gather = 2 * time.Microsecond
+
 // event is a state as all watchers get it.
 type event struct {
+	*snapshot
 	number   uint64
 	id       string
-	text     []byte        // as it is sent, or nil before the first one
-	body     string        // without the time, to compare
+	text     []byte        // as it is sent
 	replaced chan struct{} // closed when there is a newer one
 }
 
@@ -31,29 +35,31 @@ func (h *Handler) publish() {
 		case <-h.life.Done():
 			return
 		case <-h.kick:
-			h.render()
 		}
+		h.mu.Lock()
+		wait := time.Duration(h.watchers) * gather
+		h.mu.Unlock()
+		select {
+		case <-h.life.Done():
+			return
+		case <-time.After(wait):
+		}
+		h.render()
 	}
 }
 
 // render replaces the latest event if the state differs from it.
 func (h *Handler) render() {
-	v, _ := h.view()
-	body, err := json.Marshal(v)
-	if err != nil {
-		return // a view is strings, numbers and truth values
-	}
-	v.Time = time.Now()
-	timed, _ := json.Marshal(v) // as above
+	s := h.present()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	old := h.latest
-	if old.body == string(body) {
+	if s.changes <= old.changes || bytes.Equal(s.text, old.snapshot.text) {
 		return
 	}
-	next := &event{number: old.number + 1, body: string(body), replaced: make(chan struct{})}
+	next := &event{snapshot: s, number: old.number + 1, replaced: make(chan struct{})}
 	next.id = h.prefix + "-" + strconv.FormatUint(next.number, 10)
-	next.text = fmt.Appendf(nil, "id: %s\nevent: state\ndata: %s\n\n", next.id, timed)
+	next.text = fmt.Appendf(nil, "id: %s\nevent: state\ndata: {\"time\":%q,%s\n\n", next.id, time.Now().Format(time.RFC3339Nano), s.text[1:])
 	h.latest = next
 	close(old.replaced)
 }
@@ -68,7 +74,7 @@ func (h *Handler) newest() *event {
 func (h *Handler) admit(n int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if n > 0 && h.watchers >= maxWatchers {
+	if n > 0 && h.watchers >= h.cfg.Watchers {
 		return false
 	}
 	h.watchers += n
@@ -81,10 +87,12 @@ func (h *Handler) serveWatch(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodHead {
 		if !h.admit(1) {
 			w.Header().Set("Retry-After", "5")
-			problem(w, http.StatusServiceUnavailable, "", fmt.Sprintf("there are %d watchers; want fewer", maxWatchers))
+			problem(w, http.StatusServiceUnavailable, "", fmt.Sprintf("there are %d watchers; want fewer", h.cfg.Watchers))
 			return
 		}
 		defer h.admit(-1)
+		h.need(r.Context())
+		h.render()
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back

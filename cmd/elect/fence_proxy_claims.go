@@ -2,14 +2,9 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -82,43 +77,4 @@ func (c *claimFlags) config(cfg *proxy.Config, mark string) (string, error) {
 		return false
 	}
 	return "to raise the mark a client needs " + strings.Join(who, ", or "), nil
-}
-
-// listenPrivately listens on a Unix socket to which only this user can connect, from the moment that it has its path.
-// It replaces a socket on which no process listens.
-func listenPrivately(path string) (net.Listener, error) {
-	switch info, err := os.Lstat(path); {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return nil, err
-	case info.Mode().Type() != fs.ModeSocket:
-		return nil, fmt.Errorf("%s is there, and is no socket; want another path", path)
-	default:
-		conn, err := net.Dial("unix", path)
-		if err == nil {
-			_ = conn.Close()
-		}
-		if !errors.Is(err, syscall.ECONNREFUSED) {
-			return nil, fmt.Errorf("another process listens on %s; want another path", path)
-		}
-	}
-	dir, err := os.MkdirTemp(filepath.Dir(path), ".elect-") // for this user alone
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	made := filepath.Join(dir, "s")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: made, Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	l.SetUnlinkOnClose(false) // another socket may have its path by then
-	if err = os.Chmod(made, 0o600); err == nil {
-		err = os.Rename(made, path)
-	}
-	if err != nil {
-		_ = l.Close()
-		return nil, err
-	}
-	return l, nil
 }

@@ -24,16 +24,18 @@ import (
 // httpFlags are those of elect run about its HTTP server.
 type httpFlags struct {
 	addr, token, cert, key string
+	sidecar                bool
 }
 
 // httpFlagNames are the names of those flags.
-var httpFlagNames = [...]string{"http", "http-token-file", "http-cert", "http-key"}
+var httpFlagNames = [...]string{"http", "http-token-file", "http-cert", "http-key", "http-sidecar"}
 
 func (f *httpFlags) flags(set *pflag.FlagSet) {
 	set.StringVar(&f.addr, "http", "", "`ADDRESS` to serve HTTP on: HOST:PORT of loopback, such as 127.0.0.1:4040, or unix:PATH")
 	set.StringVar(&f.token, "http-token-file", "", "`FILE` with the token of clients of --http that may resign and transfer")
 	set.StringVar(&f.cert, "http-cert", "", "`FILE` with the certificate of --http, in PEM; with it, it may serve beyond loopback")
 	set.StringVar(&f.key, "http-key", "", "`FILE` with the key of --http-cert")
+	set.BoolVar(&f.sidecar, "http-sidecar", false, "answer GET / of --http with the leader, as the leader-elector sidecar of Kubernetes did")
 }
 
 // minToken is the least length of a token of --http-token-file.
@@ -42,8 +44,8 @@ const minToken = 16
 // listen begins to listen, and returns the server that the flags describe, or nil without --http.
 func (f *httpFlags) listen(cfg electhttp.Config) (*runner.HTTP, error) {
 	if f.addr == "" {
-		if f.token != "" || f.cert != "" || f.key != "" {
-			return nil, exit.Usagef("--http-token-file, --http-cert and --http-key have no effect without --http; want --http, too")
+		if f.token != "" || f.cert != "" || f.key != "" || f.sidecar {
+			return nil, exit.Usagef("--http-token-file, --http-cert, --http-key and --http-sidecar have no effect without --http; want --http, too")
 		}
 		return nil, nil
 	}
@@ -67,7 +69,12 @@ func (f *httpFlags) listen(cfg electhttp.Config) (*runner.HTTP, error) {
 	if cfg.Token, err = readToken(f.token); err != nil {
 		return nil, err
 	}
-	cfg.Trusted = local
+	cfg.Trusted, cfg.Sidecar = local, f.sidecar
+	_, cfg.Watchers = runner.HTTPLimits()
+	if !local && f.cert == "" {
+		host, _, _ := net.SplitHostPort(f.addr) // listenTCP refuses what is wrong
+		cfg.Hosts = []string{host}
+	}
 	if s.Handler, err = electhttp.New(cfg); err != nil {
 		return nil, exit.Usagef("--http: %w", err)
 	}

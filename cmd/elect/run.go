@@ -136,8 +136,11 @@ does, and hides it from COMMAND. docs/notify.md has more.
 
 --http serves the state of this candidate and its leader: GET /leader, /follower, /livez,
 /readyz, /v1/elections/NAME, /v1/elections/NAME/watch, /metrics for Prometheus,
-/openapi.json, and / as the leader-elector sidecar of Kubernetes did. The address is on loopback (127.0.0.1:4040) or
-a Unix socket (unix:PATH) that only this user can open. Elsewhere it needs --http-cert
+/openapi.json, and with --http-sidecar / as the leader-elector sidecar of Kubernetes did.
+The address is on loopback (127.0.0.1:4040), where the Host of a request must be
+localhost, an address of loopback or that of --http, or a Unix socket (unix:PATH) that
+only this user can open. One process at a time listens on PATH, and holds a lock on
+PATH.lock. Elsewhere it needs --http-cert
 and --http-key. POST …/resign and …/transfer need the token of --http-token-file, or the
 Unix socket. With port 0 the system chooses one, which is on stderr. --listen is another
 address, that of peers. If it cannot listen, elect run ends before it stands, with 69, or
@@ -262,7 +265,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 			}
 			cfg.NonExclusive = !exclusive
 			cfg.Grace = max(cfg.Grace, 1) // 0 would be the supervisor's default; here it means none
-			if cfg.HTTP, err = face.listen(electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown, Sidecar: true}); err != nil {
+			if cfg.HTTP, err = face.listen(electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown}); err != nil {
 				return err
 			}
 			return runner.Run(cmd.Context(), cfg)

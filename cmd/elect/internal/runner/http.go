@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"container/list"
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"net"
@@ -21,7 +23,7 @@ type HTTP struct {
 	Metrics     *electprom.Metrics // what Handler serves at /metrics
 }
 
-// Limits of the server. Watchers are fewer than the connections, so that probes find one.
+// Limits of the server.
 const (
 	maxConnections = 1280
 	maxHeader      = 16 << 10
@@ -30,16 +32,32 @@ const (
 	idleTime       = time.Minute
 )
 
+// HTTPLimits returns how many connections the server has at most, and how many of them may watch. The election keeps
+// at least three quarters of the file descriptors of this process, and probes a fifth of the connections.
+func HTTPLimits() (connections, watchers int) {
+	connections = max(min(maxConnections, descriptors()/4), 5)
+	return connections, connections * 4 / 5
+}
+
 // serve answers until close is called, which cuts all connections and waits for no client. A nil HTTP serves nothing.
 func (s *HTTP) serve(log *slog.Logger) (close func()) {
 	if s == nil {
 		return func() {}
 	}
+	most, _ := HTTPLimits()
+	l := newBounded(s.Listener, most)
 	server := &http.Server{
-		Handler: s.Handler, ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: readTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		Handler: l.serving(s.Handler), ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: readTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelInfo),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, slotKey{}, slotOf(c))
+		},
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if state == http.StateIdle {
+				slotOf(c).rest()
+			}
+		},
 	}
-	l := net.Listener(&bounded{Listener: s.Listener, slots: make(chan struct{}, maxConnections), closed: make(chan struct{})})
 	if s.Certificate != nil {
 		server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*s.Certificate}, MinVersion: tls.VersionTLS12}
 	}
@@ -54,47 +72,143 @@ func (s *HTTP) serve(log *slog.Logger) (close func()) {
 	}()
 	return func() {
 		s.Handler.Close()
+		l.cut() // TLS would take up to 5 s to say goodbye to a client that does not read
 		_ = server.Close()
 	}
 }
 
-// bounded is a listener with a bounded number of open connections.
+// bounded is a listener with a bounded number of open connections. When there is no room for the next one, it closes
+// the connection that has been without a request for longest: idle, or with a header that is not complete. If all have
+// a request, Accept waits.
 type bounded struct {
 	net.Listener
-	slots  chan struct{}
-	once   sync.Once
-	closed chan struct{}
+	slots chan struct{}
+	over  chan struct{} // closed by Close
+
+	mu   sync.Mutex
+	ends bool
+	all  map[*slot]bool
+	idle list.List // of *slot: those without a request, the longest first
 }
 
-// Accept waits for a slot, and then for a connection.
-func (b *bounded) Accept() (net.Conn, error) {
-	select {
-	case b.slots <- struct{}{}:
-	case <-b.closed:
-		return nil, net.ErrClosed
-	}
-	c, err := b.Listener.Accept()
-	if err != nil {
-		<-b.slots
-		return nil, err
-	}
-	return &slot{Conn: c, free: sync.OnceFunc(func() { <-b.slots })}, nil
+func newBounded(l net.Listener, most int) *bounded {
+	return &bounded{Listener: l, slots: make(chan struct{}, most), over: make(chan struct{}), all: map[*slot]bool{}}
 }
 
-// Close implements [net.Listener].
-func (b *bounded) Close() error {
-	b.once.Do(func() { close(b.closed) })
-	return b.Listener.Close()
-}
-
-// slot is a connection that frees its slot when it is closed.
+// slot is a connection that frees its place when it is closed.
 type slot struct {
 	net.Conn
-	free func()
+	of      *bounded
+	resting *list.Element // in of.idle, or nil
+}
+
+// Accept waits for a connection, and for room.
+func (b *bounded) Accept() (net.Conn, error) {
+	c, err := b.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case b.slots <- struct{}{}:
+	default:
+		b.mu.Lock()
+		longest := b.idle.Front()
+		b.mu.Unlock()
+		if longest != nil {
+			_ = longest.Value.(*slot).Close()
+		}
+		select {
+		case b.slots <- struct{}{}:
+		case <-b.over:
+			_ = c.Close()
+			return nil, net.ErrClosed
+		}
+	}
+	s := &slot{Conn: c, of: b}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ends {
+		<-b.slots
+		_ = c.Close()
+		return nil, net.ErrClosed
+	}
+	b.all[s] = true
+	s.resting = b.idle.PushBack(s)
+	return s, nil
+}
+
+// slotKey is the key of a slot in the contexts of its requests.
+type slotKey struct{}
+
+// slotOf returns the slot of a connection of a server, or nil.
+func slotOf(c net.Conn) *slot {
+	if over, ok := c.(*tls.Conn); ok {
+		c = over.NetConn()
+	}
+	s, _ := c.(*slot)
+	return s
+}
+
+// serving notes which connections have a request.
+func (b *bounded) serving(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Context().Value(slotKey{}).(*slot).work()
+		h.ServeHTTP(w, r)
+	})
+}
+
+func (s *slot) work() {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	if s.resting != nil {
+		s.of.idle.Remove(s.resting)
+		s.resting = nil
+	}
+}
+
+func (s *slot) rest() {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	if s.resting == nil && s.of.all[s] {
+		s.resting = s.of.idle.PushBack(s)
+	}
 }
 
 // Close implements [net.Conn].
 func (s *slot) Close() error {
-	defer s.free()
-	return s.Conn.Close()
+	b := s.of
+	b.mu.Lock()
+	open := b.all[s]
+	delete(b.all, s)
+	b.mu.Unlock()
+	s.work()
+	err := s.Conn.Close()
+	if open {
+		<-b.slots
+	}
+	return err
+}
+
+// cut closes all connections, and those to come.
+func (b *bounded) cut() {
+	b.mu.Lock()
+	if b.ends {
+		b.mu.Unlock()
+		return
+	}
+	b.ends = true
+	close(b.over)
+	all := b.all
+	b.all = map[*slot]bool{}
+	b.mu.Unlock()
+	for s := range all {
+		_ = s.Conn.Close()
+		<-b.slots
+	}
+}
+
+// Close implements [net.Listener].
+func (b *bounded) Close() error {
+	b.cut()
+	return b.Listener.Close()
 }

@@ -1,12 +1,14 @@
 package runner
 
 import (
+	"crypto/tls"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/electd/elect/electhttp"
 )
@@ -61,29 +63,111 @@ func TestHTTPEndsAtOnce(t *testing.T) {
 	}
 }
 
-// A connection that is closed makes room for the next one.
+// accepted is the server's end of a connection, with the client's.
+func accepted(t *testing.T, l *bounded) (server *slot, client net.Conn) {
+	t.Helper()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.(*slot), client
+}
+
+// When there is no room, the connection that has had no request for longest makes room, and none that has one.
 func TestBoundedConnections(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &bounded{Listener: inner, slots: make(chan struct{}, 1), closed: make(chan struct{})}
+	l := newBounded(inner, 2)
 	for range 3 {
-		client, err := net.Dial("tcp", inner.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		c, err := l.Accept()
-		if err != nil || len(l.slots) != 1 {
-			t.Fatalf("%v, %d slots in use", err, len(l.slots))
-		}
+		c, _ := accepted(t, l)
 		_ = c.Close()
 		_ = c.Close() // frees nothing
 	}
-	l.slots <- struct{}{}
+	works, _ := accepted(t, l)
+	works.work()
+	silent, gone := accepted(t, l)
+	next, _ := accepted(t, l)
+	if n, err := gone.Read(make([]byte, 1)); n != 0 || err == nil || l.all[silent] || !l.all[works] {
+		t.Errorf("the silent connection was not closed: %v", err)
+	}
+	next.work()
+	waits := make(chan *slot)
+	go func() {
+		c, _ := accepted(t, l)
+		waits <- c
+	}()
+	works.rest()
+	works.work()
+	_ = next.Close()
+	last := <-waits
+	if len(l.slots) != 2 || !l.all[works] || !l.all[last] {
+		t.Errorf("%d connections are open", len(l.slots))
+	}
 	_ = l.Close()
-	if _, err := l.Accept(); err == nil {
-		t.Error("a closed listener accepted")
+	if _, err := l.Accept(); err == nil || len(l.slots) != 0 {
+		t.Errorf("a closed listener accepted, or has %d connections: %v", len(l.slots), err)
+	}
+}
+
+// Clients that connect and send no request, or are idle after one, do not keep others out.
+func TestIdleClientsMakeRoom(t *testing.T) {
+	addr, _ := serving(t, &HTTP{})
+	most, _ := HTTPLimits()
+	for i := range most + 50 {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if i%4 == 0 {
+			if _, err := io.WriteString(c, "GET /livez HTTP/1.1\r\nHost:"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	begun := time.Now()
+	resp, err := http.Get("http://" + addr + "/livez")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if took := time.Since(begun); took > headerTime/2 { // after headerTime there is room anyway
+		t.Errorf("it took %v", took)
+	}
+}
+
+// A TLS client that does not read does not delay the end, which would otherwise wait 5 s to say goodbye.
+func TestHTTPOverTLSEndsAtOnce(t *testing.T) {
+	model := httptest.NewTLSServer(nil)
+	defer model.Close()
+	addr, end := serving(t, &HTTP{Certificate: &model.TLS.Certificates[0]})
+	roots := model.Client().Transport.(*http.Transport).TLSClientConfig
+	raw, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	_ = raw.(*net.TCPConn).SetReadBuffer(1)
+	c := tls.Client(raw, &tls.Config{RootCAs: roots.RootCAs, ServerName: "127.0.0.1"})
+	if err := c.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	for { // until the server can send no more, and so reads no more
+		_ = c.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+		if _, err := io.WriteString(c, "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			break
+		}
+	}
+	begun := time.Now()
+	end()
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("the end took %v", took)
 	}
 }
