@@ -259,7 +259,7 @@ var repository = house{
 		{at: "agent/supervise", names: 89, why: "keeper; limits and lease pages of commands; network guard of commands, and of what a program starts"},
 		{at: "driver", names: 117, why: "contract; measurements of peers"},
 		{at: "driver/electtest", names: 25, why: "conformance"},
-		{at: "electhttp", names: 16, why: "HTTP of one election; what elect run tells its service manager"},
+		{at: "electhttp", names: 18, why: "HTTP of one election, and by which names it is called; what elect run tells its service manager"},
 		{at: "electprom", names: 7, why: "metrics"},
 		{at: "fence", names: 98, why: "tokens"},
 		{at: "fence/fenceetcd", names: 32, why: "guard"},

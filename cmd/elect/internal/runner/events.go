@@ -59,11 +59,11 @@ func (r *run) ended(e elect.Event) {
 		return
 	}
 	r.mu.Lock()
-	o := r.outcome
+	done := r.outcome != nil && r.outcome.loss == nil || r.family != nil && r.family.Gone()
 	r.mu.Unlock()
 	level, why := slog.LevelWarn, because(loss)
 	switch {
-	case errors.Is(loss.Err, errTermOver), loss.Reason == elect.ReasonResigned && o != nil && o.loss == nil:
+	case loss.Reason == elect.ReasonResigned && done:
 		level, why = slog.LevelInfo, r.cfg.Args[0]+" has ended"
 	case loss.Reason == elect.ReasonShutdown:
 		level = slog.LevelInfo

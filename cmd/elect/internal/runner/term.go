@@ -29,6 +29,9 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 		r.outcome, r.family, r.starts, r.early = o, nil, false, nil
 		over := r.cancel
 		r.mu.Unlock()
+		if o.loss == nil {
+			term.Resign() // the reason of its end, unless this process was told to end
+		}
 		if o.loss == nil || r.cfg.Once || ctx.Err() == nil {
 			over(errTermOver)
 		} // Lead stands again by itself, and stands aside first if it resigned
