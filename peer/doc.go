@@ -36,7 +36,8 @@
 // A node in doubt does not lead. A leader that cannot reach a majority, whose process was stopped, or whose clock
 // jumped has no proven lease before another node has one, as long as the rates of all clocks are true within 5 %;
 // beyond that only tokens help. A node whose disk fails follows, gives leadership up, does not vote, and tries again.
-// It goes on without its history, and without its flight recorder.
+// One whose disk hangs or is slow stands aside, and hands over if another node would stand. It goes on without its
+// history, and without its flight recorder.
 //
 // # Security
 //

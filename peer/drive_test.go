@@ -154,7 +154,7 @@ func TestBootSaveIsAwaited(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-time.After(2 * loneFounder)
-		r.happens("links", "disk: durable", "incarnation", "welcome")
+		r.happens("links", "disk: durable", "incarnation", "welcome", "disk: durable") // the second copy
 		first := r.node.run.Incarnation()
 		_ = r.node.Close()
 

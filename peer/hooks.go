@@ -16,11 +16,12 @@ func (n *Node) newRunner() *runtime.Runner {
 		kept = n.dialect.write(kept[:0], n.membership.Load(), data)
 		return n.dir.Save(kept)
 	}
+	mirror := func([]byte) error { return n.dir.Mirror() }
 	if n.cfg.disk != nil {
-		save = n.cfg.disk(save)
+		save, mirror = n.cfg.disk(save), n.cfg.disk(mirror)
 	}
 	return runtime.New(runtime.Config{
-		ID: n.cfg.ID, Era: n.cfg.Era, Disk: ballots{save, n.dir.Mirror}, Transport: outbox{&n.founding, &n.leaders, &n.contacts}, Log: n.log, Now: n.cfg.now,
+		ID: n.cfg.ID, Era: n.cfg.Era, Disk: ballots{save, mirror}, Transport: outbox{&n.founding, &n.leaders, &n.contacts}, Log: n.log, Now: n.cfg.now,
 		Late: n.plan.Heartbeat, Idle: n.plan.Promise, Incarnations: true,
 		Hooks: runtime.Hooks{
 			Heard: func(from protocol.NodeID, l *runtime.Incoming) bool {
@@ -32,7 +33,7 @@ func (n *Node) newRunner() *runtime.Runner {
 				}
 				return true
 			},
-			Published: n.published, Reason: n.pausing.reason, Stopped: n.leaders.stopped, Stand: n.stand, Booted: n.booted, Survey: n.watch.survey,
+			Published: n.published, Reason: n.pausing.reason, Stopped: n.leaders.stopped, Stand: n.stand, Booted: n.booted, Survey: n.survey,
 			Elected: func(m *runtime.Mandate, c *runtime.Candidacy) {
 				n.handover.successor = ""
 				n.leaders.elected(m, c)
@@ -48,11 +49,11 @@ func (n *Node) newRunner() *runtime.Runner {
 // ballots is a node's [runtime.Disk].
 type ballots struct {
 	save   func([]byte) error
-	mirror func() error
+	mirror func([]byte) error // of nothing
 }
 
 func (b ballots) Save(data []byte) error { return b.save(data) }
-func (b ballots) Settle() error          { return b.mirror() }
+func (b ballots) Settle() error          { return b.mirror(nil) }
 
 // outbox is a node's [runtime.Transport].
 type outbox struct {
@@ -84,6 +85,12 @@ func (n *Node) published(in *protocol.Input, before *protocol.View) {
 		n.locator.published(before)
 	}
 	n.follow()
+}
+
+// survey runs at the end of a turn. It returns when it must run again at the latest.
+func (n *Node) survey() protocol.Instant {
+	n.ailing.survey()
+	return n.watch.survey()
 }
 
 // stand refuses a candidacy that cannot succeed.

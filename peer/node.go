@@ -43,6 +43,7 @@ type Node struct {
 	locator    locator
 	pausing    pausing
 	handover   handover
+	ailing     ailing
 	relay      relay
 	changes    changes
 	watch      watch
@@ -241,6 +242,7 @@ func (n *Node) prepare() {
 	n.pausing = pausing{membership: ms, leaders: &n.leaders, locator: &n.locator, run: n.run, dir: n.dir}
 	n.pausing.open()
 	n.handover = handover{membership: ms, locator: &n.locator, run: n.run}
+	n.ailing = ailing{membership: ms, handover: &n.handover, run: n.run}
 	n.relay = relay{&n.contacts, n.run, n.cfg.dialer}
 	if n.relay.dial == nil {
 		n.relay.dial = dialer(&n.cfg, func() (*certs.Identity, error) { return n.tls, nil })

@@ -83,12 +83,16 @@ func (p *pausing) instruct() {
 	}
 }
 
-// reason is why a term ended. A machine that knows no pauses takes a pause for bad health.
+// reason is why a term ended. A machine that knows no pauses takes a pause for bad health, and to others bad health is
+// that of the disk.
 func (p *pausing) reason(r protocol.Reason) protocol.Reason {
-	if p.isPaused() && r == protocol.Unhealthy {
+	switch {
+	case r != protocol.Unhealthy:
+		return r
+	case p.isPaused():
 		return protocol.Paused
 	}
-	return r
+	return "disk-ill"
 }
 
 func pauseEvent(on bool) string {

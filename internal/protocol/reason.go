@@ -69,6 +69,8 @@ func (r Reason) Loss() (loss Loss, says string) {
 		return Unfit, ""
 	case "clocks-apart":
 		return Unfit, "no majority of the voters has a clock that runs like its own"
+	case "disk-ill":
+		return Unfit, "the disk of its data directory is ill"
 	case "disk-failed":
 		return Unfit, "the ballot cannot be saved"
 	}

@@ -327,6 +327,10 @@ func (r *Runner) States() *States { return r.states }
 // Counters are the counters so far.
 func (r *Runner) Counters() Counters { return r.counted.now() }
 
+// Illness is for how long the disk has been ill: no write has succeeded within [SlowSync] since. 0 means that it is well;
+// then past is for how long, since it was ill.
+func (r *Runner) Illness() (lasts, past time.Duration) { return r.saver.illness() }
+
 // Token is the fencing token of a count; 0 if it cannot be one.
 func (r *Runner) Token(count uint64) fence.Token {
 	t, err := fence.NewToken(r.cfg.Era, count)

@@ -1,7 +1,9 @@
 package runtime
 
 import (
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,9 +13,17 @@ type Disk interface {
 	// data whole. The caller owns data again afterwards.
 	Save(data []byte) error
 	// Settle is called when nothing was saved for a while, for work that should delay no election, such as a second
-	// copy.
+	// copy. It is called again every [Probe], and must write something each time: that is how a participant learns that
+	// its disk hangs before a save has to wait for it.
 	Settle() error
 }
+
+const (
+	// Probe is the time between the end of a write and the next one, if there is nothing to save.
+	Probe = 10 * time.Second
+	// SlowSync is the longest time that a write to a disk takes that is well.
+	SlowSync = time.Second
+)
 
 // saver makes saves durable, one at a time, off the path of heartbeats. It skips a save that a later one replaces
 // before its turn.
@@ -30,11 +40,52 @@ type saver struct {
 	mu     sync.Mutex
 	number uint64 // of data; 0: none is queued
 	data   []byte
+
+	// Read by any goroutine. The times are by the monotonic clock, since life.
+	life  time.Time    // start was called
+	began atomic.Int64 // when the write under way began; 0: there is none
+	ill   atomic.Int64 // when the first of those began that failed or were slow, if the last one was; else 0
+	ended atomic.Int64 // when the last one ended that failed or was slow, after it; 0: none has
+}
+
+// illness is for how long the disk has been ill: no write has succeeded within SlowSync since. 0 means that it is well.
+// past is how long it has been well after that, or a long time.
+func (s *saver) illness() (lasts, past time.Duration) {
+	now := s.now()
+	since := s.ill.Load()
+	if began := s.began.Load(); since == 0 && began != 0 && now-began > int64(SlowSync) {
+		since = began
+	}
+	switch ended := s.ended.Load(); {
+	case since != 0:
+		return time.Duration(now - since), 0
+	case ended != 0:
+		return 0, time.Duration(now - ended)
+	}
+	return 0, math.MaxInt64
+}
+
+func (s *saver) now() int64 { return int64(time.Since(s.life)) + 1 } // never 0
+
+// write does one write, and learns from it how the disk is.
+func (s *saver) write(do func() error) (took time.Duration, err error) {
+	began := s.now()
+	s.began.Store(began)
+	err = do()
+	now := s.now()
+	if took = time.Duration(now - began); err == nil && took <= SlowSync {
+		s.ill.Store(0)
+	} else {
+		s.ill.CompareAndSwap(0, began)
+		s.ended.Store(now)
+	}
+	s.began.Store(0)
+	return took, err
 }
 
 // start begins to save.
 func (s *saver) start() {
-	s.wake, s.stop = make(chan struct{}, 1), make(chan struct{})
+	s.wake, s.stop, s.life = make(chan struct{}, 1), make(chan struct{}), time.Now()
 	if s.number != 0 {
 		s.wake <- struct{}{}
 	}
@@ -70,9 +121,11 @@ func (s *saver) run() {
 			// By now no election waits for the disk. An election under way would have to wait for this: on a disk whose syncs
 			// take 300 ms, with a promise of 500 ms, a second write a heartbeat after each vote delayed votes so much that
 			// elections went on for up to 85 terms.
-			if err := s.disk.Settle(); err != nil {
+			known := s.ill.Load() != 0
+			if _, err := s.write(s.disk.Settle); err != nil && !known {
 				s.failed(err)
 			}
+			idle.Reset(s.rest())
 			continue
 		case <-s.wake:
 		}
@@ -84,11 +137,18 @@ func (s *saver) run() {
 		if number == 0 {
 			continue
 		}
-		start := time.Now()
-		err := s.disk.Save(data)
-		s.done(number, time.Since(start), err)
+		took, err := s.write(func() error { return s.disk.Save(data) })
+		s.done(number, took, err)
 		if err == nil {
 			idle.Reset(s.idle)
 		}
 	}
+}
+
+// rest is the time until the next probe: short if the disk is ill, to learn soon that it is well.
+func (s *saver) rest() time.Duration {
+	if s.ill.Load() != 0 {
+		return SlowSync
+	}
+	return Probe
 }

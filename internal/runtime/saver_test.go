@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"reflect"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,8 +46,8 @@ func TestSaver(t *testing.T) {
 		s.put(3, []byte("three"))
 		<-time.After(10 * time.Second)
 		synctest.Wait()
-		if want := []string{"one", "three", "mirror", "broken"}; !reflect.DeepEqual(did, want) {
-			t.Errorf("it did %q; want %q", did, want)
+		if want := []string{"one", "three", "mirror", "broken"}; len(did) < 5 || !reflect.DeepEqual(did[:4], want) {
+			t.Errorf("it did %q; want %q, and then to settle again", did, want)
 		}
 		if want := []uint64{1, 3}; !reflect.DeepEqual(told, want) {
 			t.Errorf("it told of %v; want %v", told, want)
@@ -59,5 +60,53 @@ func TestSaver(t *testing.T) {
 		if last := told[len(told)-1]; last < 4 {
 			t.Errorf("the last save that was told of is %d", last)
 		}
+	})
+}
+
+// TestIllness: a disk is ill while no write succeeds soon, whether writes fail, are slow or hang, and that is noticed
+// though nothing is saved.
+func TestIllness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var takes atomic.Int64
+		var fails atomic.Bool
+		var writes atomic.Int64
+		settle := func() error {
+			writes.Add(1)
+			if <-time.After(time.Duration(takes.Load())); fails.Load() {
+				return errors.New("broken")
+			}
+			return nil
+		}
+		s := &saver{idle: time.Second, disk: diskOf{func([]byte) error { return settle() }, settle}, failed: func(error) {}, done: func(uint64, time.Duration, error) {}}
+		s.start()
+		s.put(1, []byte("one"))
+		for _, c := range []struct {
+			name  string
+			takes time.Duration
+			fails bool
+			ill   bool
+		}{
+			{"well", time.Second, false, false},
+			{"slow", 2 * time.Second, false, true},
+			{"well again", 0, false, false},
+			{"failing", 0, true, true},
+			{"mended", 0, false, false},
+			{"hanging", time.Minute, false, true},
+		} {
+			takes.Store(int64(c.takes))
+			fails.Store(c.fails)
+			<-time.After(30 * time.Second)
+			lasts, past := s.illness()
+			if ill := lasts > 0; ill != c.ill || ill && (lasts < 30*time.Second-Probe-2*time.Second || lasts > 30*time.Second || past > 0) {
+				t.Errorf("%s: ill for %v, well for %v", c.name, lasts, past)
+			}
+			if c.name == "well" && writes.Load() != 4 { // of the save, its second copy, and two probes
+				t.Errorf("%d writes in 30 s; want 4", writes.Load())
+			}
+			if !c.ill && c.name != "well" && (past < 30*time.Second-3*time.Second || past > 31*time.Second) {
+				t.Errorf("%s: well for %v", c.name, past)
+			}
+		}
+		s.close()
 	})
 }

@@ -16,7 +16,6 @@ type ballots struct {
 	number uint64 // the greatest ever used
 	// last is the newest durable slot as written; empty if there is none. other is memory for the next one.
 	last, other []byte
-	mirrored    bool
 }
 
 // openBallots reads the file. It returns the newest ballot, nil if there is none, and warnings about the file. voted
@@ -57,8 +56,6 @@ func openBallots(f file, path string, voted bool) (b *ballots, data []byte, warn
 			"A write that was cut short does that, and then nothing is lost; a disk that decays does it too, and then the newest vote may be", path, w, newest.number))
 	case w == nil && older.number == newest.number && !bytes.Equal(older.data, newest.data):
 		return nil, nil, nil, refused(path, "its votes are uncertain: the two copies of the ballot have the same number, %d, and differ. %s", newest.number, Remedy)
-	case w == nil:
-		b.mirrored = older.number == newest.number
 	}
 	if n < len(raw) { // the slots have their space on the disk again
 		_, err := f.WriteAt(raw[n:], int64(n))
@@ -107,21 +104,17 @@ func (b *ballots) save(data []byte) error {
 	if err := b.write(to, b.other); err != nil {
 		return err
 	}
-	b.newest, b.mirrored = to, false
+	b.newest = to
 	b.last, b.other = b.other, b.last
 	return nil
 }
 
 // mirror writes the newest ballot to the other slot too.
 func (b *ballots) mirror() error {
-	if b.newest < 0 || b.mirrored {
+	if b.newest < 0 {
 		return nil
 	}
-	if err := b.write(1-b.newest, b.last); err != nil {
-		return err
-	}
-	b.mirrored = true
-	return nil
+	return b.write(1-b.newest, b.last)
 }
 
 func (b *ballots) write(to int, text []byte) error {
@@ -166,8 +159,8 @@ func (d *Dir) save(data []byte) error {
 	return err
 }
 
-// Mirror writes the ballot of the last successful Save to the second slot, so that one damaged slot loses nothing. It
-// does nothing if that was done. The node calls it when it has nothing else to save.
+// Mirror writes the ballot of the last successful Save to the second slot, so that one damaged slot loses nothing. The
+// node calls it when it has nothing else to save, and then now and then, to learn whether the disk still writes.
 func (d *Dir) Mirror() error {
 	if err := d.ballots.mirror(); err != nil {
 		return fmt.Errorf("%s: the second copy of ballot %d: %w", d.path, d.ballots.number, err)

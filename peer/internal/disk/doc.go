@@ -26,8 +26,8 @@
 // the damage is harmless. Damage to a slot after Mirror is harmless too, because both slots have the same ballot.
 // Only damage to a slot between a Save and its Mirror loses a ballot that counts, and leaves the one before. It looks
 // like the first case, so Open goes on and says so in [Dir.Warnings]. That is why a node calls Mirror as soon as it
-// is idle. Two damaged slots are refused: a voter that has forgotten its vote may vote again, and so make two leaders
-// of one term.
+// is idle. It calls it again now and then, to learn whether the disk still writes: both slots have the same then. Two
+// damaged slots are refused: a voter that has forgotten its vote may vote again, and so make two leaders of one term.
 //
 // The first Save of a directory writes both slots and then marks the identity: from then on a directory without a
 // valid ballot has lost votes, and Open refuses it. Before that mark no Save has returned, so there was nothing to
