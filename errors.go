@@ -44,7 +44,7 @@ const (
 	ReasonSuperseded       Reason = "superseded"        // another candidate was elected, or the lock was replaced
 	ReasonResigned         Reason = "resigned"          // given up, by the holder or at an operator's request
 	ReasonStoreUnreachable Reason = "store-unreachable" // the store, or a majority, could not be reached
-	ReasonUnhealthy        Reason = "unhealthy"         // this participant's own health check failed, or Term.GiveWay
+	ReasonUnhealthy        Reason = "unhealthy"         // this participant is ill: its own health check, its disk, or Term.GiveWay
 	ReasonShutdown         Reason = "shutdown"          // the caller's context ended, or the Election was closed
 )
 

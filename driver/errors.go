@@ -17,7 +17,7 @@ var (
 	ErrResigned = errors.New("resigned")
 	// ErrUnreachable means that the store, or a majority of peers, cannot be reached.
 	ErrUnreachable = errors.New("store or peers unreachable")
-	// ErrUnhealthy means that a health check of this participant failed.
+	// ErrUnhealthy means that a health check of this participant failed, or that its disk is ill.
 	ErrUnhealthy = errors.New("unhealthy")
 	// ErrClosed means that the Elector was closed.
 	ErrClosed = errors.New("elector closed")
