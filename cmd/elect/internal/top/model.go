@@ -73,7 +73,6 @@ type Source struct {
 	said     map[Key]Seen
 	asked    Key // the election that it was asked for; zero if it tells itself
 	answered bool
-	since    time.Time // of Error
 }
 
 // Election is what is known of an election. Fields are added, and never renamed or removed.
