@@ -8,6 +8,8 @@ SHELL := /bin/bash
 # in a module of its own, so that none of them appears in a go.mod of ours.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
+NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
+KUBECTL_VALIDATE := sigs.k8s.io/kubectl-validate@v0.0.4
 
 # How long each fuzz target runs, which ones, and which benchmarks.
 FUZZTIME ?= 30s
@@ -123,6 +125,22 @@ CHAOS = $(if $(FOR),-for '$(FOR)') $(if $(SETUP),-setup '$(SETUP)') $(if $(NETWO
 chaos: ## break real processes (FOR=1m SETUP=peers-lan NETWORK= SEED= FAULTS= SCHEDULE= KEEP=)
 	@go build -o bin/chaos ./test/chaos/run
 	@bin/chaos $(CHAOS)
+
+VERSION ?= 0.0.0
+
+.PHONY: package
+package: ## bin/package: a .deb and an .rpm for this machine's architecture (VERSION=)
+	@rm -rf bin/package && mkdir -p bin/package
+	CGO_ENABLED=0 go build -trimpath -o bin/package/elect ./cmd/elect
+	bin/package/elect man bin/package/man
+	bin/package/elect completion bash >bin/package/elect.bash
+	bin/package/elect completion zsh >bin/package/_elect
+	bin/package/elect completion fish >bin/package/elect.fish
+	for kind in deb rpm; do GOARCH=$$(go env GOARCH) VERSION='$(VERSION)' go run $(NFPM) package -f deploy/package/nfpm.yaml -p $$kind -t bin/package; done
+
+.PHONY: manifests
+manifests: ## validate deploy/kubernetes against the schema of Kubernetes 1.30; builds for minutes the first time
+	go run $(KUBECTL_VALIDATE) --version 1.30 deploy/kubernetes/peers.yaml deploy/kubernetes/sidecar.yaml
 
 .PHONY: ci
 ci: ## all that CI does

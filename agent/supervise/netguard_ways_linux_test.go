@@ -127,7 +127,7 @@ func TestGuardWays(t *testing.T) {
 				t.Fatal("it has arrived after the deadline")
 			}
 			g.Until(forever)
-			k.reaches(e, "again") // else nothing is shown
+			k.reaches(e, "again")                                  // else nothing is shown
 			if refused && bytes.Contains(e.all, []byte("after")) { // datagrams stay in order
 				t.Error("it was refused, and has arrived")
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -17,33 +18,53 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// TestOperatingExamples holds examples/operating to the command as it is: the
-// verb and its flags exist, each variable is one that the verb reads, each URL of
-// peers parses, and what stops a node waits longer than its grace.
-func TestOperatingExamples(t *testing.T) {
-	const dir = "../../examples/operating"
+// TestDeploy holds deploy to the command as it is: the verb and its flags exist, each variable is one that the verb
+// reads, each URL of peers parses, and what stops a node waits longer than its grace.
+func TestDeploy(t *testing.T) {
+	const dir = "../../deploy"
 	names := regexp.MustCompile(`ELECT_[A-Z_]+`)
-	for _, unit := range []string{"elect-file.service", "elect-peer.service"} {
-		text := read(t, filepath.Join(dir, unit))
-		grace := runGrace(t, unit, strings.Fields(setting(t, unit, text, "ExecStart"))[1:])
-		if stop := durationOf(t, unit, setting(t, unit, text, "TimeoutStopSec")); stop <= grace {
-			t.Errorf("%s: TimeoutStopSec is %v; want more than --grace, which is %v", unit, stop, grace)
-		}
-		if want := setting(t, unit, text, "RestartPreventExitStatus"); want != "64" {
-			t.Errorf("%s: RestartPreventExitStatus=%s; want 64, a wrong command line", unit, want)
-		}
-		for _, name := range names.FindAllString(text, -1) {
-			isVariable(t, unit, name)
-		}
-		for line := range strings.SplitSeq(text, "\n") {
-			if _, where, ok := strings.Cut(line, "ELECT_ELECTION=peer:"); ok {
-				peersParse(t, unit, "peer:"+where, "n1")
+	unit := read(t, filepath.Join(dir, "systemd/elect@.service"))
+	unitGrace := runGrace(t, "elect@.service", strings.Fields(setting(t, "elect@.service", unit, "ExecStart"))[1:])
+	if stop := durationOf(t, "elect@.service", setting(t, "elect@.service", unit, "TimeoutStopSec")); stop <= unitGrace {
+		t.Errorf("elect@.service: TimeoutStopSec is %v; want more than --grace, which is %v", stop, unitGrace)
+	}
+	if want := setting(t, "elect@.service", unit, "RestartPreventExitStatus"); want != "64" {
+		t.Errorf("elect@.service: RestartPreventExitStatus=%s; want 64, a wrong command line", want)
+	}
+	env := read(t, filepath.Join(dir, "systemd/example.env"))
+	for _, name := range names.FindAllString(env, -1) {
+		isVariable(t, "example.env", name)
+	}
+	peersParse(t, "example.env", setting(t, "example.env", env, "ELECT_ELECTION"), "n1")
+
+	pods := podsOf(t, filepath.Join(dir, "kubernetes/peers.yaml"))
+	pods = append(pods, podsOf(t, filepath.Join(dir, "kubernetes/sidecar.yaml"))...)
+	var electing int
+	for _, pod := range pods {
+		for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+			if len(c.Args) == 0 {
+				continue // the app beside a sidecar
+			}
+			electing++
+			if grace := runGrace(t, c.Name, append([]string{"run"}, c.Args...)); time.Duration(pod.Grace)*time.Second <= grace {
+				t.Errorf("%s: terminationGracePeriodSeconds is %d; want more than --grace, which is %v", c.Name, pod.Grace, grace)
+			}
+			for _, e := range c.Env {
+				if strings.HasPrefix(e.Name, "ELECT_") {
+					isVariable(t, c.Name, e.Name)
+				}
+				if e.Name == "ELECT_ELECTION" && e.Value != "" {
+					peersParse(t, c.Name, e.Value, "scheduler-0")
+				}
 			}
 		}
 	}
+	if electing != 2 {
+		t.Errorf("%d containers in deploy/kubernetes run elect; want a peer and a sidecar", electing)
+	}
 
 	var entry, command []string
-	for line := range strings.SplitSeq(read(t, filepath.Join(dir, "Containerfile")), "\n") {
+	for line := range strings.SplitSeq(read(t, filepath.Join(dir, "container/Containerfile")), "\n") {
 		for _, name := range names.FindAllString(line, -1) {
 			isVariable(t, "Containerfile", name)
 		}
@@ -66,7 +87,7 @@ func TestOperatingExamples(t *testing.T) {
 			Environment map[string]string `yaml:"environment"`
 		} `yaml:"services"`
 	}
-	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(dir, "compose.yaml"))), &compose); err != nil {
+	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(dir, "container/compose.yaml"))), &compose); err != nil {
 		t.Fatal(err)
 	}
 	if len(compose.Services) != 3 {
@@ -83,6 +104,41 @@ func TestOperatingExamples(t *testing.T) {
 			t.Errorf("compose.yaml: the service %s has the id %q; want its own name", id, s.Environment["ELECT_ID"])
 		}
 		peersParse(t, "compose.yaml", s.Environment["ELECT_ELECTION"], id)
+	}
+}
+
+// container is what the test reads of a container in a pod.
+type container struct {
+	Name string
+	Args []string
+	Env  []struct{ Name, Value string }
+}
+
+// pod is what the test reads of a pod.
+type pod struct {
+	Grace          int         `yaml:"terminationGracePeriodSeconds"`
+	InitContainers []container `yaml:"initContainers"`
+	Containers     []container
+}
+
+// podsOf returns the templates of pods in a file.
+func podsOf(t *testing.T, path string) []pod {
+	t.Helper()
+	var all []pod
+	for d := yaml.NewDecoder(strings.NewReader(read(t, path))); ; {
+		var document struct {
+			Spec struct{ Template struct{ Spec *pod } }
+		}
+		err := d.Decode(&document)
+		if err == io.EOF {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if p := document.Spec.Template.Spec; p != nil {
+			all = append(all, *p)
+		}
 	}
 }
 

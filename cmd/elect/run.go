@@ -45,7 +45,8 @@ not SIGKILL, which comes from outside. After SIGPIPE elect run ends with 141 unl
 
 SIGTERM and SIGINT end elect run. While it stands by, it ends at once, with exit
 code 0. While COMMAND runs, COMMAND gets the signal, is killed after --grace, and its
-exit code is that of elect run. A second such signal kills it at once. SIGHUP,
+exit code is that of elect run. A second such signal kills it at once, unless it is
+the same one within 0.1 s, as from timeout(1). SIGHUP,
 SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are passed on. At a terminal COMMAND is in the
 foreground and gets Ctrl-C, Ctrl-\ and Ctrl-Z itself. If Ctrl-C ends COMMAND, elect
 run ends too.

@@ -158,6 +158,10 @@ var repository = house{
 			why: "a face of an election, for any program; it sees what a program sees",
 		},
 		{
+			at: "deploy", others: nothing,
+			why: "its tests read files, and run programs of the system",
+		},
+		{
 			at: "agent/...", may: []string{".", "driver", "fence", "internal/..."}, tests: []string{"file", "store/memory"}, others: listed,
 			why: "it serves whatever election it is handed: cmd/elect lists the back ends",
 		},
@@ -216,7 +220,7 @@ var repository = house{
 		{module: "lab", needs: "github.com/rogpeppe/go-internal", why: "tests: testscript runs electlab as a shell would"},
 		{module: "cmd/elect", needs: "github.com/spf13/cobra", why: "the verbs of elect"},
 		{module: "cmd/elect", needs: "github.com/spf13/pflag", why: "cobra's flags: values with a syntax of their own (times, sizes, formats)"},
-		{module: "cmd/elect", needs: "go.yaml.in/yaml/v3", why: "tests: reads what -o yaml writes, and the files of examples/operating"},
+		{module: "cmd/elect", needs: "go.yaml.in/yaml/v3", why: "tests: reads what -o yaml writes, and the files of deploy"},
 		{module: "cmd/elect", needs: "golang.org/x/sys", why: "terminals, the clock that the benchmark stamps with, CPU accounting"},
 		{module: "cmd/elect", needs: "github.com/rogpeppe/go-internal", why: "tests: testscript runs the command as a shell would"},
 		{module: "test/chaos", needs: "github.com/anishathalye/porcupine", why: "histories of clients are checked for linearizability"},

@@ -20,8 +20,7 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 )
 
-// New returns the root of a command line: the verbs, version, help, completion and the
-// exit codes.
+// New returns the root of a command line: the verbs, version, help, completion, manual pages and the exit codes.
 func New(name, short, long string, verbs ...*cobra.Command) *cobra.Command {
 	root := Group(name+" VERB [flags]", short, long, verbs...)
 	root.SilenceErrors, root.SilenceUsage = true, true // Run writes them, in one line
@@ -36,7 +35,7 @@ func New(name, short, long string, verbs ...*cobra.Command) *cobra.Command {
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageFunc(showUsage)
-	root.AddCommand(newVersion(), &cobra.Command{
+	root.AddCommand(newVersion(), newMan(name), &cobra.Command{
 		Use:   "exit-codes",
 		Short: "the exit codes and what they mean",
 		Long:  "The exit codes:\n\n" + exit.Table(name),

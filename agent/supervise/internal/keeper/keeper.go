@@ -4,8 +4,10 @@ package keeper
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -182,6 +184,22 @@ func (k *keeper) start() bool {
 	}
 	_ = unix.Chdir("/") // so that the keeper does not keep a file system busy
 	return true
+}
+
+// note writes a line for the parent's log. If the parent is dead, it goes to the shared standard error, which may
+// have no reader.
+func (k *keeper) note(text string) {
+	k.out = AppendFrame(k.out[:0], KindNote, []byte(text))
+	if k.write() == unix.EPIPE {
+		go warn("%s", text)
+	}
+}
+
+// warn writes one line to stderr. It is not for the keeper's own goroutine, because stderr may have no reader. It
+// does not use package os, which ends the process when stderr is closed.
+func warn(format string, args ...any) {
+	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
+	_, _ = unix.Write(2, []byte("elect-keeper: "+text+"\n"))
 }
 
 // firstFrame waits for the specification. A keeper that was started in advance may wait long here.

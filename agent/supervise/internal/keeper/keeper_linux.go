@@ -96,15 +96,6 @@ func (k *keeper) sweep() {
 // as fast as it is killed takes more, and then its numbers have to be released.
 const Rounds = 16
 
-// note writes a line for the parent's log. If the parent is dead, it goes to the shared standard error, which may
-// have no reader.
-func (k *keeper) note(text string) {
-	k.out = AppendFrame(k.out[:0], KindNote, []byte(text))
-	if k.write() == unix.EPIPE {
-		go warn("%s", text)
-	}
-}
-
 // others is all of the family but the command, if that has ended and is not yet reaped: the kernel would first have
 // to discard what was read of it in /proc.
 func (k *keeper) others() Lineage {

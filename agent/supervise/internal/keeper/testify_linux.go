@@ -271,10 +271,3 @@ func noPanic(f func() error) (err error) {
 	}()
 	return f()
 }
-
-// warn writes one line to stderr. It is not for the keeper's own goroutine, because stderr may have no reader. It
-// does not use package os, which ends the process when stderr is closed.
-func warn(format string, args ...any) {
-	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
-	_, _ = unix.Write(2, []byte("elect-keeper: "+text+"\n"))
-}

@@ -155,6 +155,7 @@ type run struct {
 	starts  bool                     // the command is being started
 	early   []syscall.Signal         // signals that came in meanwhile, to be passed on
 	why     syscall.Signal           // the signal that asked this process to end; 0 if none
+	asked   time.Time                // when it came
 	twice   bool                     // another signal asked to end at once
 	standby *standby                 // nil while not standing by
 	spare   *supervise.Spare         // a keeper started in advance, or nil

@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"slices"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +21,10 @@ var (
 
 // resume lets a stopped command receive its signal.
 const resume = syscall.SIGCONT
+
+// pair is the time within which a signal that comes twice is one: timeout(1) sends its signal to its child and then to
+// the group, in which the child is.
+const pair = 100 * time.Millisecond
 
 // forward begins to handle signals, and returns a function that ends that. A signal that was ignored at the start of
 // this process, as under nohup, stays ignored.
@@ -56,13 +61,17 @@ func (r *run) forward() (stop func()) {
 // signal handles a signal. attended means that there is a terminal, with which this process ends.
 func (r *run) signal(sig syscall.Signal, attended bool) {
 	r.mu.Lock()
-	family, again := r.family, r.why != 0
+	family, again, now := r.family, r.why != 0, time.Now()
+	if again && sig == r.why && now.Sub(r.asked) < pair {
+		r.mu.Unlock()
+		return
+	}
 	asks := slices.Contains(ending, os.Signal(sig))
 	if family == nil && !r.starts && (sig == syscall.SIGQUIT || sig == syscall.SIGHUP && attended) {
 		asks = true // while standing by there is no command to pass it on to
 	}
 	if asks && !again {
-		r.why = sig
+		r.why, r.asked = sig, now
 	}
 	r.twice = asks && again || r.twice
 	if !asks && r.starts && !slices.Contains(r.early, sig) {
