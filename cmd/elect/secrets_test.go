@@ -92,7 +92,7 @@ func arguments(t *testing.T, pid int) string {
 	}
 	for _, list := range lists {
 		children, _ := os.ReadFile(list) // the thread may have ended
-		for _, child := range strings.Fields(string(children)) {
+		for child := range strings.FieldsSeq(string(children)) {
 			text, _ := os.ReadFile("/proc/" + child + "/cmdline")
 			n, _ := strconv.Atoi(child)
 			all.WriteString(strings.ReplaceAll(string(text), "\x00", " ") + "\n" + arguments(t, n))

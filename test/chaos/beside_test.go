@@ -273,7 +273,7 @@ func (s *surroundings) bounded(controller, file, most string) string {
 func (s *surroundings) clear(dir string) {
 	harness.Eventually(s.t, "an end of "+dir, func() bool {
 		text, _ := os.ReadFile(filepath.Join(dir, "tasks"))
-		for _, pid := range strings.Fields(string(text)) {
+		for pid := range strings.FieldsSeq(string(text)) {
 			if n, err := strconv.Atoi(pid); err == nil {
 				_ = unix.Kill(n, unix.SIGKILL)
 			}

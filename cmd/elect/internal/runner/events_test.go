@@ -42,7 +42,7 @@ func vocabulary(t *testing.T) []string {
 	_, table, _ := strings.Cut(string(page), "| event | ")
 	table, _, _ = strings.Cut(table, "\n\n")
 	var words []string
-	for _, row := range strings.Split(table, "\n") {
+	for row := range strings.SplitSeq(table, "\n") {
 		cell, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " |")
 		for _, m := range regexp.MustCompile("`([a-z-]+)`").FindAllStringSubmatch(cell, -1) {
 			words = append(words, m[1])
