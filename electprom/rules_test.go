@@ -2,6 +2,7 @@ package electprom_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -142,7 +143,7 @@ func TestDashboardParses(t *testing.T) {
 	var rules []rule
 	expressions, _ := shown(t)
 	for _, e := range expressions {
-		rules = append(rules, rule{"panel:" + string(rune('a'+len(rules))), e})
+		rules = append(rules, rule{fmt.Sprint("panel:", len(rules)), e})
 	}
 	text, err := json.Marshal(map[string]any{"groups": []any{map[string]any{"name": "panels", "rules": rules}}}) // JSON is YAML
 	if err != nil {

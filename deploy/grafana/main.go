@@ -157,6 +157,28 @@ func overview() dashboard {
 		table("Versions", "How many participants run which version of the library, built by which Go.",
 			`count by (version, goversion) (elect_build_info{$E})`, "participants", "version", "goversion"))
 	d.place(8,
+		timeline("Peers: connections", "Whether each peer has a connection with each other one.",
+			`elect_peer_up{$E}`, "{{job}} {{election}}: {{instance}} → {{peer}}", value(0, "down", "red"), value(1, "up", "green")),
+		lines("Peers: time since a quorum was heard", "A leader that hears none for half a promise stops asking for promises.", "s",
+			`elect_last_quorum_contact_seconds{$E}`, "{{job}} {{election}}: {{instance}}"),
+		lines("Peers: voters and quorum", "The most that any participant knows. They differ between participants only while a membership changes.", "short",
+			`max by (job, election) (elect_voters{$E})`, "{{job}} {{election}}: voters").
+			and(`max by (job, election) (elect_quorum_size{$E})`, "{{job}} {{election}}: quorum"))
+	d.place(8,
+		lines("Peers: round trips", "Smoothed, as the kernel measures them.", "s",
+			`elect_peer_round_trip_seconds{$E}`, "{{job}} {{election}}: {{instance}} → {{peer}}"),
+		lines("Peers: messages and writes each second", "Messages that were sent, that arrived, and that found no connection or a full queue, and writes of ballots.", "short",
+			`sum by (job, election) (rate(elect_messages_sent_total{$E}[$__rate_interval]))`, "{{job}} {{election}}: sent").
+			and(`sum by (job, election) (rate(elect_messages_received_total{$E}[$__rate_interval]))`, "{{job}} {{election}}: received").
+			and(`sum by (job, election) (rate(elect_messages_dropped_total{$E}[$__rate_interval]))`, "{{job}} {{election}}: dropped").
+			and(`sum by (job, election) (rate(elect_ballot_syncs_total{$E}[$__rate_interval]))`, "{{job}} {{election}}: written"),
+		bars("Peers: pauses and clock steps", "Times that a process ran much later than planned, and suspends of its machine or clocks that were set.", "short",
+			`increase(elect_process_pauses_total{$E}[$__rate_interval])`, "{{job}} {{election}}: {{instance}} paused").
+			and(`increase(elect_clock_steps_total{$E}[$__rate_interval])`, "{{job}} {{election}}: {{instance}} clock"),
+		lines("Peers: slowest since the start", "The longest pause of each process, and its slowest write of a ballot.", "s",
+			`elect_process_pause_longest_seconds{$E}`, "{{job}} {{election}}: {{instance}} pause").
+			and(`elect_ballot_sync_slowest_seconds{$E}`, "{{job}} {{election}}: {{instance}} write"))
+	d.place(8,
 		bars("Fence: requests, by result", "What elect fence proxy admitted, and what it refused. A refusal that is not of a leader that ends shows a program that does not claim.", "short",
 			`sum by (job, resource, result) (increase(elect_fence_checks_total{$F}[$__rate_interval]))`, "{{job}} {{resource}}: {{result}}"),
 		lines("Fence: marks", "The greatest token that each resource has seen.", "short", `max by (job, resource) (elect_fence_highest_token{$F})`, "{{job}} {{resource}}"),
@@ -198,6 +220,14 @@ func draw(kind, title, description, expr, legendFormat string) panel {
 		Targets:     []target{{RefID: "A", Datasource: source(), Expr: expr, LegendFormat: legendFormat, Format: "time_series", Range: true}},
 		FieldConfig: fieldConfig{Overrides: []object{}},
 	}
+}
+
+// and adds an expression to a panel, drawn as the first one.
+func (p panel) and(expr, legendFormat string) panel {
+	t := p.Targets[0]
+	t.RefID, t.Expr, t.LegendFormat = string(rune('A'+len(p.Targets))), expand(expr), legendFormat
+	p.Targets = append(p.Targets, t)
+	return p
 }
 
 func expand(expr string) string {
