@@ -80,14 +80,19 @@ func TestDiskOfLeaderIll(t *testing.T) {
 	}
 }
 
-// TestDisksIllTogether: where the disks of all are ill, the leader leads on. When it has gone another one leads after
-// all, as soon as the disks allow.
+// TestDisksIllTogether: where the disks of all are ill, the leader leads on, and does so although the others have
+// nothing to save since they were started. When it has gone another one leads after all, as soon as the disks allow.
 func TestDisksIllTogether(t *testing.T) {
 	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		set := v.ails()
 		nodes := v.openAll()
 		m := win(t, nodes[0])
+		for i, id := range v.all[1:] {
+			_ = nodes[1+i].Close()
+			nodes[1+i] = v.open(id)
+		}
 		next := campaign(t.Context(), nodes[1])
+		<-time.After(time.Minute)
 		set(2*time.Second, v.all...)
 		<-time.After(3 * time.Minute)
 		if err := m.Check(); err != nil {
