@@ -37,8 +37,8 @@ func (f *healthFlags) flags(set *pflag.FlagSet) {
 	set.StringVar(&f.allIll, "when-all-ill", "lead", "`WHAT` an ill candidate does if nobody leads: lead, after some time, or none")
 }
 
-// health is what the flags say. supervised means that COMMAND can be ill otherwise, too.
-func (f *healthFlags) health(env []string, supervised bool) (h elect.Health, err error) {
+// health is what the flags say. The command is like hooks. supervised means that COMMAND can be ill otherwise, too.
+func (f *healthFlags) health(hooks hook.Command, supervised bool) (h elect.Health, err error) {
 	switch f.allIll {
 	case "lead":
 	case "none":
@@ -61,7 +61,8 @@ func (f *healthFlags) health(env []string, supervised bool) (h elect.Health, err
 		return h, exit.Usagef("--health-failures is %d and --health-successes %d; want numbers above 0", f.failures, f.successes)
 	}
 	h.Every, h.Timeout, h.Failures, h.Successes = f.every, f.timeout, f.failures, f.successes
-	command := hook.Command{Text: f.command, Env: env}
+	command := hooks
+	command.Text = f.command
 	h.Check = func(ctx context.Context) error {
 		if _, err := command.Run(ctx); err != nil {
 			return fmt.Errorf("its health command fails: %w", err)

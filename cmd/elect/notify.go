@@ -28,14 +28,15 @@ func (f *notifyFlags) flags(set *pflag.FlagSet) {
 	set.StringVar(&f.prepare, "prepare", "", "`COMMAND` for sh -c that runs while this candidate stands by")
 }
 
-// complete checks the flags, and sets what they say.
-func (f *notifyFlags) complete(cfg *runner.Config, env []string) error {
+// complete checks the flags, and sets what they say. The command is like hooks.
+func (f *notifyFlags) complete(cfg *runner.Config, hooks hook.Command) error {
 	if f.watchdog > 0 && f.watchdog < time.Millisecond {
 		return exit.Usagef("--watchdog is %v; want at least 1ms, such as 10s", f.watchdog)
 	}
 	cfg.Watchdog, cfg.WaitReady = f.watchdog, f.wait
 	if f.prepare != "" {
-		prepare := hook.Command{Text: f.prepare, Env: env, Join: true}
+		prepare := hooks
+		prepare.Text, prepare.Join = f.prepare, true
 		cfg.Prepare = func(ctx context.Context) error {
 			_, err := prepare.Run(ctx)
 			return err

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/cmd/elect/internal/hook"
 	"github.com/electd/elect/cmd/elect/internal/runner"
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/electhttp"
@@ -123,8 +125,8 @@ stops COMMAND and hands over. After --health-successes in a row it is well. A le
 that has given way stands aside for a minute, and each further time for twice as long,
 up to 16 minutes. If nobody leads for 10 s and the time of a takeover, one that is ill
 or stands aside leads after all, for as long, unless --when-all-ill is none. The
-command has ELECT_ELECTION, ELECT_NAME and ELECT_ID in its environment. It must not
-leave processes behind.
+command has ELECT_ELECTION, ELECT_NAME and ELECT_ID in its environment. All that it
+leaves is killed; at the level sweep what has called setsid goes on.
 
 On Linux COMMAND may speak sd_notify(3): it finds a socket in NOTIFY_SOCKET, and with
 --watchdog WATCHDOG_USEC. If it has not said WATCHDOG=1 for --watchdog, or not READY=1
@@ -250,12 +252,16 @@ func newRun(openers elect.Openers) *cobra.Command {
 			}
 			cfg.JSON = logFormat == "json"
 			cfg.URL, cfg.Shown, cfg.Name, cfg.Args = p.election, p.shown(), p.name, args
-			env := []string{"ELECT_ELECTION=" + cfg.Shown, "ELECT_NAME=" + cfg.Name, "ELECT_ID=" + cfg.ID}
-			cfg.Openers = positions.openers(openers, env)
-			if err := notify.complete(&cfg, env); err != nil {
+			hooks := hook.Command{
+				Env:         []string{"ELECT_ELECTION=" + cfg.Shown, "ELECT_NAME=" + cfg.Name, "ELECT_ID=" + cfg.ID},
+				Containment: &atomic.Pointer[supervise.Containment]{},
+			}
+			cfg.Contained = hooks.Containment.Store
+			cfg.Openers = positions.openers(openers, hooks)
+			if err := notify.complete(&cfg, hooks); err != nil {
 				return err
 			}
-			if cfg.Health, err = health.health(env, cfg.Watchdog > 0 || cfg.WaitReady > 0); err != nil {
+			if cfg.Health, err = health.health(hooks, cfg.Watchdog > 0 || cfg.WaitReady > 0); err != nil {
 				return err
 			}
 			if cfg.Path, err = lookPath(args[0]); err != nil {

@@ -151,7 +151,7 @@ func surround(t *testing.T, b beside, programs cluster.Programs) *surroundings {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { // gently, because a health command outlives an elect run that is killed
+		t.Cleanup(func() { // gently, because what a health command has started outlives an elect run that is killed
 			defer time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }).Stop()
 			_ = cmd.Process.Signal(unix.SIGTERM)
 			_ = cmd.Wait()

@@ -33,7 +33,7 @@ import (
 // NoLimit as Config.Wait means no limit.
 const NoLimit time.Duration = -1
 
-// Config configures Run. All fields are required, except Once, Health, Watchdog, WaitReady, Prepare, Allow, Limits, Verbose, Grace and HTTP.
+// Config configures Run. All fields are required, except Once, Health, Watchdog, WaitReady, Prepare, Contained, Allow, Limits, Verbose, Grace and HTTP.
 type Config struct {
 	Openers elect.Openers
 	URL     string // of the election
@@ -56,6 +56,9 @@ type Config struct {
 
 	// Prepare runs while this candidate stands by, until its context ends, and again if it fails. It may be nil.
 	Prepare func(context.Context) error
+
+	// Contained is called with the containment of the command before anything of Config runs. It may be nil.
+	Contained func(*supervise.Containment)
 
 	Contain supervise.Level
 	Guard   Guard
@@ -238,6 +241,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		default:
 			return exit.With(exit.NoProc, err)
 		}
+	}
+	if cfg.Contained != nil {
+		cfg.Contained(r.contain)
 	}
 	if missing := r.contain.Missing(); missing != nil {
 		r.log().Info("contained by "+r.contain.String(), "missing", missing)
