@@ -318,7 +318,7 @@ func TestAlertsFire(t *testing.T) {
 		}
 		t.Logf("%-42s %3d series, %5d samples, %.4g to %.4g, such as %v", panel.title, len(found), samples, least, most, example(found))
 		clock := strings.Contains(panel.expr, "elect_clock_steps_total") // nothing here sets one
-		if samples == 0 || most == 0 && !clock {
+		if (samples == 0 || most == 0) && !clock {
 			t.Errorf("the panel %q has nothing to show: %s", panel.title, panel.expr)
 		}
 	}
