@@ -180,6 +180,10 @@ func overview() dashboard {
 			`elect_process_pause_longest_seconds{$E}`, "{{job}} {{election}}: {{instance}} pause").
 			and(`elect_ballot_sync_slowest_seconds{$E}`, "{{job}} {{election}}: {{instance}} write"))
 	d.place(8,
+		bars("Store: requests, by result", "Requests to databases and etcd. A leader renews by write, or keep-alive and touch. Unknown: no answer came in time.", "short",
+			`sum by (job, election, op, result) (increase(elect_store_request_duration_seconds_count{$E}[$__rate_interval])) > 0`, "{{job}} {{election}}: {{op}} {{result}}"),
+		heat("Store: time of requests", "Of all operations and results.", `elect_store_request_duration_seconds_bucket{$E}`))
+	d.place(8,
 		bars("Fence: requests, by result", "What elect fence proxy admitted, and what it refused. A refusal that is not of a leader that ends shows a program that does not claim.", "short",
 			`sum by (job, resource, result) (increase(elect_fence_checks_total{$F}[$__rate_interval]))`, "{{job}} {{resource}}: {{result}}"),
 		lines("Fence: marks", "The greatest token that each resource has seen.", "short", `max by (job, resource) (elect_fence_highest_token{$F})`, "{{job}} {{resource}}"),
