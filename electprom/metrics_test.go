@@ -422,6 +422,20 @@ func TestMeasurements(t *testing.T) {
 	})
 }
 
+// TestHooks: there is nothing of hooks before the first run of one.
+func TestHooks(t *testing.T) {
+	p := &participant{metrics: electprom.New("job"), registry: prometheus.NewPedanticRegistry()}
+	p.registry.MustRegister(p.metrics)
+	p.says(t, map[string]float64{`elect_hook_duration_seconds_count{hook="health"}`: -1})
+	p.metrics.ObserveHook("health", time.Second)
+	p.metrics.ObserveHook("health", 2*time.Second)
+	p.metrics.ObserveHook("\xff", time.Second)
+	p.says(t, map[string]float64{
+		`elect_hook_duration_seconds_count{hook="health"}`: 2, `elect_hook_duration_seconds_sum{hook="health"}`: 3,
+		"elect_hook_duration_seconds_count{hook=\"\uFFFD\"}": 1,
+	})
+}
+
 // TestReasons: each reason of package elect has its counter from the start.
 func TestReasons(t *testing.T) {
 	code, err := os.ReadFile("../errors.go")

@@ -120,7 +120,7 @@ func TestDashboardShowsWhatExists(t *testing.T) {
 	_, text := shown(t)
 	fences := find(`"(elect_fence_\w+)"`, read(t, "../cmd/elect/internal/proxy/metrics.go"))
 	var named []string
-	for _, name := range find(`\b(elect_\w+?)(?:_bucket|_count)?\b`, text) {
+	for _, name := range find(`\b(elect_\w+?)(?:_bucket|_count|_sum)?\b`, text) {
 		if !slices.Contains(fences, name) {
 			named = append(named, name)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -82,6 +84,15 @@ func (f *httpFlags) listen(cfg electhttp.Config) (*runner.HTTP, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// timed is a health check whose runs are in the metrics.
+func timed(metrics *electprom.Metrics, check func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		began := time.Now()
+		defer func() { metrics.ObserveHook("health", time.Since(began)) }()
+		return check(ctx)
+	}
 }
 
 // listenHTTP listens on the address of a flag, unix:PATH or HOST:PORT, and returns its URL for people. Beyond loopback

@@ -275,6 +275,9 @@ func newRun(openers elect.Openers) *cobra.Command {
 			if cfg.HTTP, err = face.listen(electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown}); err != nil {
 				return err
 			}
+			if cfg.HTTP != nil && cfg.Health.Check != nil {
+				cfg.Health.Check = timed(cfg.HTTP.Metrics, cfg.Health.Check)
+			}
 			return runner.Run(cmd.Context(), cfg)
 		},
 	}

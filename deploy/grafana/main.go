@@ -182,7 +182,10 @@ func overview() dashboard {
 	d.place(8,
 		bars("Store: requests, by result", "Requests to databases and etcd. A leader renews by write, or keep-alive and touch. Unknown: no answer came in time.", "short",
 			`sum by (job, election, op, result) (increase(elect_store_request_duration_seconds_count{$E}[$__rate_interval])) > 0`, "{{job}} {{election}}: {{op}} {{result}}"),
-		heat("Store: time of requests", "Of all operations and results.", `elect_store_request_duration_seconds_bucket{$E}`))
+		heat("Store: time of requests", "Of all operations and results.", `elect_store_request_duration_seconds_bucket{$E}`),
+		lines("Hooks: mean time", "Health commands. One that takes longer than its timeout has failed.", "s",
+			`rate(elect_hook_duration_seconds_sum{$E}[$__rate_interval]) / (rate(elect_hook_duration_seconds_count{$E}[$__rate_interval]) > 0)`,
+			"{{job}} {{election}}: {{instance}} {{hook}}"))
 	d.place(8,
 		bars("Fence: requests, by result", "What elect fence proxy admitted, and what it refused. A refusal that is not of a leader that ends shows a program that does not claim.", "short",
 			`sum by (job, resource, result) (increase(elect_fence_checks_total{$F}[$__rate_interval]))`, "{{job}} {{resource}}: {{result}}"),

@@ -264,7 +264,7 @@ var repository = house{
 		{at: "driver", names: 124, why: "contract; measurements of peers, and of requests to stores"},
 		{at: "driver/electtest", names: 25, why: "conformance"},
 		{at: "electhttp", names: 18, why: "HTTP of one election, and by which names it is called; what elect run tells its service manager"},
-		{at: "electprom", names: 7, why: "metrics"},
+		{at: "electprom", names: 8, why: "metrics"},
 		{at: "fence", names: 98, why: "tokens"},
 		{at: "fence/fenceetcd", names: 32, why: "guard"},
 		{at: "fence/fencefile", names: 21, why: "guard"},
