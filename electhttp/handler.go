@@ -80,6 +80,7 @@ type Handler struct {
 	shot     *snapshot     // after that many changes; nil if none was made yet
 	watchers int
 	latest   *event
+	outdated []*event // events that were replaced, and whose watchers publish is to wake
 }
 
 // role is what this participant does, under the name that clients see.
@@ -121,7 +122,7 @@ func New(cfg Config) (*Handler, error) {
 	h.cfg.Watchers = cmp.Or(cfg.Watchers, maxWatchers)
 	h.life, h.end = context.WithCancel(context.Background())
 	close(h.known)
-	h.latest = &event{snapshot: &snapshot{}, replaced: make(chan struct{})}
+	h.latest = newEvent(&snapshot{}, 0)
 	h.changed()
 	h.render()
 	methods := map[string][]string{}
