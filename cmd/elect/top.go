@@ -38,7 +38,8 @@ Without arguments all elections at the place of --election are shown. What sever
 sources say of one election is one row. A source that does not answer is a row, or
 trouble in one, and delays no other. Round trips are known among peers; leases are known
 among peers and over HTTP; health is known over HTTP. A leader with ? is the last one
-known. The alerts are those of deploy/prometheus, by what was seen since the start.
+known. LEASE is what was left when it was read, and - if that is longer ago than two
+looks, and 2 s. The alerts are those of deploy/prometheus, by what was seen since the start.
 
 Keys: q ends it; arrows, j, k and page keys select; Enter shows the nodes of an election,
 Esc all elections; s sorts by name, alerts, changes or age of the leader.
@@ -62,7 +63,7 @@ Exit codes, if it shows the present once:
                  state         its role among peers, or its state over HTTP; empty: no answer
                  leads         it proves that it leads
                  token         while it leads
-                 lease_left_ms of a leader with a lease
+                 lease_left_ms of a leader with a lease, when it was read; omitted if old
                  rtt_ns        among peers, from the leader
                  ready         as in "elect members -o json", and as /readyz over HTTP
                  ill, paused, error
@@ -96,6 +97,7 @@ func newTop(openers elect.Openers) *cobra.Command {
 				cmd: cmd, openers: openers, every: every, live: format == "table" && onTerminal(),
 				reports: make(chan top.Report), found: make(chan place), panicked: make(chan error, 1), known: map[top.Key]bool{},
 			}
+			t.model.Fresh = max(2*every, 2*time.Second)
 			t.ctx, t.cancel = context.WithCancel(ctx)
 			cmd.SetContext(t.ctx)
 			defer t.work.Wait()
@@ -268,20 +270,16 @@ func (t *topSources) addElection(p place) error {
 		if err != nil {
 			return err
 		}
+		listed, cfg, err := p.peers()
+		if err != nil {
+			return err
+		}
+		w := nodeWatch{ask: c.Status, start: t.start, listed: append(listed, cfg.Observers...), voters: voters, every: t.every, early: t.live}
 		t.ask(func(report func(top.Report)) {
 			defer c.Close()
-			for {
-				ctx, cancel := context.WithTimeout(t.ctx, askTimeout)
-				nodes := topNodes(membersOf(c.Members(ctx), voters))
-				cancel()
-				if t.ctx.Err() != nil {
-					return
-				}
+			w.follow(t.ctx, func(nodes []top.Node) {
 				report(top.Report{Source: source(&p), At: time.Now(), Seen: []top.Seen{{Key: of, Nodes: nodes}}})
-				if !t.pause(t.every) {
-					return
-				}
-			}
+			})
 		})
 	}
 	t.known[of] = true
@@ -323,25 +321,6 @@ func (t *topSources) watch(p place, of top.Key, report func(top.Report)) {
 	}
 }
 
-// topNodes are the members as nodes.
-func topNodes(m *members) []top.Node {
-	nodes := []top.Node{}
-	for _, e := range m.Members {
-		n := top.Node{ID: e.ID, Source: e.Address, RTT: e.RTT, Ready: e.Ready, Paused: e.Paused}
-		if s := e.Status; s != nil {
-			n.State, n.Leads, n.Token = s.Role, s.Active, s.Token
-			if s.Active {
-				left := s.LeaseLeft.Milliseconds()
-				n.Lease = &left
-			}
-		} else {
-			n.Error = or(e.Error)
-		}
-		nodes = append(nodes, n)
-	}
-	return nodes
-}
-
 // pause waits, and returns false if it is over.
 func (t *topSources) pause(d time.Duration) bool {
 	select {
@@ -352,13 +331,10 @@ func (t *topSources) pause(d time.Duration) bool {
 	}
 }
 
-// ask runs do in a goroutine, with a function that reports. A panic ends the whole: an uncaught one would end the
-// process without restoring the terminal.
-func (t *topSources) ask(do func(report func(top.Report))) {
-	t.first.Add(1)
-	first := sync.OnceFunc(t.first.Done)
+// start runs do in a goroutine. A panic ends the whole: an uncaught one would end the process without restoring the
+// terminal.
+func (t *topSources) start(do func()) {
 	t.work.Go(func() {
-		defer first()
 		defer func() {
 			if p := recover(); p != nil {
 				select {
@@ -367,6 +343,16 @@ func (t *topSources) ask(do func(report func(top.Report))) {
 				}
 			}
 		}()
+		do()
+	})
+}
+
+// ask runs do in a goroutine, with a function that reports.
+func (t *topSources) ask(do func(report func(top.Report))) {
+	t.first.Add(1)
+	first := sync.OnceFunc(t.first.Done)
+	t.start(func() {
+		defer first()
 		do(func(r top.Report) {
 			select {
 			case t.reports <- r:
@@ -405,6 +391,7 @@ func (t *topSources) once() error {
 			return exit.With(1, err)
 		case <-all:
 		case <-late:
+			t.model.GiveUp(fmt.Errorf("no answer within %v", askTimeout), time.Now())
 		case <-t.ctx.Done():
 		}
 		t.model.Judge(time.Now())

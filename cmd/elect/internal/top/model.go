@@ -62,7 +62,7 @@ type Node struct {
 	Ill    bool          `json:"ill,omitempty"`
 	Paused bool          `json:"paused,omitempty"`
 	Error  string        `json:"error,omitempty"`
-	at     time.Time     // when Lease was read
+	At     time.Time     `json:"-"` // when Lease was read; zero: with the report
 }
 
 // Source is an address that is asked.
@@ -93,6 +93,8 @@ type Election struct {
 
 // Model is all that is known.
 type Model struct {
+	Fresh time.Duration // for how long a reading of a lease counts; then it is not known
+
 	sources   map[string]*Source
 	names     []string // of sources, sorted
 	elections map[Key]*Election
@@ -143,7 +145,9 @@ func (m *Model) Apply(r Report) {
 		if seen.Nodes != nil {
 			said.Nodes = slices.Clone(seen.Nodes)
 			for i := range said.Nodes {
-				said.Nodes[i].at = r.At
+				if said.Nodes[i].At.IsZero() {
+					said.Nodes[i].At = r.At
+				}
 			}
 		}
 		s.said[seen.Key] = said
@@ -232,19 +236,19 @@ func merge(nodes []Node, n Node) []Node {
 	if other.Error == "" {
 		mine.Ill = other.Ill
 		if mine.Error != "" { // it cannot be asked as a peer
-			mine.State, mine.Leads, mine.Token, mine.Lease, mine.at = other.State, other.Leads, other.Token, other.Lease, other.at
+			mine.State, mine.Leads, mine.Token, mine.Lease, mine.At = other.State, other.Leads, other.Token, other.Lease, other.At
 		}
 	}
 	nodes[i] = mine
 	return nodes
 }
 
-// left is for how long a node's lease is proven now, as far as is known.
-func (n *Node) left(now time.Time) (d time.Duration, known bool) {
+// lease is how much of a node's lease was left when it was read, for people.
+func (n *Node) lease() string {
 	if n.Lease == nil {
-		return 0, false
+		return "-"
 	}
-	return max(time.Duration(*n.Lease)*time.Millisecond-max(now.Sub(n.at), 0), 0), true
+	return short(max(time.Duration(*n.Lease)*time.Millisecond, 0))
 }
 
 // leading is the node that leads, or nil.
@@ -264,13 +268,28 @@ type Document struct {
 	Alerts    []Alert     `json:"alerts"`
 }
 
+// GiveUp ends the wait for the sources that have not answered.
+func (m *Model) GiveUp(err error, now time.Time) {
+	for _, name := range m.names {
+		if !m.sources[name].answered {
+			m.Apply(Report{Source: name, At: now, Err: err})
+		}
+	}
+}
+
 // Document returns the model in a stable order.
 func (m *Model) Document(now time.Time) Document {
 	d := Document{Time: now, Elections: []*Election{}, Sources: []*Source{}, Alerts: append([]Alert{}, m.alerts...)}
 	for _, k := range slices.SortedFunc(maps.Keys(m.elections), func(a, b Key) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Election, b.Election))
 	}) {
-		d.Elections = append(d.Elections, m.elections[k])
+		e := m.elections[k]
+		for i := range e.Nodes {
+			if n := &e.Nodes[i]; now.Sub(n.At) > m.Fresh {
+				n.Lease = nil
+			}
+		}
+		d.Elections = append(d.Elections, e)
 	}
 	for _, name := range m.names {
 		s := *m.sources[name]

@@ -246,9 +246,7 @@ func (m *Model) row(e *Election, name string, now time.Time) line {
 		}
 	}
 	if n := e.leading(); n != nil {
-		if left, known := n.left(now); known {
-			l.cells[4] = short(left)
-		}
+		l.cells[4] = n.lease()
 	}
 	answer, slowest := 0, time.Duration(0)
 	var trouble []string
@@ -309,13 +307,10 @@ func (e *Election) leader() string {
 const nodeHeader = "NODE\tSTATE\tTOKEN\tLEASE\tRTT\tREADY\tHEALTH\tSOURCE\tTROUBLE"
 
 // row is a node, with tabs between its columns.
-func (n *Node) row(now time.Time) string {
-	state, token, lease, rtt, ready, health := cmp.Or(n.State, "?"), "-", "-", "-", "no", "-"
+func (n *Node) row() string {
+	state, token, rtt, ready, health := cmp.Or(n.State, "?"), "-", "-", "no", "-"
 	if n.Token != 0 {
 		token = n.Token.String()
-	}
-	if left, known := n.left(now); known {
-		lease = short(left)
 	}
 	if n.RTT > 0 {
 		rtt = short(n.RTT)
@@ -332,7 +327,7 @@ func (n *Node) row(now time.Time) string {
 	if n.Paused {
 		state += ", paused"
 	}
-	columns := []string{n.ID, state, token, lease, rtt, ready, health, n.Source, cmp.Or(n.Error, "-")}
+	columns := []string{n.ID, state, token, n.lease(), rtt, ready, health, n.Source, cmp.Or(n.Error, "-")}
 	for i := range columns {
 		columns[i] = screen.Printable(columns[i])
 	}
@@ -355,7 +350,7 @@ func (m *Model) detail(p *painter, e *Election, now time.Time, room int) {
 	}
 	p.add(plain, "")
 	var b strings.Builder
-	_ = writeNodes(&b, e.Nodes, now)
+	_ = writeNodes(&b, e.Nodes)
 	for i, row := range strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n") {
 		look := plain
 		switch {
@@ -371,11 +366,11 @@ func (m *Model) detail(p *painter, e *Election, now time.Time, room int) {
 	}
 }
 
-func writeNodes(w io.Writer, nodes []Node, now time.Time) error {
+func writeNodes(w io.Writer, nodes []Node) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, nodeHeader)
 	for i := range nodes {
-		fmt.Fprintln(t, nodes[i].row(now))
+		fmt.Fprintln(t, nodes[i].row())
 	}
 	return t.Flush()
 }
@@ -396,7 +391,7 @@ func (m *Model) Write(w io.Writer, now time.Time) error {
 			continue
 		}
 		fmt.Fprintf(w, "\n%s\n", screen.Printable(e.Name+" at "+e.Election))
-		if err := writeNodes(w, e.Nodes, now); err != nil {
+		if err := writeNodes(w, e.Nodes); err != nil {
 			return err
 		}
 	}

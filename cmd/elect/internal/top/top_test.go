@@ -1,6 +1,7 @@
 package top
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -142,7 +143,7 @@ func TestRules(t *testing.T) {
 
 // world is a model with what can be seen.
 func world() *Model {
-	m := &Model{}
+	m := &Model{Fresh: 2 * time.Second}
 	peers := Key{"peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400", "scheduler"}
 	m.Expect("P", peers)
 	left := int64(870)
@@ -251,6 +252,21 @@ func TestMerge(t *testing.T) {
 	m.Judge(noon())
 	if d := m.Document(noon()); len(d.Elections) != 1 || len(d.Elections[0].Nodes) != 1 || !d.Elections[0].Nodes[0].Ill || len(d.Alerts) != 0 {
 		t.Errorf("%+v, %+v", d.Elections[0], d.Alerts)
+	}
+}
+
+// TestLease: a reading is shown as it is, also in JSON, and is not known when it is old.
+func TestLease(t *testing.T) {
+	m := Model{Fresh: 2 * time.Second}
+	m.Apply(over("http://x", "e", "i", leads("i", 1, noon()), 891, noon()))
+	for after, want := range map[time.Duration]string{0: "891ms", 2 * time.Second: "891ms", 2*time.Second + 1: "-"} {
+		m.Apply(over("http://x", "e", "i", leads("i", 1, noon()), 891, noon()))
+		now := noon().Add(after)
+		row := m.lines(now)[0].cells[4]
+		text, err := json.Marshal(m.Document(now))
+		if err != nil || row != want || strings.Contains(string(text), `"lease_left_ms":891`) != (want == "891ms") {
+			t.Errorf("after %v: %s, %s, %v; want %s", after, row, text, err, want)
+		}
 	}
 }
 
