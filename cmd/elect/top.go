@@ -37,9 +37,10 @@ longest round trip, health, and alerts. Each argument is one of:
 Without arguments all elections at the place of --election are shown. What several
 sources say of one election is one row. A source that does not answer is a row, or
 trouble in one, and delays no other. Round trips are known among peers; leases are known
-among peers and over HTTP; health is known over HTTP. A leader with ? is the last one
-known. LEASE is what was left when it was read, and - if that is longer ago than two
-looks, and 2 s. The alerts are those of deploy/prometheus, by what was seen since the start.
+among peers and over HTTP; health is known over HTTP, and is - without health checks.
+LEASE is what was left when it was read, and - if that is longer ago than two looks and
+2 s. A leader with ? is the last one known. The alerts are those of deploy/prometheus, by
+what was seen since the start.
 
 Keys: q ends it; arrows, j, k and page keys select; Enter shows the nodes of an election,
 Esc all elections; s sorts by name, alerts, changes or age of the leader.
@@ -58,16 +59,17 @@ Exit codes, if it shows the present once:
                election, name, leader, stale, cause: as in "elect status -o json"; the
                URL of an election among peers is without parameters
                changes  of the leader, since the start
-               nodes    a list:
+               nodes    a list, by id:
                  id, source (its address among peers or for HTTP)
                  state         its role among peers, or its state over HTTP; empty: no answer
                  leads         it proves that it leads
                  token         while it leads
                  lease_left_ms of a leader with a lease, when it was read; omitted if old
                  rtt_ns        among peers, from the leader
-                 ready         as in "elect members -o json", and as /readyz over HTTP
-                 ill, paused, error
-               token to rtt_ns, ill, paused and error are omitted if empty
+                 ready         as in "elect members -o json" and as /readyz over HTTP: a node
+                               that is known from both is ready if both say so
+                 ill, health (well or ill), paused, error
+               token to rtt_ns and ill to error are omitted if empty
   sources    a list: source, error (omitted if it has answered)
   alerts     a list: alert, severity, election, name, text, since
 -o yaml writes the same on several lines.`

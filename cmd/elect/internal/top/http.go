@@ -177,6 +177,7 @@ func decode(source string, text []byte) ([]Seen, error) {
 		ID       string        `json:"id"`
 		State    string        `json:"state"`
 		Ill      bool          `json:"ill"`
+		Health   string        `json:"health"`
 		Left     *int64        `json:"lease_left_ms"`
 	}
 	if err := json.Unmarshal(text, &views); err != nil {
@@ -188,6 +189,12 @@ func decode(source string, text []byte) ([]Seen, error) {
 			return nil, errors.New("the answer is not that of elect run --http: want a name, an id and a lease_left_ms that is possible")
 		}
 		n := Node{ID: v.ID, Source: source, State: cli.OneLine(v.State), Ill: v.Ill, Lease: v.Left}
+		switch {
+		case v.Ill:
+			n.Health = "ill"
+		case v.Health == "well":
+			n.Health = v.Health
+		}
 		n.Leads = v.State == "leader" && (v.Left == nil || *v.Left > 0)
 		n.Ready = (v.State == "leader" || v.State == "candidate") && v.Leader != nil && !v.Stale
 		if n.Leads && v.Leader != nil && v.Leader.ID == v.ID {

@@ -60,6 +60,7 @@ type Node struct {
 	RTT    time.Duration `json:"rtt_ns,omitzero"`
 	Ready  bool          `json:"ready"`
 	Ill    bool          `json:"ill,omitempty"`
+	Health string        `json:"health,omitempty"` // well or ill; empty: not known, or there are no checks
 	Paused bool          `json:"paused,omitempty"`
 	Error  string        `json:"error,omitempty"`
 	At     time.Time     `json:"-"` // when Lease was read; zero: with the report
@@ -198,6 +199,7 @@ func (m *Model) settle(k Key, e *Election, now time.Time) (known bool) {
 		}
 		e.last = l.Token
 	}
+	slices.SortStableFunc(e.Nodes, func(a, b Node) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Source, b.Source)) })
 	for i := range e.Nodes {
 		e.sample(&e.Nodes[i])
 	}
@@ -222,8 +224,8 @@ func (s *State) better(o *State) bool {
 	return s.Leader.Token > o.Leader.Token
 }
 
-// merge adds a node. What peers say of a node, and what it says over HTTP, are one node; two that say of themselves
-// over HTTP that they have one id are two.
+// merge adds a node. What peers say of a node, and what it says over HTTP, are one node, which is ready if both say so;
+// two that say of themselves over HTTP that they have one id are two.
 func merge(nodes []Node, n Node) []Node {
 	i := slices.IndexFunc(nodes, func(o Node) bool { return o.ID == n.ID && byHTTP(o.Source) != byHTTP(n.Source) })
 	if i < 0 {
@@ -234,7 +236,7 @@ func merge(nodes []Node, n Node) []Node {
 		mine, other = other, n
 	}
 	if other.Error == "" {
-		mine.Ill = other.Ill
+		mine.Ill, mine.Health, mine.Ready = other.Ill, other.Health, mine.Ready && other.Ready
 		if mine.Error != "" { // it cannot be asked as a peer
 			mine.State, mine.Leads, mine.Token, mine.Lease, mine.At = other.State, other.Leads, other.Token, other.Lease, other.At
 		}

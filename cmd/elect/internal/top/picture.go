@@ -308,7 +308,7 @@ const nodeHeader = "NODE\tSTATE\tTOKEN\tLEASE\tRTT\tREADY\tHEALTH\tSOURCE\tTROUB
 
 // row is a node, with tabs between its columns.
 func (n *Node) row() string {
-	state, token, rtt, ready, health := cmp.Or(n.State, "?"), "-", "-", "no", "-"
+	state, token, rtt, ready := cmp.Or(n.State, "?"), "-", "-", "no"
 	if n.Token != 0 {
 		token = n.Token.String()
 	}
@@ -318,16 +318,10 @@ func (n *Node) row() string {
 	if n.Ready {
 		ready = "yes"
 	}
-	switch {
-	case n.Ill:
-		health = "ill"
-	case byHTTP(n.Source) && n.Error == "":
-		health = "well"
-	}
 	if n.Paused {
 		state += ", paused"
 	}
-	columns := []string{n.ID, state, token, n.lease(), rtt, ready, health, n.Source, cmp.Or(n.Error, "-")}
+	columns := []string{n.ID, state, token, n.lease(), rtt, ready, cmp.Or(n.Health, "-"), n.Source, cmp.Or(n.Error, "-")}
 	for i := range columns {
 		columns[i] = screen.Printable(columns[i])
 	}

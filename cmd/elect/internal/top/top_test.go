@@ -83,7 +83,7 @@ func TestAlerts(t *testing.T) {
 		}, "ElectLeaseSlackLow", 5*time.Minute + 134*time.Second}, // a quarter of 134 samples is low
 		"ElectCandidateIll": {func(m *Model, now time.Time, _ int) {
 			r := over(a, "e", "a", leads("x", 1, noon()), -1, now)
-			r.Seen[0].Nodes[0].Ill = true
+			r.Seen[0].Nodes[0].Ill, r.Seen[0].Nodes[0].Health = true, "ill"
 			m.Apply(r)
 		}, "ElectCandidateIll", 5 * time.Minute},
 	} {
@@ -154,7 +154,7 @@ func world() *Model {
 	}}}})
 	m.Apply(over("http://127.0.0.1:4040", "nightly", "web-1", leads("web-1", 41, noon().Add(-90*time.Second)), 1900, noon()))
 	r := over("unix:/run/elect.sock", "nightly", "web-2", leads("web-1", 41, noon().Add(-90*time.Second)), -1, noon())
-	r.Seen[0].Nodes[0].Ill = true
+	r.Seen[0].Nodes[0].Ill, r.Seen[0].Nodes[0].Health = true, "ill"
 	m.Apply(r)
 	m.Apply(over("http://127.0.0.1:4042", "daily", "web-1", &State{}, -1, noon().Add(-2*time.Minute)))
 	m.Judge(noon().Add(-2 * time.Minute))
@@ -243,15 +243,40 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestMerge: what peers say of a node and what it says of itself are one node.
+// TestMerge: what peers say of a node and what it says of itself are one node, whichever comes first. It is ready if both
+// say so, and its health is what it says of itself. Nodes are in the order of ids.
 func TestMerge(t *testing.T) {
 	peers := Key{"peer://n1@10.0.0.1:7400", "e"}
-	var m Model
-	m.Apply(Report{Source: "P", At: noon(), Seen: []Seen{{Key: peers, Nodes: []Node{{ID: "n1", Source: "10.0.0.1:7400", State: "leader", Leads: true, Token: 1}}}}})
-	m.Apply(Report{Source: "unix:s", At: noon(), Whole: true, Seen: []Seen{{Key: KeyOf(peers.Election+"?data=/x", "e"), State: leads("n1", 1, noon()), Nodes: []Node{{ID: "n1", Source: "unix:s", State: "leader", Leads: true, Token: 1, Ill: true}}}}})
-	m.Judge(noon())
-	if d := m.Document(noon()); len(d.Elections) != 1 || len(d.Elections[0].Nodes) != 1 || !d.Elections[0].Nodes[0].Ill || len(d.Alerts) != 0 {
-		t.Errorf("%+v, %+v", d.Elections[0], d.Alerts)
+	byPeers := Report{Source: "P", At: noon(), Seen: []Seen{{Key: peers, Nodes: []Node{
+		{ID: "n2", Source: "10.0.0.2:7400", State: "follower", Ready: true},
+		{ID: "n1", Source: "10.0.0.1:7400", State: "leader", Leads: true, Token: 1, Ready: true},
+	}}}}
+	for answer, want := range map[string]string{
+		`"state":"leader"`:                         "n1 leader true false ",
+		`"state":"leader","health":"well"`:         "n1 leader true false well",
+		`"state":"leader","health":"\u001b"`:       "n1 leader true false ",
+		`"state":"idle","ill":true,"health":"ill"`: "n1 leader false true ill",
+		`"state":"idle","ill":true`:                "n1 leader false true ill",
+	} {
+		seen, err := decode("unix:s", []byte(`[{"election":"peer://n1@10.0.0.1:7400?data=/x","name":"e","id":"n1","leader":{"id":"n1","token":"1"},`+answer+`}]`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		byItself := Report{Source: "unix:s", At: noon(), Whole: true, Seen: seen}
+		for _, order := range [][]Report{{byPeers, byItself}, {byItself, byPeers}} {
+			var m Model
+			m.Apply(order[0])
+			m.Apply(order[1])
+			m.Judge(noon())
+			d := m.Document(noon())
+			if len(d.Elections) != 1 || len(d.Elections[0].Nodes) != 2 || d.Elections[0].Nodes[1].ID != "n2" || len(d.Alerts) != 0 {
+				t.Fatalf("%+v, %+v", d.Elections[0], d.Alerts)
+			}
+			n := d.Elections[0].Nodes[0]
+			if got := fmt.Sprint(n.ID, " ", n.State, " ", n.Ready, " ", n.Ill, " ", n.Health); got != want {
+				t.Errorf("%s: %s; want %s", answer, got, want)
+			}
+		}
 	}
 }
 
