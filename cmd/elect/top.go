@@ -49,7 +49,7 @@ Not at a terminal, and with -o json or yaml, it shows the present once, and ends
 
 Exit codes, if it shows the present once:
   0   each election has a leader
-  3   one has none
+  3   one has none, or none was held in a directory
   64  a source cannot be asked like that
   69  a source does not answer
 
@@ -70,7 +70,7 @@ Exit codes, if it shows the present once:
                                that is known from both is ready if both say so
                  ill, health (well or ill), paused, error
                token to rtt_ns and ill to error are omitted if empty
-  sources    a list: source, error (omitted if it has answered)
+  sources    a list: source, error (omitted if it has answered with an election)
   alerts     a list: alert, severity, election, name, text, since
 -o yaml writes the same on several lines.`
 
@@ -88,7 +88,7 @@ func newTop(openers elect.Openers) *cobra.Command {
 		Example: "  elect top\n  elect top http://127.0.0.1:4040 'peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs#scheduler'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if every < leastEvery || every > mostEvery {
-				return exit.Usagef("--every %v; want %v to %v", every, leastEvery, mostEvery)
+				return exit.Usagef("--every is %v; want %v to 1h", every, leastEvery)
 			}
 			if err := cli.FromEnvironment(cmd); err != nil {
 				return err
@@ -130,17 +130,19 @@ func newTop(openers elect.Openers) *cobra.Command {
 // topVerdict is the error of a snapshot, for the exit code.
 func topVerdict(d top.Document) error {
 	for _, s := range d.Sources {
-		if s.Error != "" {
-			return exit.With(exit.Unavailable, fmt.Errorf("%s: %s", s.Source, s.Error))
+		if s.Error != "" && s.Error != top.ErrNone.Error() {
+			return exit.With(exit.Unavailable, fmt.Errorf("%s: %s", s.Source, tty.Printable(s.Error)))
 		}
 	}
 	for _, e := range d.Elections {
 		if e.Stale {
-			return exit.With(exit.Unavailable, fmt.Errorf("cannot tell who leads %s: %s", e.Name, e.Cause))
+			return exit.With(exit.Unavailable, fmt.Errorf("cannot tell who leads %s: %s", e.Name, tty.Printable(e.Cause)))
 		}
 	}
-	if len(d.Elections) == 0 {
-		return exit.With(exit.NoLeader, errors.New("no election was held there"))
+	for _, s := range d.Sources {
+		if s.Error != "" {
+			return exit.With(exit.NoLeader, fmt.Errorf("%s: %s", s.Source, tty.Printable(s.Error)))
+		}
 	}
 	if slices.ContainsFunc(d.Elections, func(e *top.Election) bool { return e.Leader == nil }) {
 		return exit.Silent(exit.NoLeader)
@@ -238,7 +240,10 @@ func (t *topSources) list(p place, report func(top.Report)) {
 	for {
 		names, err := p.names()
 		if errors.Is(err, fs.ErrNotExist) {
-			err = nil // no election was held there
+			err = nil
+		}
+		if err == nil && len(names) == 0 {
+			err = top.ErrNone
 		}
 		for _, p.name = range names {
 			select {

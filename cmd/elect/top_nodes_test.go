@@ -93,3 +93,16 @@ func TestNodeWatch(t *testing.T) {
 		})
 	}
 }
+
+// TestTopVerdict: causes come from others, and go to a terminal.
+func TestTopVerdict(t *testing.T) {
+	for want, d := range map[string]top.Document{
+		"cannot tell who leads n: c?[2J?": {Elections: []*top.Election{{Name: "n", Stale: true, Cause: "c\x1b[2J\u202e"}}},
+		"http://x: c?[2J":                 {Sources: []*top.Source{{Source: "http://x", Error: "c\x1b[2J"}}},
+		"file:/x: " + top.ErrNone.Error(): {Sources: []*top.Source{{Source: "file:/x", Error: top.ErrNone.Error()}}},
+	} {
+		if err := topVerdict(d); err == nil || err.Error() != want {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+}

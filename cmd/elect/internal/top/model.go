@@ -6,6 +6,7 @@ package top
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -304,3 +305,6 @@ func (m *Model) Document(now time.Time) Document {
 }
 
 const noAnswer = "no answer yet"
+
+// ErrNone is the error of a place where elections could be, and none is.
+var ErrNone = errors.New("no election was held there")

@@ -221,6 +221,9 @@ func (m *Model) lines(now time.Time) (all []line) {
 	for _, s := range d.Sources {
 		if m.sources[s.Source].unknown() {
 			l := line{Key: Key{Election: s.Source}, cells: [9]string{s.Source, "(no answer)", "-", "-", "-", "-", "-", "-", s.Error}, grade: 1}
+			if s.Error == ErrNone.Error() {
+				l.cells[1] = "(no election)"
+			}
 			all = append(all, l)
 		}
 	}
@@ -280,7 +283,8 @@ func (m *Model) row(e *Election, name string, now time.Time) line {
 		trouble = append(trouble, e.Cause)
 	}
 	for _, n := range e.Nodes {
-		if n.Error != "" {
+		told := (e.Stale || e.Leader == nil) && (strings.Contains(e.Cause, n.ID+"@"+n.Source) || strings.Contains(e.Cause, n.Error))
+		if n.Error != "" && !told {
 			trouble = append(trouble, n.ID+": "+n.Error)
 		}
 	}
