@@ -102,7 +102,7 @@ func (w *nodeWatch) adapt(ctx context.Context) {
 		members = append(members, peer.Peer{ID: v.ID, Addr: v.Addr})
 	}
 	for _, o := range m.Observers {
-		members = append(members, peer.Peer{ID: o.ID, Addr: o.Addr})
+		members = append(members, peer.Peer(o))
 	}
 	for _, p := range members {
 		i := slices.IndexFunc(w.nodes, func(n *askedNode) bool { return n.of.ID == p.ID })
