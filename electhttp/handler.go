@@ -68,7 +68,7 @@ type Handler struct {
 	mu       sync.Mutex
 	election *elect.Election
 	role     role
-	ill      bool
+	health   string      // well or ill; empty: nothing was checked
 	starts   bool        // the work of a term is not active yet
 	term     *elect.Term // from EventElected to EventReleased
 	stuck    time.Time   // when the term was first seen to outlive its lease; zero if it does not
@@ -262,9 +262,9 @@ func (h *Handler) OnEvent(e elect.Event) {
 	case elect.EventWithdrawn:
 		h.role = idle
 	case elect.EventIll:
-		h.ill = true
+		h.health = "ill"
 	case elect.EventWell:
-		h.ill = false
+		h.health = "well"
 	}
 	h.changed()
 	h.mu.Unlock()

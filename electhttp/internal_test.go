@@ -18,7 +18,7 @@ import (
 // The fields of a state and of a leader are those of the document.
 func TestOpenAPIFields(t *testing.T) {
 	full := view{
-		Election: "file:/x", Name: "job", Stale: true, Cause: "x", ID: "a", State: idle, Ill: true,
+		Election: "file:/x", Name: "job", Stale: true, Cause: "x", ID: "a", State: idle, Ill: true, Health: "ill",
 		Leader: &elect.Leader{ID: "a", Token: 1, Metadata: map[string]string{"a": "b"}, Since: time.Unix(1, 0), NoLease: true},
 	}
 	var doc struct {
@@ -40,6 +40,24 @@ func TestOpenAPIFields(t *testing.T) {
 		}
 		if got, want := slices.Sorted(maps.Keys(doc.Parts.Schemas[name].Properties)), slices.Sorted(maps.Keys(fields)); !slices.Equal(got, want) {
 			t.Errorf("%s has the fields %q, and described are %q", name, want, got)
+		}
+	}
+}
+
+// TestHealth: a participant without health checks has no health.
+func TestHealth(t *testing.T) {
+	h, err := New(Config{Name: "job", ID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	for _, c := range []struct {
+		kind   elect.EventKind
+		health string
+	}{{elect.EventCampaigning, ""}, {elect.EventWell, "well"}, {elect.EventIll, "ill"}, {elect.EventWell, "well"}} {
+		h.OnEvent(elect.Event{Kind: c.kind})
+		if v := h.present().view; v.Health != c.health || v.Ill != (c.health == "ill") {
+			t.Errorf("after %s: %q, ill %v; want %q", c.kind, v.Health, v.Ill, c.health)
 		}
 	}
 }

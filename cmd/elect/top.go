@@ -37,8 +37,10 @@ longest round trip, health, and alerts. Each argument is one of:
 Without arguments all elections at the place of --election are shown. What several
 sources say of one election is one row. A source that does not answer is a row, or
 trouble in one, and delays no other. Round trips are known among peers; leases are known
-among peers and over HTTP; health is known over HTTP. A leader with ? is the last one
-known. The alerts are those of deploy/prometheus, by what was seen since the start.
+among peers and over HTTP; health is known over HTTP, and is - without health checks.
+LEASE is what was left when it was read, and - if that is longer ago than two looks and
+2 s. A leader with ? is the last one known. The alerts are those of deploy/prometheus, by
+what was seen since the start.
 
 Keys: q ends it; arrows, j, k and page keys select; Enter shows the nodes of an election,
 Esc all elections; s sorts by name, alerts, changes or age of the leader.
@@ -47,7 +49,7 @@ Not at a terminal, and with -o json or yaml, it shows the present once, and ends
 
 Exit codes, if it shows the present once:
   0   each election has a leader
-  3   one has none
+  3   one has none, or none was held in a directory
   64  a source cannot be asked like that
   69  a source does not answer
 
@@ -57,17 +59,18 @@ Exit codes, if it shows the present once:
                election, name, leader, stale, cause: as in "elect status -o json"; the
                URL of an election among peers is without parameters
                changes  of the leader, since the start
-               nodes    a list:
+               nodes    a list, by id:
                  id, source (its address among peers or for HTTP)
                  state         its role among peers, or its state over HTTP; empty: no answer
                  leads         it proves that it leads
                  token         while it leads
-                 lease_left_ms of a leader with a lease
+                 lease_left_ms of a leader with a lease, when it was read; omitted if old
                  rtt_ns        among peers, from the leader
-                 ready         as in "elect members -o json", and as /readyz over HTTP
-                 ill, paused, error
-               token to rtt_ns, ill, paused and error are omitted if empty
-  sources    a list: source, error (omitted if it has answered)
+                 ready         as in "elect members -o json" and as /readyz over HTTP: a node
+                               that is known from both is ready if both say so
+                 ill, health (well or ill), paused, error
+               token to rtt_ns and ill to error are omitted if empty
+  sources    a list: source, error (omitted if it has answered with an election)
   alerts     a list: alert, severity, election, name, text, since
 -o yaml writes the same on several lines.`
 
@@ -85,7 +88,7 @@ func newTop(openers elect.Openers) *cobra.Command {
 		Example: "  elect top\n  elect top http://127.0.0.1:4040 'peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs#scheduler'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if every < leastEvery || every > mostEvery {
-				return exit.Usagef("--every %v; want %v to %v", every, leastEvery, mostEvery)
+				return exit.Usagef("--every is %v; want %v to 1h", every, leastEvery)
 			}
 			if err := cli.FromEnvironment(cmd); err != nil {
 				return err
@@ -96,6 +99,7 @@ func newTop(openers elect.Openers) *cobra.Command {
 				cmd: cmd, openers: openers, every: every, live: format == "table" && onTerminal(),
 				reports: make(chan top.Report), found: make(chan place), panicked: make(chan error, 1), known: map[top.Key]bool{},
 			}
+			t.model.Fresh = max(2*every, 2*time.Second)
 			t.ctx, t.cancel = context.WithCancel(ctx)
 			cmd.SetContext(t.ctx)
 			defer t.work.Wait()
@@ -126,17 +130,19 @@ func newTop(openers elect.Openers) *cobra.Command {
 // topVerdict is the error of a snapshot, for the exit code.
 func topVerdict(d top.Document) error {
 	for _, s := range d.Sources {
-		if s.Error != "" {
-			return exit.With(exit.Unavailable, fmt.Errorf("%s: %s", s.Source, s.Error))
+		if s.Error != "" && s.Error != top.ErrNone.Error() {
+			return exit.With(exit.Unavailable, fmt.Errorf("%s: %s", s.Source, tty.Printable(s.Error)))
 		}
 	}
 	for _, e := range d.Elections {
 		if e.Stale {
-			return exit.With(exit.Unavailable, fmt.Errorf("cannot tell who leads %s: %s", e.Name, e.Cause))
+			return exit.With(exit.Unavailable, fmt.Errorf("cannot tell who leads %s: %s", e.Name, tty.Printable(e.Cause)))
 		}
 	}
-	if len(d.Elections) == 0 {
-		return exit.With(exit.NoLeader, errors.New("no election was held there"))
+	for _, s := range d.Sources {
+		if s.Error != "" {
+			return exit.With(exit.NoLeader, fmt.Errorf("%s: %s", s.Source, tty.Printable(s.Error)))
+		}
 	}
 	if slices.ContainsFunc(d.Elections, func(e *top.Election) bool { return e.Leader == nil }) {
 		return exit.Silent(exit.NoLeader)
@@ -234,7 +240,10 @@ func (t *topSources) list(p place, report func(top.Report)) {
 	for {
 		names, err := p.names()
 		if errors.Is(err, fs.ErrNotExist) {
-			err = nil // no election was held there
+			err = nil
+		}
+		if err == nil && len(names) == 0 {
+			err = top.ErrNone
 		}
 		for _, p.name = range names {
 			select {
@@ -268,20 +277,16 @@ func (t *topSources) addElection(p place) error {
 		if err != nil {
 			return err
 		}
+		listed, cfg, err := p.peers()
+		if err != nil {
+			return err
+		}
+		w := nodeWatch{ask: c.Status, start: t.start, listed: append(listed, cfg.Observers...), voters: voters, every: t.every, early: t.live}
 		t.ask(func(report func(top.Report)) {
 			defer c.Close()
-			for {
-				ctx, cancel := context.WithTimeout(t.ctx, askTimeout)
-				nodes := topNodes(membersOf(c.Members(ctx), voters))
-				cancel()
-				if t.ctx.Err() != nil {
-					return
-				}
+			w.follow(t.ctx, func(nodes []top.Node) {
 				report(top.Report{Source: source(&p), At: time.Now(), Seen: []top.Seen{{Key: of, Nodes: nodes}}})
-				if !t.pause(t.every) {
-					return
-				}
-			}
+			})
 		})
 	}
 	t.known[of] = true
@@ -323,25 +328,6 @@ func (t *topSources) watch(p place, of top.Key, report func(top.Report)) {
 	}
 }
 
-// topNodes are the members as nodes.
-func topNodes(m *members) []top.Node {
-	nodes := []top.Node{}
-	for _, e := range m.Members {
-		n := top.Node{ID: e.ID, Source: e.Address, RTT: e.RTT, Ready: e.Ready, Paused: e.Paused}
-		if s := e.Status; s != nil {
-			n.State, n.Leads, n.Token = s.Role, s.Active, s.Token
-			if s.Active {
-				left := s.LeaseLeft.Milliseconds()
-				n.Lease = &left
-			}
-		} else {
-			n.Error = or(e.Error)
-		}
-		nodes = append(nodes, n)
-	}
-	return nodes
-}
-
 // pause waits, and returns false if it is over.
 func (t *topSources) pause(d time.Duration) bool {
 	select {
@@ -352,13 +338,10 @@ func (t *topSources) pause(d time.Duration) bool {
 	}
 }
 
-// ask runs do in a goroutine, with a function that reports. A panic ends the whole: an uncaught one would end the
-// process without restoring the terminal.
-func (t *topSources) ask(do func(report func(top.Report))) {
-	t.first.Add(1)
-	first := sync.OnceFunc(t.first.Done)
+// start runs do in a goroutine. A panic ends the whole: an uncaught one would end the process without restoring the
+// terminal.
+func (t *topSources) start(do func()) {
 	t.work.Go(func() {
-		defer first()
 		defer func() {
 			if p := recover(); p != nil {
 				select {
@@ -367,6 +350,16 @@ func (t *topSources) ask(do func(report func(top.Report))) {
 				}
 			}
 		}()
+		do()
+	})
+}
+
+// ask runs do in a goroutine, with a function that reports.
+func (t *topSources) ask(do func(report func(top.Report))) {
+	t.first.Add(1)
+	first := sync.OnceFunc(t.first.Done)
+	t.start(func() {
+		defer first()
 		do(func(r top.Report) {
 			select {
 			case t.reports <- r:
@@ -405,6 +398,7 @@ func (t *topSources) once() error {
 			return exit.With(1, err)
 		case <-all:
 		case <-late:
+			t.model.GiveUp(fmt.Errorf("no answer within %v", askTimeout), time.Now())
 		case <-t.ctx.Done():
 		}
 		t.model.Judge(time.Now())
