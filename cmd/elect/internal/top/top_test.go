@@ -104,7 +104,12 @@ func TestAlerts(t *testing.T) {
 
 // notJudged are the rules of deploy/prometheus that top does not judge, and why.
 var notJudged = map[string]string{
-	"ElectOverrun": "only the process itself counts overruns",
+	"ElectOverrun":           "only the process itself counts overruns",
+	"ElectNoQuorum":          "top does not see which peers are connected",
+	"ElectMembershipsDiffer": "top does not see the membership that each peer knows",
+	"ElectDiskSlow":          "only the process itself times its disk",
+	"ElectClockStepped":      "only the process itself counts steps of its clocks",
+	"ElectStaleWrite":        "only the fence counts what it refuses",
 }
 
 // TestRules: names, severities and times are those of deploy/prometheus.
