@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/electd/elect/electhttp"
 )
 
@@ -44,7 +46,9 @@ func TestListenPrivately(t *testing.T) {
 
 // On loopback a Host that is not local is refused; the host of --http is not.
 func TestHTTPHosts(t *testing.T) {
-	f := httpFlags{addr: "localhost:0"}
+	var f httpFlags
+	f.flags(pflag.NewFlagSet("run", pflag.ContinueOnError))
+	f.addr = "localhost:0"
 	s, err := f.listen(electhttp.Config{Name: "job", ID: "a"})
 	if err != nil {
 		t.Skip(err) // there is no such name here
