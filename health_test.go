@@ -298,7 +298,8 @@ func TestGiveWay(t *testing.T) {
 		store := memory.NewStore(1)
 		starved := errors.New("starved")
 		ends := make(chan error, 10)
-		a, _ := stand(t, store, "a", elect.Config{})
+		d := &diary{}
+		a, _ := stand(t, store, "a", elect.Config{OnEvent: d.note})
 		ctx, cancel := context.WithCancel(t.Context())
 		var begun []time.Time
 		done := async(func() error {
@@ -322,9 +323,16 @@ func TestGiveWay(t *testing.T) {
 		if alone := begun[1].Sub(begun[0]) - time.Minute; alone < nobody || alone > nobody+time.Minute {
 			t.Errorf("alone, it led again after %v; want somewhat more than %v", alone, nobody)
 		}
+		if e := d.find(t, elect.EventIll); !errors.Is(e.Err, starved) {
+			t.Errorf("it is ill by %v; want %v", e.Err, starved)
+		}
 		b, _ := stand(t, store, "b", elect.Config{})
 		others, _ := leads(t, b)
 		time.Sleep(time.Hour)
+		synctest.Wait()
+		d.is(t, elect.EventCampaigning, elect.EventElected, elect.EventIll, elect.EventEnded, elect.EventReleased,
+			elect.EventCampaigning, elect.EventElected, elect.EventIll, elect.EventEnded, elect.EventReleased,
+			elect.EventWell, elect.EventCampaigning)
 		if others.Load() != 1 || len(begun) != 2 {
 			t.Errorf("%d terms of the other, and %d of the ill one; want 1 and 2", others.Load(), len(begun))
 		}

@@ -138,10 +138,11 @@ func (t *Term) Next() Sequence {
 func (t *Term) Resign() { _ = t.finish(driver.ErrResigned) }
 
 // GiveWay ends the term's context with ReasonUnhealthy and the error why, as failed checks of [Config].Health do, and
-// like after these this participant stands aside for a minute or longer. It is for a program that learns that its work
-// is ill while it leads, as from a watchdog. The leadership is released as with Resign.
+// like after these this participant stands aside for a minute or longer. For that time it is ill: EventIll has the error
+// why, and EventWell comes when it may stand again. It is for a program that learns that its work is ill while it leads,
+// as from a watchdog. The leadership is released as with Resign.
 func (t *Term) GiveWay(why error) {
-	t.sicken(illness{why})
+	t.sicken(illness{why: why, given: true})
 	<-t.ctx.Done()
 }
 
@@ -284,8 +285,13 @@ func (t *Term) awaitEnd() error {
 		case <-m.Context().Done():
 			return t.finish(context.Cause(m.Context()))
 		case <-t.period.Done():
-			t.election.health.takeRest(time.Since(t.began))
-			return t.finish(context.Cause(t.period))
+			i, _ := errors.AsType[illness](context.Cause(t.period)) // it has no other causes
+			i.rest = t.election.health.takeRest(time.Since(t.began))
+			cause := t.finish(i)
+			if i.given {
+				t.election.health.gaveWay(i.why) // last, because OnEvent may block
+			}
+			return cause
 		case <-drain:
 		}
 	}

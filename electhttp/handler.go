@@ -359,6 +359,8 @@ func (h *Handler) serveReady(w http.ResponseWriter, r *http.Request) {
 	h.need(r.Context())
 	v := h.present().view
 	switch {
+	case v.State == idle && v.Ill:
+		problem(w, http.StatusServiceUnavailable, notReady, "the participant stands aside, because it is ill")
 	case v.State != candidate && v.State != starting && v.State != leader:
 		problem(w, http.StatusServiceUnavailable, notReady, "the participant does not take part; its state is "+string(v.State))
 	case v.Stale || v.Leader == nil:

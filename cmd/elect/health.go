@@ -32,7 +32,7 @@ func (f *healthFlags) flags(set *pflag.FlagSet) {
 	set.StringVar(&f.command, "health-command", "", "`COMMAND` for sh -c that exits with 0 if this candidate can do the work")
 	set.Var(cli.Duration(&f.every), "health-every", "`TIME` between two runs of --health-command")
 	set.Var(cli.Duration(&f.timeout), "health-timeout", "`TIME` after which --health-command is killed, and has failed")
-	set.IntVar(&f.failures, "health-failures", 3, "`NUMBER` of failures in a row by which this candidate is ill")
+	set.IntVar(&f.failures, "health-failures", 3, "`NUMBER` of failures in a row by which this candidate is ill; the first run of all decides alone")
 	set.IntVar(&f.successes, "health-successes", 2, "`NUMBER` of successes in a row by which it is well again")
 	set.StringVar(&f.allIll, "when-all-ill", "lead", "`WHAT` an ill candidate does if nobody leads: lead, after some time, or none")
 }
@@ -46,6 +46,9 @@ func (f *healthFlags) health(hooks hook.Command, supervised bool) (h elect.Healt
 	default:
 		return h, exit.Usagef("--when-all-ill %q is unknown; want lead or none", f.allIll)
 	}
+	if err := notBlank(f.set, "health-command"); err != nil {
+		return h, err
+	}
 	if f.command == "" {
 		for _, name := range healthFlagNames {
 			if flag := f.set.Lookup(name); (flag.Changed || flag.Value.String() != flag.DefValue) && !(supervised && name == "when-all-ill") {
@@ -55,8 +58,8 @@ func (f *healthFlags) health(hooks hook.Command, supervised bool) (h elect.Healt
 		return h, nil
 	}
 	switch {
-	case f.every <= 0 || f.timeout <= 0:
-		return h, exit.Usagef("--health-every is %v and --health-timeout %v; want times above 0, such as 5s", f.every, f.timeout)
+	case min(f.every, f.timeout) < time.Millisecond:
+		return h, exit.Usagef("--health-every is %v and --health-timeout %v; want at least 1ms, such as 5s", f.every, f.timeout)
 	case f.failures <= 0 || f.successes <= 0:
 		return h, exit.Usagef("--health-failures is %d and --health-successes %d; want numbers above 0", f.failures, f.successes)
 	}

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/electd/elect/electhttp"
 	"github.com/electd/elect/electprom"
 )
@@ -48,7 +50,9 @@ func TestListenPrivately(t *testing.T) {
 
 // On loopback a Host that is not local is refused; the host of --http is not.
 func TestHTTPHosts(t *testing.T) {
-	f := httpFlags{addr: "localhost:0"}
+	var f httpFlags
+	f.flags(pflag.NewFlagSet("run", pflag.ContinueOnError))
+	f.addr = "localhost:0"
 	s, err := f.listen(electhttp.Config{Name: "job", ID: "a"})
 	if err != nil {
 		t.Skip(err) // there is no such name here

@@ -14,6 +14,7 @@ import (
 
 // notifyFlags are those of elect run about what COMMAND says of itself, and about what runs before it.
 type notifyFlags struct {
+	set            *pflag.FlagSet
 	watchdog, wait time.Duration
 	prepare        string
 }
@@ -22,6 +23,7 @@ type notifyFlags struct {
 var notifyFlagNames = [...]string{"watchdog", "wait-ready", "prepare"}
 
 func (f *notifyFlags) flags(set *pflag.FlagSet) {
+	f.set = set
 	set.Var(cli.Duration(&f.watchdog), "watchdog", "`TIME` after which a COMMAND that has not said WATCHDOG=1 is ill (default: never)")
 	set.Var(cli.Duration(&f.wait), "wait-ready", "`TIME` within which COMMAND says READY=1, or is ill; until then it is starting (default: it need not)")
 	set.Lookup("watchdog").DefValue, set.Lookup("wait-ready").DefValue = "", ""
@@ -30,6 +32,9 @@ func (f *notifyFlags) flags(set *pflag.FlagSet) {
 
 // complete checks the flags, and sets what they say. The command is like hooks.
 func (f *notifyFlags) complete(cfg *runner.Config, hooks hook.Command) error {
+	if err := notBlank(f.set, "prepare"); err != nil {
+		return err
+	}
 	if f.watchdog > 0 && f.watchdog < time.Millisecond {
 		return exit.Usagef("--watchdog is %v; want at least 1ms, such as 10s", f.watchdog)
 	}

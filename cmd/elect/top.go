@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/printable"
 	tty "github.com/electd/elect/cmd/elect/internal/screen"
 	"github.com/electd/elect/cmd/elect/internal/top"
 	"github.com/electd/elect/internal/cli"
@@ -131,17 +132,17 @@ func newTop(openers elect.Openers) *cobra.Command {
 func topVerdict(d top.Document) error {
 	for _, s := range d.Sources {
 		if s.Error != "" && s.Error != top.ErrNone.Error() {
-			return exit.With(exit.Unavailable, fmt.Errorf("%s: %s", s.Source, tty.Printable(s.Error)))
+			return exit.With(exit.Unavailable, fmt.Errorf("%s: %s", s.Source, printable.Text(s.Error)))
 		}
 	}
 	for _, e := range d.Elections {
 		if e.Stale {
-			return exit.With(exit.Unavailable, fmt.Errorf("cannot tell who leads %s: %s", e.Name, tty.Printable(e.Cause)))
+			return exit.With(exit.Unavailable, fmt.Errorf("cannot tell who leads %s: %s", e.Name, printable.Text(e.Cause)))
 		}
 	}
 	for _, s := range d.Sources {
 		if s.Error != "" {
-			return exit.With(exit.NoLeader, fmt.Errorf("%s: %s", s.Source, tty.Printable(s.Error)))
+			return exit.With(exit.NoLeader, fmt.Errorf("%s: %s", s.Source, printable.Text(s.Error)))
 		}
 	}
 	if slices.ContainsFunc(d.Elections, func(e *top.Election) bool { return e.Leader == nil }) {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/cmd/elect/internal/printable"
 )
 
 // Command is what to run.
@@ -130,7 +131,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text is the kept output in one line.
+// text is the kept output in one line that can be printed.
 func (t *tail) text() string {
-	return strings.Join(strings.Fields(strings.ToValidUTF8(string(t.b), "?")), " ")
+	return printable.Line(string(t.b), t.most)
 }

@@ -17,6 +17,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -148,6 +149,7 @@ type run struct {
 
 	backoff backoff
 	ill     bool        // owned by event
+	aside   atomic.Bool // it is ill, or rests, and does not stand
 	overran elect.Token // the last token of an overrun; owned by event
 
 	mu      sync.Mutex
@@ -360,6 +362,7 @@ func (r *run) next(o *outcome) (again bool, err error) {
 // event handles the election's events.
 func (r *run) event(e elect.Event) {
 	if e.Kind == elect.EventCampaigning {
+		r.aside.Store(false)
 		r.starting(true)
 	}
 	r.observed(e)
@@ -391,11 +394,13 @@ func (r *run) event(e elect.Event) {
 		}
 		r.mu.Unlock()
 		if stands {
+			r.rests(o.loss)
 			r.startStandby() // it may rest, and not campaign
 		}
 	case elect.EventIll:
 		r.manager.up()
 		r.ill = true
+		r.aside.Store(true)
 		r.tell(slog.LevelWarn, elect.EventIll, 0, "ill: %v", e.Err)
 	case elect.EventWell:
 		if r.ill {

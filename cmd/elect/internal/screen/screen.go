@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -138,14 +136,4 @@ func visible(line string) (n int) {
 		}
 	}
 	return n
-}
-
-// Printable is text of other processes, without characters that would move the cursor or reorder the line.
-func Printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError {
-			return '?'
-		}
-		return r
-	}, text)
 }

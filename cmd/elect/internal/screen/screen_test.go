@@ -57,16 +57,3 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("after a change of size: %q", got)
 	}
 }
-
-func TestPrintable(t *testing.T) {
-	for text, want := range map[string]string{
-		"plain é 世":                    "plain é 世",
-		"\x1b[2J\n\x7f\u009b":          "?[2J???",
-		"a\u202eb\u2066c\u200bd\u2028": "a?b?c?d?",
-		"\xff":                         "?",
-	} {
-		if got := Printable(text); got != want {
-			t.Errorf("%q is %q; want %q", text, got, want)
-		}
-	}
-}

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/electd/elect/cmd/elect/internal/printable"
 	"github.com/electd/elect/cmd/elect/internal/screen"
 )
 
@@ -229,7 +230,7 @@ func (m *Model) lines(now time.Time) (all []line) {
 	}
 	for i := range all {
 		for c := range all[i].cells {
-			all[i].cells[c] = screen.Printable(all[i].cells[c])
+			all[i].cells[c] = printable.Text(all[i].cells[c])
 		}
 	}
 	return all
@@ -327,7 +328,7 @@ func (n *Node) row() string {
 	}
 	columns := []string{n.ID, state, token, n.lease(), rtt, ready, cmp.Or(n.Health, "-"), n.Source, cmp.Or(n.Error, "-")}
 	for i := range columns {
-		columns[i] = screen.Printable(columns[i])
+		columns[i] = printable.Text(columns[i])
 	}
 	return strings.Join(columns, "\t")
 }
@@ -343,7 +344,7 @@ func (m *Model) detail(p *painter, e *Election, now time.Time, room int) {
 	}
 	for _, text := range []string{e.Name + " at " + e.Election, "leader " + leader, "changes " + fmt.Sprint(e.Changes), e.Cause} {
 		if text != "" {
-			p.add(plain, screen.Printable(text))
+			p.add(plain, printable.Text(text))
 		}
 	}
 	p.add(plain, "")
@@ -388,13 +389,13 @@ func (m *Model) Write(w io.Writer, now time.Time) error {
 		if len(e.Nodes) == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "\n%s\n", screen.Printable(e.Name+" at "+e.Election))
+		fmt.Fprintf(w, "\n%s\n", printable.Text(e.Name+" at "+e.Election))
 		if err := writeNodes(w, e.Nodes); err != nil {
 			return err
 		}
 	}
 	for i := range m.alerts {
-		if _, err := fmt.Fprintf(w, "\n%s\n", screen.Printable(m.alerts[i].line())); err != nil {
+		if _, err := fmt.Fprintf(w, "\n%s\n", printable.Text(m.alerts[i].line())); err != nil {
 			return err
 		}
 	}
@@ -447,7 +448,7 @@ type painter struct {
 
 // add adds a line that fits.
 func (p *painter) add(s style, text string) {
-	text = strings.TrimRight(clip(screen.Printable(text), p.width), " ")
+	text = strings.TrimRight(clip(printable.Text(text), p.width), " ")
 	if p.colour && s != plain && text != "" {
 		text = "\x1b[" + string(s) + "m" + text + "\x1b[0m"
 	}
