@@ -275,7 +275,7 @@ func (t *Term) awaitEnd() error {
 				if err := m.Check(); err != nil {
 					return t.finish(err) // the mandate's own reason
 				}
-				return t.finish(fmt.Errorf("%w: not renewed in time, %v before its end", driver.ErrExpired, left))
+				return t.finish(fmt.Errorf("%w: not renewed in time; the term ended %v before the lease", driver.ErrExpired, left.Round(time.Millisecond)))
 			}
 			drain = time.After(clock.Timer(left - cfg.Drain))
 		}

@@ -30,8 +30,8 @@ var healthFlagNames = [...]string{"health-command", "health-every", "health-time
 func (f *healthFlags) flags(set *pflag.FlagSet) {
 	f.set, f.every, f.timeout = set, 5*time.Second, 5*time.Second
 	set.StringVar(&f.command, "health-command", "", "`COMMAND` for sh -c that exits with 0 if this candidate can do the work")
-	set.Var(cli.Duration(&f.every), "health-every", "`TIME` between two runs of --health-command")
-	set.Var(cli.Duration(&f.timeout), "health-timeout", "`TIME` after which --health-command is killed, and has failed")
+	set.Var(cli.Interval(&f.every), "health-every", "`TIME` between two runs of --health-command")
+	set.Var(cli.Interval(&f.timeout), "health-timeout", "`TIME` after which --health-command is killed, and has failed")
 	set.IntVar(&f.failures, "health-failures", 3, "`NUMBER` of failures in a row by which this candidate is ill; the first run of all decides alone")
 	set.IntVar(&f.successes, "health-successes", 2, "`NUMBER` of successes in a row by which it is well again")
 	set.StringVar(&f.allIll, "when-all-ill", "lead", "`WHAT` an ill candidate does if nobody leads: lead, after some time, or none")
