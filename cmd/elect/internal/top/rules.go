@@ -38,7 +38,7 @@ const (
 	slackWindow, slackTop     = 10 * time.Minute, time.Hour
 )
 
-// rules are all that can be judged from here. ElectOverrun cannot: only the process itself counts overruns.
+// rules are all that can be judged from here. TestRules lists the others.
 var rules = [...]rule{
 	{"ElectTwoLeadersInOneTerm", critical, 0, twoInOneTerm},
 	{"ElectTwoLeaders", critical, 2 * time.Minute, twoLeaders},
