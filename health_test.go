@@ -331,6 +331,42 @@ func TestGiveWay(t *testing.T) {
 	})
 }
 
+// TestJobInALoop: a quarter of an hour of work that hangs after half a minute on some of three nodes, which a watchdog
+// notices. Each of these leads once at most, unless there is no other.
+func TestJobInALoop(t *testing.T) {
+	for _, c := range []struct {
+		broken, changes int
+		whenAllIll      elect.AllIll
+	}{{1, 1, elect.AllIllLead}, {2, 2, elect.AllIllLead}, {3, 30, elect.AllIllLead}, {3, 12, elect.AllIllNone}} {
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.NewStore(1)
+			terms := make(chan string, 100)
+			for i, id := range []string{"a", "b", "c"} {
+				e, _ := stand(t, store, id, elect.Config{Health: elect.Health{WhenAllIll: c.whenAllIll}})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := async(func() error {
+					return e.Lead(ctx, func(ctx context.Context, term *elect.Term) error {
+						terms <- id
+						if i < c.broken {
+							watchdog := time.AfterFunc(30*time.Second, func() { term.GiveWay(errors.New("no WATCHDOG=1 for 2s")) })
+							defer watchdog.Stop()
+						}
+						<-ctx.Done()
+						return nil
+					})
+				})
+				t.Cleanup(func() { cancel(); <-done })
+				synctest.Wait() // the first one leads
+			}
+			time.Sleep(15 * time.Minute)
+			t.Logf("%d of 3 nodes broken: %d terms", c.broken, len(terms))
+			if changes := len(terms) - 1; changes < 1 || changes > c.changes {
+				t.Errorf("%d of 3 nodes broken: %d leader changes; want at most %d", c.broken, changes, c.changes)
+			}
+		})
+	}
+}
+
 func TestHealthConfig(t *testing.T) {
 	ok := func(context.Context) error { return nil }
 	for name, h := range map[string]elect.Health{
