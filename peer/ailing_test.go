@@ -62,6 +62,9 @@ func TestDiskOfLeaderIll(t *testing.T) {
 				ill := time.Now()
 				<-m.Context().Done()
 				took := time.Since(ill)
+				if s := nodes[0].Status(); s.DiskIll < handsAfter || s.Ready() {
+					t.Errorf("its disk is ill for %v, and it is ready: %v", s.DiskIll, s.Ready())
+				}
 				ended, ok := errors.AsType[*runtime.Ended](context.Cause(m.Context()))
 				if !errors.Is(context.Cause(m.Context()), driver.ErrUnhealthy) || !ok || ended.Reason != "disk-ill" || took > runtime.Probe+handsAfter+time.Second || took < handsAfter {
 					t.Fatalf("its term ended by %v after %v", context.Cause(m.Context()), took)
