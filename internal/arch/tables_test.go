@@ -273,7 +273,7 @@ var repository = house{
 		{at: "fence/fenceredis", names: 24, why: "guard"},
 		{at: "fence/fencesql", names: 37, why: "guard"},
 		{at: "file", names: 17, why: "backend"},
-		{at: "peer", names: 186, why: "backend; measurements; the status of one node"},
+		{at: "peer", names: 187, why: "backend; measurements; the status of one node"},
 		{at: "peer/certs", names: 51, why: "certificates"},
 		{at: "store/etcd", names: 15, why: "backend; flight record; refusals"},
 		{at: "store/memory", names: 24, why: "backend"},
