@@ -47,6 +47,8 @@ func Test(t *testing.T) {
 			"postgres://db/x?user=me&sslkey=/k&passfile=/p",
 		},
 		{"mysql://me:hunter2@db/x?tls=true&serverPubKey=k&allowNativePasswords=true", "mysql://me:xxxxx@db/x?tls=true&serverPubKey=k&allowNativePasswords=xxxxx", "mysql://me@db/x?tls=true&serverPubKey=k&allowNativePasswords=true"},
+		{"nats://hunter2@a/x?nkey=/k&creds=/c", "nats://xxxxx@a/x?nkey=/k&creds=/c", "nats://a/x?nkey=/k&creds=/c"},
+		{"nats://me@a/x?password_file=/p", "nats://me@a/x?password_file=xxxxx", "nats://me@a/x?password_file=/p"},
 		{"etcd://me:hunter2@a/x?key=/jobs&cert=c&cert_key=/k&password_file=/p", "etcd://me:xxxxx@a/x?key=/jobs&cert=c&cert_key=/k&password_file=xxxxx", "etcd://me@a/x?key=/jobs&cert=c&cert_key=/k&password_file=/p"},
 		{"consul://db?Token=hunter2&a=b", "consul://db?Token=xxxxx&a=b", "consul://db?a=b"},
 		{"postgres://db/x;password=hunter2", "postgres://db/x;password=xxxxx", "postgres://db/x;password=hunter2"},

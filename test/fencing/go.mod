@@ -11,10 +11,12 @@ require (
 	github.com/electd/elect/fence/fenceredis v0.0.0
 	github.com/electd/elect/peer v0.0.0
 	github.com/electd/elect/store/etcd v0.0.0
+	github.com/electd/elect/store/nats v0.0.0
 	github.com/electd/elect/test/chaos v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/mattn/go-sqlite3 v1.14.53
+	github.com/nats-io/nats.go v1.55.0
 	github.com/redis/go-redis/v9 v9.23.0
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.etcd.io/etcd/client/v3 v3.7.3
@@ -39,9 +41,13 @@ require (
 	github.com/hanwen/go-fuse/v2 v2.12.1 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/klauspost/compress v1.20.0 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
 	go.etcd.io/etcd/client/pkg/v3 v3.7.3 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260817212433-ac3dfec99bb1 // indirect
@@ -55,5 +61,6 @@ replace (
 	github.com/electd/elect/fence/fenceredis => ../../fence/fenceredis
 	github.com/electd/elect/peer => ../../peer
 	github.com/electd/elect/store/etcd => ../../store/etcd
+	github.com/electd/elect/store/nats => ../../store/nats
 	github.com/electd/elect/test/chaos => ../chaos
 )

@@ -22,6 +22,7 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/electd/elect/internal/harness"
+	"github.com/electd/elect/test/fencing/server"
 )
 
 // nativeEnv makes this program a candidate of a store's own elector: the store, and where it is.
@@ -37,6 +38,7 @@ func serveNative() {
 	defer stop()
 	resign, err := map[string]func(context.Context, string) (func(), error){
 		"etcd":       leadEtcd,
+		"nats":       leadNATS,
 		"postgresql": leadSQL("pgx", "SELECT pg_advisory_lock(7)", "SELECT pg_advisory_unlock(7)"),
 		"mariadb":    leadSQL("mysql", "DO GET_LOCK('native', 1000)", "DO RELEASE_LOCK('native')"), // it takes no endless time
 	}[store](ctx, at)
@@ -91,6 +93,10 @@ func BenchmarkFailover(b *testing.B) {
 			at := startEtcd(b).URL
 			return strings.Replace(at, "http://", "etcd://", 1) + "/bench?lease=2s&servers_fixed=on", at
 		},
+		"nats": func(b *testing.B) (string, string) {
+			n := server.StartNATS(b)
+			return newBucket(b, n).url(""), "nats://" + n.Addr
+		},
 	}
 	for name, start := range databases(b) {
 		if name != "sqlite" { // it has no elector
@@ -130,7 +136,7 @@ func BenchmarkFailover(b *testing.B) {
 					{"run-killed/elect", ours, func(c *candidate, _ int) { c.signal(syscall.SIGKILL) }},
 					{"command-killed/elect", ours, func(_ *candidate, work int) { killed(work) }},
 				} {
-					if name != "etcd" && c.what == "stopped/native" {
+					if name != "etcd" && name != "nats" && c.what == "stopped/native" {
 						continue // it leads for ever
 					}
 					first := c.begin("first")

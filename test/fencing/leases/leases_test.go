@@ -19,6 +19,7 @@ import (
 	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/store/etcd"
+	"github.com/electd/elect/store/nats"
 	"github.com/electd/elect/store/sqlstore"
 	"github.com/electd/elect/test/fencing/server"
 )
@@ -36,6 +37,7 @@ var openers = map[string]driver.Opener{
 		return sql.Open("sqlite3", "file:"+u.Path+"?_journal_mode=WAL&_synchronous=FULL&_busy_timeout=1000")
 	}),
 	"etcd": etcd.Open,
+	"nats": nats.Open,
 }
 
 func TestMain(m *testing.M) {

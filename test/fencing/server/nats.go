@@ -1,0 +1,103 @@
+//go:build linux
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/electd/elect/internal/harness"
+	"github.com/electd/elect/internal/long"
+)
+
+// NATS is a server of NATS with JetStream. Its methods belong to the test's goroutine.
+type NATS struct {
+	*process
+	Name   string
+	Addr   string // what clients connect to
+	bin    string
+	config string
+}
+
+// StartNATS builds nats-server, and starts one, with further lines of its configuration.
+func StartNATS(t testing.TB, lines ...string) *NATS {
+	t.Helper()
+	return StartNATSCluster(t, 1, lines...)[0]
+}
+
+// StartNATSCluster is StartNATS for a cluster of that many servers. One alone is in no cluster.
+func StartNATSCluster(t testing.TB, servers int, lines ...string) []*NATS {
+	t.Helper()
+	long.Test(t, "it starts a real server")
+	bin := build(t, "nats", "nats-server", "github.com/nats-io/nats-server/v2", "")
+	free, all := harness.FreeAddrs(t, 2*servers), make([]*NATS, servers)
+	var routes []string
+	for i := range all {
+		routes = append(routes, fmt.Sprintf("%q", "nats://"+free[2*i+1]))
+	}
+	for i := range all {
+		p := newProcess(t, "nats")
+		n := &NATS{process: p, Name: fmt.Sprintf("m%d", i+1), Addr: free[2*i], bin: bin, config: filepath.Join(p.dir, "conf")}
+		text := fmt.Sprintf("listen: %q\nserver_name: %s\njetstream: {store_dir: %q}\n", n.Addr, n.Name, filepath.Join(p.dir, "data"))
+		if servers > 1 {
+			text += fmt.Sprintf("cluster: {name: c, listen: %q, no_advertise: true, routes: [%s]}\n", free[2*i+1], strings.Join(routes, ", "))
+		}
+		if err := os.WriteFile(n.config, []byte(text+strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		all[i] = n
+	}
+	StartNATSServers(t, all...)
+	return all
+}
+
+// StartNATSServers starts servers that may need each other, and returns when JetStream answers at all.
+func StartNATSServers(t testing.TB, servers ...*NATS) {
+	t.Helper()
+	for _, n := range servers {
+		n.launch(t, n.command(n.bin, "-c", n.config))
+	}
+	for _, n := range servers {
+		n.answers(t, func(ctx context.Context) error {
+			c, err := nats.Connect("nats://" + n.Addr)
+			if err != nil {
+				if strings.Contains(err.Error(), "uthorization") {
+					return nil // it wants users, and answers
+				}
+				return err
+			}
+			defer c.Close()
+			js, err := jetstream.New(c)
+			if err != nil {
+				return err
+			}
+			_, err = js.AccountInfo(ctx)
+			return err
+		})
+	}
+}
+
+// Start starts the server, and returns when it answers.
+func (n *NATS) Start(t testing.TB) { t.Helper(); StartNATSServers(t, n) }
+
+// Client connects to it. It is closed with the test.
+func (n *NATS) Client(t testing.TB, options ...nats.Option) jetstream.JetStream {
+	t.Helper()
+	c, err := nats.Connect("nats://"+n.Addr, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	js, err := jetstream.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
