@@ -9,6 +9,7 @@ require (
 	github.com/electd/elect/peer v0.0.0
 	github.com/electd/elect/store/etcd v0.0.0
 	github.com/electd/elect/store/nats v0.0.0
+	github.com/electd/elect/store/s3 v0.0.0
 	github.com/lib/pq v1.12.3
 	github.com/prometheus/client_golang v1.25.0
 	github.com/rogpeppe/go-internal v1.16.0
@@ -21,6 +22,8 @@ require (
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/aws/aws-sdk-go-v2 v1.48.0 // indirect
+	github.com/aws/smithy-go v1.28.9 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
@@ -71,3 +74,5 @@ replace github.com/electd/elect/fence/fenceredis => ../../fence/fenceredis
 replace github.com/electd/elect/store/etcd => ../../store/etcd
 
 replace github.com/electd/elect/store/nats => ../../store/nats
+
+replace github.com/electd/elect/store/s3 => ../../store/s3

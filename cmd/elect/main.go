@@ -19,6 +19,7 @@ import (
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/store/etcd"
 	"github.com/electd/elect/store/nats"
+	"github.com/electd/elect/store/s3"
 )
 
 func main() {
@@ -26,7 +27,7 @@ func main() {
 	os.Exit(cli.Run(newRoot(elect.Openers{
 		"file": file.Open, peerScheme: openPeer,
 		"postgres": marks.OpenElection, "postgresql": marks.OpenElection, "mysql": marks.OpenElection,
-		"etcd": etcd.Open, "nats": nats.Open,
+		"etcd": etcd.Open, "nats": nats.Open, "s3": s3.Open,
 	}), os.Args[1:]))
 }
 
@@ -41,6 +42,8 @@ func witness(ctx context.Context, testament []byte) (speak func(context.Context)
 		return etcd.Witness(ctx, testament)
 	case "nats":
 		return nats.Witness(ctx, testament)
+	case "s3":
+		return s3.Witness(ctx, testament)
 	case "postgres", "postgresql", "mysql":
 		return marks.Witness(of.Scheme)(ctx, testament)
 	}

@@ -22,6 +22,7 @@ const rootHelp = `elect keeps exactly one of your replicas at work.
   postgres://… or mysql://…      in a database (elect install makes its table)
   etcd://HOST1,HOST2/PREFIX      in etcd
   nats://HOST1,HOST2/BUCKET      in a bucket of NATS JetStream
+  s3://BUCKET/PREFIX             in S3, or a store of its protocol
 
 The default is your own state directory on this machine, for root, too:
 $XDG_STATE_HOME/elect or ~/.local/state/elect.

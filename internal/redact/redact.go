@@ -85,6 +85,7 @@ func tokened(u *url.URL) bool {
 var named = map[string][]string{
 	peer:         {"key"},
 	"etcd":       {"key", "cert_key", "password_file"},
+	"s3":         {"credentials_file"},
 	"nats":       {"cert_key", "password_file", "token_file", "nkey"},
 	"postgres":   {"passfile", "sslkey"},
 	"postgresql": {"passfile", "sslkey"},

@@ -47,6 +47,7 @@ func Test(t *testing.T) {
 			"postgres://db/x?user=me&sslkey=/k&passfile=/p",
 		},
 		{"mysql://me:hunter2@db/x?tls=true&serverPubKey=k&allowNativePasswords=true", "mysql://me:xxxxx@db/x?tls=true&serverPubKey=k&allowNativePasswords=xxxxx", "mysql://me@db/x?tls=true&serverPubKey=k&allowNativePasswords=true"},
+		{"s3://jobs/x?credentials_file=/c&secret=hunter2", "s3://jobs/x?credentials_file=xxxxx&secret=xxxxx", "s3://jobs/x?credentials_file=/c"},
 		{"nats://hunter2@a/x?nkey=/k&creds=/c", "nats://xxxxx@a/x?nkey=/k&creds=/c", "nats://a/x?nkey=/k&creds=/c"},
 		{"nats://me@a/x?password_file=/p", "nats://me@a/x?password_file=xxxxx", "nats://me@a/x?password_file=/p"},
 		{"etcd://me:hunter2@a/x?key=/jobs&cert=c&cert_key=/k&password_file=/p", "etcd://me:xxxxx@a/x?key=/jobs&cert=c&cert_key=/k&password_file=xxxxx", "etcd://me@a/x?key=/jobs&cert=c&cert_key=/k&password_file=/p"},

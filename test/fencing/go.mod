@@ -12,6 +12,7 @@ require (
 	github.com/electd/elect/peer v0.0.0
 	github.com/electd/elect/store/etcd v0.0.0
 	github.com/electd/elect/store/nats v0.0.0
+	github.com/electd/elect/store/s3 v0.0.0
 	github.com/electd/elect/test/chaos v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
@@ -33,6 +34,8 @@ require (
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/aws/aws-sdk-go-v2 v1.48.0 // indirect
+	github.com/aws/smithy-go v1.28.9 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
@@ -62,5 +65,6 @@ replace (
 	github.com/electd/elect/peer => ../../peer
 	github.com/electd/elect/store/etcd => ../../store/etcd
 	github.com/electd/elect/store/nats => ../../store/nats
+	github.com/electd/elect/store/s3 => ../../store/s3
 	github.com/electd/elect/test/chaos => ../chaos
 )

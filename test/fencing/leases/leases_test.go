@@ -20,6 +20,7 @@ import (
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/store/etcd"
 	"github.com/electd/elect/store/nats"
+	"github.com/electd/elect/store/s3"
 	"github.com/electd/elect/store/sqlstore"
 	"github.com/electd/elect/test/fencing/server"
 )
@@ -38,6 +39,7 @@ var openers = map[string]driver.Opener{
 	}),
 	"etcd": etcd.Open,
 	"nats": nats.Open,
+	"s3":   s3.Open,
 }
 
 func TestMain(m *testing.M) {
