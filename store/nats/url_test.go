@@ -141,7 +141,9 @@ func TestKeys(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	e, err := Open(t.Context(), driver.Target{URL: one(t, "nats://127.0.0.1:1/x?lease=1h2m"), Name: "e", ID: "a"})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	e, err := Open(ctx, driver.Target{URL: one(t, "nats://127.0.0.1:1/x?lease=1h2m"), Name: "e", ID: "a"})
 	if err == nil {
 		_ = e.Close()
 	}
