@@ -28,7 +28,6 @@ type bucket struct {
 	mu          sync.Mutex
 	incarnation string        // of the bucket as it was seen last; "": it was not seen, or there was none
 	turned      chan struct{} // closed, and replaced, at each change of incarnation
-	seen        string        // the text that was read or written last
 	checked     string        // the text that was written last, and was no renewal
 }
 
@@ -174,13 +173,11 @@ func (b *bucket) Read(ctx context.Context) (register.Kept, error) {
 				return register.Kept{}, err
 			}
 			if m != nil && !m.deleted {
-				b.saw(m.text)
 				return register.Kept{Text: m.text, Version: version(incarnation, m.revision), Store: incarnation}, nil
 			}
 		}
 		now, err := b.ask(ctx) // the bucket may be another one
 		if err != nil || now == incarnation || now == "" {
-			b.saw("")
 			return register.Kept{Store: now}, err
 		}
 		incarnation = now
@@ -283,7 +280,6 @@ func (b *bucket) Write(ctx context.Context, old, text string) (register.Kept, er
 		b.checked = text
 		b.mu.Unlock()
 	}
-	b.saw(text)
 	return register.Kept{Text: text, Version: version(incarnation, revision), Store: incarnation}, nil
 }
 
@@ -304,15 +300,9 @@ func (b *bucket) put(ctx context.Context, incarnation string, last uint64, text 
 	return ack.Sequence, nil
 }
 
-// saw notes the text that is there.
-func (b *bucket) saw(text string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.seen = text
-}
-
 // Watch implements [register.Watcher]: a consumer of the stream's messages of the key, which are in the stream when they
-// arrive. A renewal is no news. Without the rights for a consumer, there is polling only.
+// arrive. A renewal is told, too: what is seen at once need not be waited for so long. Without the rights for a consumer,
+// there is polling only.
 func (b *bucket) Watch(ctx context.Context, changed func()) {
 	for ctx.Err() == nil {
 		incarnation, turned := b.known()
@@ -351,13 +341,7 @@ func (b *bucket) watch(ctx context.Context, incarnation string, turned <-chan st
 			if !open {
 				return
 			}
-			if entry == nil {
-				continue
-			}
-			b.mu.Lock()
-			was := b.seen
-			b.mu.Unlock()
-			if entry.Operation() != jetstream.KeyValuePut || register.News(was, string(entry.Value())) {
+			if entry != nil {
 				changed()
 			}
 		case <-turned:
