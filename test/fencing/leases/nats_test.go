@@ -170,6 +170,7 @@ func TestNATSByHand(t *testing.T) {
 			m := b.elector(t, "a").campaign(ctx)
 			next := make(chan driver.Mandate, 1)
 			second := b.elector(t, "b")
+			shows(t, ctx, second, "a") // a token that it has not seen does not bind it in another bucket
 			go func() {
 				n, _ := second.Campaign(ctx, driver.Candidacy{Exclusive: true})
 				if n != nil && m.Check() == nil {
