@@ -235,6 +235,7 @@ var repository = house{
 		{module: "test/fencing", needs: "go.uber.org/zap", why: "tests: keeps etcd's client silent; its zero logger is not"},
 		{module: "test/fencing", needs: "google.golang.org/grpc", why: "tests: a guarded server, and each step of the connections to it"},
 		{module: "test/fencing", needs: "google.golang.org/protobuf", why: "tests: the messages of a guarded server"},
+		{module: "test/fencing", needs: "github.com/aws/aws-sdk-go-v2", why: "tests: the credentials of elections in a real store of S3's protocol"},
 		{module: "test/fencing", needs: "github.com/nats-io/nats.go", why: "tests: buckets of a real NATS, right and wrong ones"},
 		{module: "test/fencing/server/etcd", needs: "go.etcd.io/etcd/server/v3", why: "tests: the server itself, in a module of its own"},
 		{module: "fence/fenceetcd", needs: "go.etcd.io/etcd/api/v3", why: "the answers and errors of etcd"},

@@ -4,17 +4,24 @@ package leases_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
 	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/long"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/storetest"
+	"github.com/electd/elect/store/s3"
 	"github.com/electd/elect/test/fencing/server"
 )
 
@@ -123,6 +130,7 @@ func TestS3ByHand(t *testing.T) {
 	m := o.elector(t, "a").campaign(ctx)
 	next := make(chan driver.Mandate, 1)
 	second := o.elector(t, "b")
+	shows(t, ctx, second, "a")
 	go func() {
 		n, _ := second.Campaign(ctx, driver.Candidacy{Exclusive: true})
 		if n != nil && m.Check() == nil {
@@ -130,7 +138,6 @@ func TestS3ByHand(t *testing.T) {
 		}
 		next <- n
 	}()
-	<-time.After(500 * time.Millisecond) // it has seen the leader
 	o.server.Remove(t, o.bucket, "elections/e")
 	lost(t, ctx, m, driver.ErrSuperseded, driver.ErrExpired)
 	released(t, m)
@@ -142,6 +149,39 @@ func TestS3ByHand(t *testing.T) {
 		t.Errorf("token %v after %v", n.Token(), m.Token())
 	}
 	released(t, n)
+}
+
+// lossy loses answers to writes.
+type lossy struct{ *loss }
+
+func (l lossy) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if r.Method == http.MethodPut && !strings.HasSuffix(r.URL.Path, "~probe") && err == nil && l.of(nil) != nil {
+		return nil, errors.Join(errLost, resp.Body.Close())
+	}
+	return resp, err
+}
+
+// TestS3Agreement: the store answers as the simulator's register does.
+func TestS3Agreement(t *testing.T) {
+	long.Test(t, "it starts a server")
+	s := server.StartS3(t)
+	agrees(t, storetest.Register, func(t *testing.T) (func(string, *loss) driver.Elector, func(protocol.Entry)) {
+		o := newObjects(t, s)
+		participant := func(id string, l *loss) driver.Elector {
+			e, err := s3.New(t.Context(), "e", id, s3.Config{
+				Bucket: o.bucket, Prefix: "elections", Endpoint: s.URL, Client: &http.Client{Transport: lossy{l}}, Lease: time.Hour, MaxLease: time.Hour,
+				Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+					return aws.Credentials{AccessKeyID: server.S3Key, SecretAccessKey: server.S3Secret}, nil
+				}),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		return participant, func(protocol.Entry) { s.Remove(t, o.bucket, "elections/e") }
+	})
 }
 
 // TestS3Refused: a bucket that does not exist and wrong credentials are refused, each with one line.
