@@ -326,7 +326,7 @@ func (n *Node) row(now time.Time) string {
 	switch {
 	case n.Ill:
 		health = "ill"
-	case byHTTP(n.Source) && n.Error == "":
+	case IsHTTP(n.Source) && n.Error == "":
 		health = "well"
 	}
 	if n.Paused {
