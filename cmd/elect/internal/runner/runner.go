@@ -159,9 +159,10 @@ type run struct {
 	twice   bool                     // another signal asked to end at once
 	standby *standby                 // nil while not standing by
 	spare   *supervise.Spare         // a keeper started in advance, or nil
-	cold    <-chan struct{}          // closed when Prepare has ended; nil before
 	trouble error                    // of the last campaign, if it failed
 	outcome *outcome                 // of the last term; nil if no command was started
+
+	prepareDone <-chan struct{} // closed when Prepare has ended; nil before it began
 }
 
 // outcome is how a term ended.
@@ -305,7 +306,7 @@ func (r *run) lead() (again bool, err error) {
 	}
 	err = r.election.Lead(ctx, r.work)
 	r.stopStandby()
-	r.cooled(context.Background())
+	r.joinPrepare(context.Background())
 	o := r.outcome
 	switch {
 	case errors.Is(err, errTermOver):
