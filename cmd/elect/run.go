@@ -173,7 +173,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	var positions positionFlags
 	var health healthFlags
 	var notify notifyFlags
-	var face httpFlags
+	var server httpFlags
 	exclusive := true
 	cfg := runner.Config{Openers: openers, Wait: runner.NoLimit, Grace: supervise.DefaultGrace}
 	restart := runner.OnFailure.String()
@@ -266,7 +266,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 			}
 			cfg.NonExclusive = !exclusive
 			cfg.Grace = max(cfg.Grace, 1) // 0 would be the supervisor's default; here it means none
-			if cfg.HTTP, err = face.listen(electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown}); err != nil {
+			if cfg.HTTP, err = server.listen(electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown}); err != nil {
 				return err
 			}
 			return runner.Run(cmd.Context(), cfg)
@@ -293,7 +293,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	positions.flags(f)
 	health.flags(f)
 	notify.flags(f)
-	face.flags(f)
+	server.flags(f)
 	_ = cmd.RegisterFlagCompletionFunc("when-all-ill", cobra.FixedCompletions([]string{"lead", "none"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	// the flag exists
 	_ = cmd.RegisterFlagCompletionFunc("position", cobra.FixedCompletions([]string{"ignore", "prefer", "require"}, cobra.ShellCompDirectiveNoFileComp))
