@@ -22,7 +22,7 @@ func TestSplit(t *testing.T) {
 		"\xff":                       {"\uFFFD"},
 		"\x1b[200~kill\x1b":          {"k", "i", "l", "l", KeyEsc},
 	} {
-		if got := Split(sent); !slices.Equal(got, want) {
+		if got := split(sent); !slices.Equal(got, want) {
 			t.Errorf("%q is %q; want %q", sent, got, want)
 		}
 	}
@@ -33,7 +33,7 @@ func FuzzSplit(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, sent string) {
-		if keys := Split(sent); len(keys) > len(sent) {
+		if keys := split(sent); len(keys) > len(sent) {
 			t.Errorf("%q is %d keys", sent, len(keys))
 		}
 	})
