@@ -12,13 +12,13 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 )
 
-// notifyFlags are those of elect run about what COMMAND says of itself, and about what runs before it.
+// notifyFlags are the flags of elect run for sd_notify(3) and for --prepare.
 type notifyFlags struct {
 	watchdog, wait time.Duration
 	prepare        string
 }
 
-// notifyFlagNames are the names of those flags.
+// notifyFlagNames are the names of these flags.
 var notifyFlagNames = [...]string{"watchdog", "wait-ready", "prepare"}
 
 func (f *notifyFlags) flags(set *pflag.FlagSet) {

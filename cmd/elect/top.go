@@ -123,7 +123,7 @@ func newTop(openers elect.Openers) *cobra.Command {
 	return cmd
 }
 
-// topVerdict is the error of a snapshot, for the exit code.
+// topVerdict returns the error that a snapshot ends with, for the exit code.
 func topVerdict(d top.Document) error {
 	for _, s := range d.Sources {
 		if s.Error != "" {
@@ -149,7 +149,7 @@ type topSources struct {
 	cmd     *cobra.Command
 	openers elect.Openers
 	every   time.Duration
-	live    bool // until the user quits
+	live    bool // on a terminal, until the user quits; else once
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -157,9 +157,9 @@ type topSources struct {
 	first  sync.WaitGroup // sources that have not reported yet
 
 	reports  chan top.Report
-	found    chan place // elections that were held for the first time
+	found    chan place // elections that list has found
 	panicked chan error
-	known    map[top.Key]bool // of elections that are asked, or are in found
+	known    map[top.Key]bool // the elections that were added
 	model    top.Model
 }
 
@@ -342,7 +342,7 @@ func topNodes(m *members) []top.Node {
 	return nodes
 }
 
-// pause waits, and returns false if it is over.
+// pause waits, and returns false if the context ends first.
 func (t *topSources) pause(d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -352,8 +352,8 @@ func (t *topSources) pause(d time.Duration) bool {
 	}
 }
 
-// ask runs do in a goroutine, with a function that reports. A panic ends the whole: an uncaught one would end the
-// process without restoring the terminal.
+// ask runs do in a goroutine, with a function that reports. A panic ends elect top in order: an uncaught one would not
+// restore the terminal.
 func (t *topSources) ask(do func(report func(top.Report))) {
 	t.first.Add(1)
 	first := sync.OnceFunc(t.first.Done)
@@ -377,7 +377,7 @@ func (t *topSources) ask(do func(report func(top.Report))) {
 	})
 }
 
-// addFound adds an election that a list has found.
+// addFound adds an election that list has found.
 func (t *topSources) addFound(p place) {
 	if err := t.addElection(p); err != nil { // a directory with a name that no election has
 		t.model.Expect(source(&p), top.KeyOf(p.shown(), p.name))

@@ -102,7 +102,8 @@ func (s *Screen) Draw(picture func(width, height int) []string) error {
 	return err
 }
 
-// update returns the text that changes the screen into the picture. Terminals that can show it at once.
+// update returns the text that changes the screen into the picture. It asks the terminal to show all changes at once;
+// those that cannot ignore that.
 func (s *Screen) update(lines []string) string {
 	var b strings.Builder
 	if s.shown == nil {
