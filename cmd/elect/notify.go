@@ -23,7 +23,7 @@ var notifyFlagNames = [...]string{"watchdog", "wait-ready", "prepare"}
 
 func (f *notifyFlags) flags(set *pflag.FlagSet) {
 	set.Var(cli.Duration(&f.watchdog), "watchdog", "`TIME` after which a COMMAND that has not said WATCHDOG=1 is ill (default: never)")
-	set.Var(cli.Duration(&f.wait), "wait-ready", "`TIME` within which COMMAND says READY=1, or is ill; until then it is starting (default: it need not)")
+	set.Var(cli.Duration(&f.wait), "wait-ready", "`TIME` within which COMMAND must say READY=1, or is ill; until then it is starting (default: it need not)")
 	set.Lookup("watchdog").DefValue, set.Lookup("wait-ready").DefValue = "", ""
 	set.StringVar(&f.prepare, "prepare", "", "`COMMAND` for sh -c that runs while this candidate stands by")
 }

@@ -35,20 +35,19 @@ longest round trip, health, and alerts. Each argument is one of:
   unix:PATH           the same on a socket
 
 Without arguments all elections at the place of --election are shown. What several
-sources say of one election is one row. A source that does not answer is a row, or
-trouble in one, and delays no other. Round trips are known among peers; leases are known
-among peers and over HTTP; health is known over HTTP. A leader with ? is the last one
-known. The alerts are those of deploy/prometheus, by what was seen since the start.
+sources say of one election is one row. A source that does not answer has a row, or is
+named under TROUBLE, and delays no other. Round trips are known among peers, leases
+among peers and over HTTP, health over HTTP. A leader with ? is the last one known. The
+alerts are those of deploy/prometheus, judged by what was seen since the start.
 
 Keys: q ends it; arrows, j, k and page keys select; Enter shows the nodes of an election,
 Esc all elections; s sorts by name, alerts, changes or age of the leader.
 
-Not at a terminal, and with -o json or yaml, it shows the present once, and ends.
-
-Exit codes, if it shows the present once:
+With -o json or yaml, and if it is not on a terminal, it shows the present state once,
+and ends. Exit codes then:
   0   each election has a leader
   3   one has none
-  64  a source cannot be asked like that
+  64  an argument is wrong
   69  a source does not answer
 
 -o json writes one object on one line:
@@ -118,7 +117,7 @@ func newTop(openers elect.Openers) *cobra.Command {
 		},
 	}
 	p.flags(cmd.Flags())
-	cmd.Flags().Var(cli.Duration(&every), "every", "`TIME` between two looks at what does not tell its changes")
+	cmd.Flags().Var(cli.Duration(&every), "every", "`TIME` between two requests to sources that do not report changes")
 	format.flag(cmd.Flags())
 	return cmd
 }
