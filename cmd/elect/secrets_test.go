@@ -19,7 +19,7 @@ import (
 )
 
 // TestSecretsStaySecret: neither the password of a URL nor the token of --http-token-file is in what elect run writes or
-// serves, nor in the arguments and, of the command, the environment of what it starts.
+// serves, in the arguments of the processes that it starts, or in the environment of the command.
 func TestSecretsStaySecret(t *testing.T) {
 	const password, token = "hunter2-password", "hunter2-token-0123456789"
 	for name, election := range map[string]string{

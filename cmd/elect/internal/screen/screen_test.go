@@ -39,8 +39,7 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-// TestUpdate sends what has changed and nothing else, and everything after a
-// change of size.
+// TestUpdate: only changed lines are written, and all of them after a change of size.
 func TestUpdate(t *testing.T) {
 	s := &Screen{width: 6, height: 2}
 	if got := s.update([]string{"one", "two"}); !strings.Contains(got, "\x1b[2J") || !strings.Contains(got, "\x1b[1;1Hone\x1b[K\x1b[2;1Htwo\x1b[K") {
