@@ -110,6 +110,11 @@ func (e *Election) stand(ctx, period context.Context, led bool) (*Term, error) {
 	if err == nil {
 		if err = e.sound(m); err == nil && e.cfg.Guardian != nil {
 			done, err = e.cfg.Guardian.Lead(driver.Guarded{Mandate: m, Exclusive: !e.cfg.NonExclusive})
+			if err == nil {
+				if err = e.sound(m); err != nil { // it took longer than the lease
+					done()
+				}
+			}
 		}
 		if err != nil {
 			if rerr := e.release(m); rerr != nil {

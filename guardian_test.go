@@ -124,6 +124,36 @@ func TestGuardianRefuses(t *testing.T) {
 	}
 }
 
+// No work begins on a lease that has ended while the guardian got ready.
+func TestGuardianTakesLongerThanTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d diary
+		f, first, second := newFake(), newFakeMandate(1, time.Minute), newFakeMandate(2, time.Hour)
+		f.wins(first, second)
+		let := 0
+		g := guardian{lead: func(m driver.Guarded) (func(), error) {
+			if m.Mandate == first {
+				time.Sleep(2 * time.Minute)
+			}
+			return func() { let++ }, nil
+		}}
+		e, err := elect.New(f, elect.Config{Guardian: &g, OnEvent: d.note})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = e.Lead(t.Context(), func(_ context.Context, term *elect.Term) error {
+			if term.Token() != 2 || let != 1 || first.releases.Load() != 1 {
+				t.Errorf("term %v began after %d of the first were let go and %d released; want the second after 1 and 1", term.Token(), let, first.releases.Load())
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		d.is(t, elect.EventCampaigning, elect.EventFailed, elect.EventCampaigning, elect.EventElected, elect.EventEnded, elect.EventReleased)
+	})
+}
+
 // asked is a guardian that is asked for the lease before the end of a term is told.
 type asked struct {
 	guardian

@@ -101,10 +101,17 @@ func (h *Health) complete() error {
 
 // illness is the end of a term by a failed check or by [Term.GiveWay]. It matches [driver.ErrUnhealthy] and not what
 // the check returned, which may be an error of another election.
-type illness struct{ why error }
+type illness struct {
+	why   error
+	given bool          // by GiveWay
+	rest  time.Duration // after the term
+}
 
 func (i illness) Error() string        { return driver.ErrUnhealthy.Error() + ": " + i.why.Error() }
 func (i illness) Is(target error) bool { return target == driver.ErrUnhealthy }
+
+// StandsAside returns how long the participant rests after the term. It is for elect run, which says so.
+func (i illness) StandsAside() time.Duration { return i.rest }
 
 // state is what the checks say.
 type state byte
@@ -115,7 +122,7 @@ const (
 	ill
 )
 
-// health is the state of a participant's health. Without a check the participant is well.
+// health is the state of a participant's health. Without a check the participant is well, unless it rests.
 type health struct {
 	cfg      Health
 	election *Election
@@ -133,6 +140,7 @@ type health struct {
 	fail   context.CancelCauseFunc // of period
 	rest   time.Duration           // after the last term that ended by illness
 	until  time.Time               // the end of that rest
+	gave   bool                    // it gave way by GiveWay, and EventWell has not followed
 }
 
 func newHealth(e *Election) *health {
@@ -180,7 +188,12 @@ func (h *health) run() {
 			h.turn(ill, err) // first, because OnEvent may block
 			h.election.emit(EventIll, nil, err)
 		case succeeded >= h.cfg.Successes && h.state != well:
-			h.election.emit(EventWell, nil, nil) // before it stands
+			h.mu.Lock()
+			rests := h.gave
+			h.mu.Unlock()
+			if !rests {
+				h.election.emit(EventWell, nil, nil) // before it stands
+			}
 			h.turn(well, nil)
 		}
 		if !sleep(h.life, h.cfg.Every) {
@@ -218,7 +231,7 @@ func (h *health) turn(to state, why error) {
 	defer h.mu.Unlock()
 	h.why = why
 	if h.state == well {
-		h.fail(illness{why})
+		h.fail(illness{why: why})
 		h.period, h.fail = context.WithCancelCause(context.Background())
 	}
 	h.state = to
@@ -242,6 +255,7 @@ func (h *health) await(ctx context.Context) (period context.Context, err error) 
 		var rested <-chan time.Time
 		switch {
 		case state == well && rest <= 0:
+			h.recovered()
 			return period, nil
 		case state == well:
 			rested = time.After(rest)
@@ -259,7 +273,7 @@ func (h *health) await(ctx context.Context) (period context.Context, err error) 
 		case <-turned:
 		case <-rested:
 		case <-nobody:
-			h.election.cfg.Logger.Warn("nobody leads: standing although it is ill, or has been until now")
+			h.election.cfg.Logger.Warn("nobody leads, so this candidate stands although it is or was ill")
 			return h.patient(), nil
 		}
 	}
@@ -273,13 +287,18 @@ func (h *health) patient() context.Context {
 	var look func()
 	look = func() {
 		h.mu.Lock()
+		if h.life.Err() == nil && time.Until(h.until) <= 0 && h.state == well {
+			h.mu.Unlock()
+			h.recovered()
+			h.mu.Lock()
+		}
 		defer h.mu.Unlock()
 		switch rest := time.Until(h.until); {
 		case h.life.Err() != nil:
 		case rest > 0:
 			time.AfterFunc(rest, look)
 		case h.state == ill:
-			end(illness{h.why})
+			end(illness{why: h.why})
 		default:
 			period := h.period
 			context.AfterFunc(period, func() { end(context.Cause(period)) })
@@ -314,8 +333,28 @@ func (h *health) leaderless(ctx context.Context) <-chan struct{} {
 	return gone
 }
 
-// takeRest begins a rest, twice as long as the last one. lasted is how long the term lasted that has ended by illness.
-func (h *health) takeRest(lasted time.Duration) {
+// gaveWay tells that the participant is ill, until [health.recovered].
+func (h *health) gaveWay(why error) {
+	h.mu.Lock()
+	h.gave = true
+	h.mu.Unlock()
+	h.election.emit(EventIll, nil, why)
+}
+
+// recovered tells that a participant that gave way is well, if that was not told.
+func (h *health) recovered() {
+	h.mu.Lock()
+	gave := h.gave
+	h.gave = false
+	h.mu.Unlock()
+	if gave {
+		h.election.emit(EventWell, nil, nil)
+	}
+}
+
+// takeRest begins a rest, twice as long as the last one, and returns its length. lasted is how long the term lasted that
+// has ended by illness.
+func (h *health) takeRest(lasted time.Duration) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if lasted >= 2*longestRest {
@@ -323,4 +362,5 @@ func (h *health) takeRest(lasted time.Duration) {
 	}
 	h.rest = min(max(2*h.rest, firstRest), longestRest)
 	h.until = time.Now().Add(h.rest)
+	return h.rest
 }

@@ -298,7 +298,8 @@ func TestGiveWay(t *testing.T) {
 		store := memory.NewStore(1)
 		starved := errors.New("starved")
 		ends := make(chan error, 10)
-		a, _ := stand(t, store, "a", elect.Config{})
+		d := &diary{}
+		a, _ := stand(t, store, "a", elect.Config{OnEvent: d.note})
 		ctx, cancel := context.WithCancel(t.Context())
 		var begun []time.Time
 		done := async(func() error {
@@ -322,13 +323,56 @@ func TestGiveWay(t *testing.T) {
 		if alone := begun[1].Sub(begun[0]) - time.Minute; alone < nobody || alone > nobody+time.Minute {
 			t.Errorf("alone, it led again after %v; want somewhat more than %v", alone, nobody)
 		}
+		if e := d.find(t, elect.EventIll); !errors.Is(e.Err, starved) {
+			t.Errorf("it is ill by %v; want %v", e.Err, starved)
+		}
 		b, _ := stand(t, store, "b", elect.Config{})
 		others, _ := leads(t, b)
 		time.Sleep(time.Hour)
+		synctest.Wait()
+		d.is(t, elect.EventCampaigning, elect.EventElected, elect.EventIll, elect.EventEnded, elect.EventReleased,
+			elect.EventCampaigning, elect.EventElected, elect.EventIll, elect.EventEnded, elect.EventReleased,
+			elect.EventWell, elect.EventCampaigning)
 		if others.Load() != 1 || len(begun) != 2 {
 			t.Errorf("%d terms of the other, and %d of the ill one; want 1 and 2", others.Load(), len(begun))
 		}
 	})
+}
+
+// TestJobInALoop: a quarter of an hour of work that hangs after half a minute on some of three nodes, which a watchdog
+// notices. Each of these leads once at most, unless there is no other.
+func TestJobInALoop(t *testing.T) {
+	for _, c := range []struct {
+		broken, changes int
+		whenAllIll      elect.AllIll
+	}{{1, 1, elect.AllIllLead}, {2, 2, elect.AllIllLead}, {3, 30, elect.AllIllLead}, {3, 12, elect.AllIllNone}} {
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.NewStore(1)
+			terms := make(chan string, 100)
+			for i, id := range []string{"a", "b", "c"} {
+				e, _ := stand(t, store, id, elect.Config{Health: elect.Health{WhenAllIll: c.whenAllIll}})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := async(func() error {
+					return e.Lead(ctx, func(ctx context.Context, term *elect.Term) error {
+						terms <- id
+						if i < c.broken {
+							watchdog := time.AfterFunc(30*time.Second, func() { term.GiveWay(errors.New("no WATCHDOG=1 for 2s")) })
+							defer watchdog.Stop()
+						}
+						<-ctx.Done()
+						return nil
+					})
+				})
+				t.Cleanup(func() { cancel(); <-done })
+				synctest.Wait() // the first one leads
+			}
+			time.Sleep(15 * time.Minute)
+			t.Logf("%d of 3 nodes broken: %d terms", c.broken, len(terms))
+			if changes := len(terms) - 1; changes < 1 || changes > c.changes {
+				t.Errorf("%d of 3 nodes broken: %d leader changes; want at most %d", c.broken, changes, c.changes)
+			}
+		})
+	}
 }
 
 func TestHealthConfig(t *testing.T) {

@@ -138,10 +138,11 @@ func (t *Term) Next() Sequence {
 func (t *Term) Resign() { _ = t.finish(driver.ErrResigned) }
 
 // GiveWay ends the term's context with ReasonUnhealthy and the error why, as failed checks of [Config].Health do. This
-// participant then stands aside for a minute or longer, as after these. GiveWay is for a program that learns otherwise
-// that its work is ill, as from a watchdog. The leadership is released as with Resign.
+// participant then stands aside for a minute or longer, as after these. For that time it is ill: EventIll has the error
+// why, and EventWell comes when it may stand again. GiveWay is for a program that learns otherwise that its work is ill,
+// as from a watchdog. The leadership is released as with Resign.
 func (t *Term) GiveWay(why error) {
-	t.sicken(illness{why})
+	t.sicken(illness{why: why, given: true})
 	<-t.ctx.Done()
 }
 
@@ -274,7 +275,7 @@ func (t *Term) awaitEnd() error {
 				if err := m.Check(); err != nil {
 					return t.finish(err) // the mandate's own reason
 				}
-				return t.finish(fmt.Errorf("%w: not renewed in time, %v before its end", driver.ErrExpired, left))
+				return t.finish(fmt.Errorf("%w: not renewed in time; the term ended %v before the lease", driver.ErrExpired, left.Round(time.Millisecond)))
 			}
 			drain = time.After(clock.Timer(left - cfg.Drain))
 		}
@@ -284,8 +285,13 @@ func (t *Term) awaitEnd() error {
 		case <-m.Context().Done():
 			return t.finish(context.Cause(m.Context()))
 		case <-t.period.Done():
-			t.election.health.takeRest(time.Since(t.began))
-			return t.finish(context.Cause(t.period))
+			i, _ := errors.AsType[illness](context.Cause(t.period)) // it has no other causes
+			i.rest = t.election.health.takeRest(time.Since(t.began))
+			cause := t.finish(i)
+			if i.given {
+				t.election.health.gaveWay(i.why) // last, because OnEvent may block
+			}
+			return cause
 		case <-drain:
 		}
 	}

@@ -8,8 +8,11 @@ type Measurer interface {
 	Measure() Measurements
 }
 
-// Measurements are those of one participant among peers. Counts are from its start.
+// Measurements are those of one participant. Counts are from its start.
 type Measurements struct {
+	// Requests are those to a store, in any order; nil among peers, which have all of the rest.
+	Requests []RequestMeasurements
+
 	Voters, Quorum int // the voters, and how many of them elect
 	Peers          []PeerMeasurements
 
@@ -23,6 +26,14 @@ type Measurements struct {
 	// Saves counts writes of the ballot to the disk; SlowestSave is the slowest.
 	Saves       uint64
 	SlowestSave time.Duration
+}
+
+// RequestMeasurements are those of the requests to a store for one operation that had one result.
+type RequestMeasurements struct {
+	Op, Result string // such as "write" and "done"
+	Count      uint64
+	Sum        time.Duration
+	Within     map[time.Duration]uint64 // how many took that long or less; the bounds are always the same
 }
 
 // PeerMeasurements are those of the connection with another participant.

@@ -68,7 +68,7 @@ type Handler struct {
 	mu       sync.Mutex
 	election *elect.Election
 	role     role
-	ill      bool
+	health   string      // well or ill; empty: nothing was checked
 	starts   bool        // the work is not active yet; see Starting
 	term     *elect.Term // from EventElected to EventReleased
 	stuck    time.Time   // when the term was first seen to outlive its lease; zero if it does not
@@ -80,6 +80,7 @@ type Handler struct {
 	shot     *snapshot     // the present one; nil until somebody needs it
 	watchers int
 	latest   *event
+	outdated []*event // events that were replaced, and whose watchers publish is to wake
 }
 
 // role is what this participant does, under the name that clients see.
@@ -121,7 +122,7 @@ func New(cfg Config) (*Handler, error) {
 	h.cfg.Watchers = cmp.Or(cfg.Watchers, maxWatchers)
 	h.life, h.end = context.WithCancel(context.Background())
 	close(h.known)
-	h.latest = &event{snapshot: &snapshot{}, replaced: make(chan struct{})}
+	h.latest = newEvent(&snapshot{}, 0)
 	h.changed()
 	h.render()
 	methods := map[string][]string{}
@@ -261,9 +262,9 @@ func (h *Handler) OnEvent(e elect.Event) {
 	case elect.EventWithdrawn:
 		h.role = idle
 	case elect.EventIll:
-		h.ill = true
+		h.health = "ill"
 	case elect.EventWell:
-		h.ill = false
+		h.health = "well"
 	}
 	h.changed()
 	h.mu.Unlock()
@@ -358,6 +359,8 @@ func (h *Handler) serveReady(w http.ResponseWriter, r *http.Request) {
 	h.need(r.Context())
 	v := h.present().view
 	switch {
+	case v.State == idle && v.Ill:
+		problem(w, http.StatusServiceUnavailable, notReady, "the participant stands aside, because it is ill")
 	case v.State != candidate && v.State != starting && v.State != leader:
 		problem(w, http.StatusServiceUnavailable, notReady, "the participant does not take part; its state is "+string(v.State))
 	case v.Stale || v.Leader == nil:

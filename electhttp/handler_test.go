@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -368,11 +369,14 @@ func TestProblems(t *testing.T) {
 			{"POST", resign, "", []string{"Authorization", "Basic secret"}, 401, "Bearer"},
 			{"POST", resign, "", auth, 409, "nobody leads job"},
 			{"POST", resign, "{}", auth[:2], 415, "Content-Type"},
-			{"POST", resign, `{"to":"b"}`, auth, 400, `unknown field "to"`},
+			{"POST", resign, `{"to":"b"}`, auth, 400, `unknown field "to"; want token`},
 			{"POST", resign, `{"token":7}`, auth, 400, `field "token" is a JSON number`},
-			{"POST", resign, `{"token":"x"}`, auth, 400, `token: "x"`},
+			{"POST", resign, `{"token":"x"}`, auth, 400, `token "x" is not a token; want the leader's, such as 42`},
 			{"POST", transfer, `{"to":"a b"}`, auth, 400, "to: "},
-			{"POST", transfer, `{"who":"b"}`, auth, 400, `unknown field "who"`},
+			{"POST", transfer, `{"who":"b"}`, auth, 400, `unknown field "who"; want to or token`},
+			{"POST", resign, `{"token":"1","token":"2"}`, auth, 400, `field "token" is there twice; want it once`},
+			{"POST", resign, `{"TOKEN":"77"}`, auth, 400, `unknown field "TOKEN"; want token`},
+			{"POST", resign, `{"token":"1"`, auth, 400, "the body is wrong: "},
 			{"POST", transfer, `[]`, auth, 400, "JSON object"},
 			{"POST", transfer, `{} {}`, auth, 400, "goes on"},
 			{"POST", transfer, `{"to":"` + strings.Repeat("b", 5000) + `"}`, auth, 413, "4096"},
@@ -540,6 +544,34 @@ func TestWatch(t *testing.T) {
 		p.Close()
 		if line, ok := <-again.line; ok {
 			t.Errorf("after Close: %q", line)
+		}
+	})
+}
+
+// Many watchers are told of a change in batches, so that it does not use all processors at once, and all of them soon.
+func TestWatchersAreSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := join(t, memory.NewStore(0), "a", electhttp.Config{})
+		told := make(chan time.Time)
+		for range 1000 {
+			s := follow(t, p, "")
+			go func() {
+				for data := ""; !strings.Contains(data, `"state":"leader"`); {
+					_, data = s.next(t)
+				}
+				told <- time.Now()
+			}()
+		}
+		<-time.After(time.Second) // it publishes no more
+		begun := time.Now()
+		p.win(t)
+		at := map[time.Duration]int{}
+		for range 1000 {
+			at[(<-told).Sub(begun)]++
+		}
+		times := slices.Sorted(maps.Keys(at))
+		if most := slices.Max(slices.Collect(maps.Values(at))); most > 200 || times[0] != 10*time.Millisecond || times[len(times)-1] > 25*time.Millisecond {
+			t.Errorf("at most %d were told at the same time, from %v to %v after the change; want at most 200, from 10ms to 25ms", most, times[0], times[len(times)-1])
 		}
 	})
 }

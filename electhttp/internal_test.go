@@ -18,7 +18,7 @@ import (
 // The fields of a state and of a leader are those of the document.
 func TestOpenAPIFields(t *testing.T) {
 	full := view{
-		Election: "file:/x", Name: "job", Stale: true, Cause: "x", ID: "a", State: idle, Ill: true,
+		Election: "file:/x", Name: "job", Stale: true, Cause: "x", ID: "a", State: idle, Ill: true, Health: "ill",
 		Leader: &elect.Leader{ID: "a", Token: 1, Metadata: map[string]string{"a": "b"}, Since: time.Unix(1, 0), NoLease: true},
 	}
 	var doc struct {
@@ -44,6 +44,24 @@ func TestOpenAPIFields(t *testing.T) {
 	}
 }
 
+// TestHealth: a participant without health checks has no health.
+func TestHealth(t *testing.T) {
+	h, err := New(Config{Name: "job", ID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	for _, c := range []struct {
+		kind   elect.EventKind
+		health string
+	}{{elect.EventCampaigning, ""}, {elect.EventWell, "well"}, {elect.EventIll, "ill"}, {elect.EventWell, "well"}} {
+		h.OnEvent(elect.Event{Kind: c.kind})
+		if v := h.present().view; v.Health != c.health || v.Ill != (c.health == "ill") {
+			t.Errorf("after %s: %q, ill %v; want %q", c.kind, v.Health, v.Ill, c.health)
+		}
+	}
+}
+
 func TestAccepts(t *testing.T) {
 	for accept, want := range map[string]bool{
 		"*/*": true, "application/*": true, "application/json": true, "text/html, */*;q=0.1": true, "APPLICATION/JSON;q=1": true,
@@ -64,18 +82,15 @@ func FuzzOrder(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var order struct {
-			To    string `json:"to"`
-			Token string `json:"token"`
-		}
-		err := parseOrder(body, &order)
+		var to, token string
+		err := parseOrder(body, []field{{"to", &to}, {"token", &token}})
 		if err == nil {
 			var fields map[string]any
 			if json.Unmarshal(body, &fields) != nil {
 				t.Fatalf("%q was accepted as an object", body)
 			}
 			for name := range fields {
-				if !strings.EqualFold(name, "to") && !strings.EqualFold(name, "token") {
+				if name != "to" && name != "token" {
 					t.Fatalf("%q was accepted with the field %q", body, name)
 				}
 			}

@@ -136,9 +136,10 @@ type view struct {
 	Leader   *elect.Leader `json:"leader"`
 	Stale    bool          `json:"stale"`
 	Cause    string        `json:"cause,omitempty"`
-	ID       string        `json:"id"` // of this participant, as are the next two
+	ID       string        `json:"id"` // of this participant, as are the next three
 	State    role          `json:"state"`
 	Ill      bool          `json:"ill,omitempty"`
+	Health   string        `json:"health,omitempty"`
 }
 
 // snapshot is the state after a number of changes. It is not changed.
@@ -159,7 +160,7 @@ func (h *Handler) present() *snapshot {
 	}
 	s := &snapshot{changes: h.changes, leaseless: h.election == nil || h.election.Limits().Lease == 0, view: view{
 		Election: h.cfg.Election, Name: h.cfg.Name, Leader: h.state.Leader, Stale: h.state.Stale,
-		ID: h.cfg.ID, State: h.role, Ill: h.ill,
+		ID: h.cfg.ID, State: h.role, Ill: h.health == "ill", Health: h.health,
 	}}
 	if h.role == leader {
 		s.term = h.term

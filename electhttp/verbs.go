@@ -12,6 +12,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +29,7 @@ const (
 func (h *Handler) permitted(serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := h.origin.Check(r); err != nil {
-			problem(w, http.StatusForbidden, "", "the request comes from the page of another site: "+err.Error())
+			problem(w, http.StatusForbidden, "", "the page of another site sent this request (its Origin is not this server)")
 			return
 		}
 		switch {
@@ -55,35 +56,36 @@ func (h *Handler) authorized(values []string) bool {
 }
 
 func (h *Handler) serveResign(w http.ResponseWriter, r *http.Request) {
-	var order struct {
-		Token string `json:"token"`
-	}
-	if readOrder(w, r, &order) {
-		h.order(w, r, order.Token, (*elect.Election).Resign)
+	var token string
+	if readOrder(w, r, field{"token", &token}) {
+		h.order(w, r, token, (*elect.Election).Resign)
 	}
 }
 
 func (h *Handler) serveTransfer(w http.ResponseWriter, r *http.Request) {
-	var order struct {
-		To    string `json:"to"`
-		Token string `json:"token"`
-	}
-	if !readOrder(w, r, &order) {
+	var to, token string
+	if !readOrder(w, r, field{"to", &to}, field{"token", &token}) {
 		return
 	}
-	if order.To != "" {
-		if err := driver.CheckID(order.To); err != nil {
+	if to != "" {
+		if err := driver.CheckID(to); err != nil {
 			problem(w, http.StatusBadRequest, badOrder, "to: "+err.Error())
 			return
 		}
 	}
-	h.order(w, r, order.Token, func(e *elect.Election, ctx context.Context, token elect.Token) error {
-		return e.Transfer(ctx, token, order.To)
+	h.order(w, r, token, func(e *elect.Election, ctx context.Context, token elect.Token) error {
+		return e.Transfer(ctx, token, to)
 	})
 }
 
+// field is a field of the body of a verb.
+type field struct {
+	name  string
+	value *string
+}
+
 // readOrder reads the body of a verb. If it is wrong readOrder answers, and returns false.
-func readOrder(w http.ResponseWriter, r *http.Request, order any) bool {
+func readOrder(w http.ResponseWriter, r *http.Request, fields ...field) bool {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		problem(w, http.StatusRequestEntityTooLarge, "", fmt.Sprintf("the body has more than %d bytes; want fewer", maxBody))
@@ -100,25 +102,44 @@ func readOrder(w http.ResponseWriter, r *http.Request, order any) bool {
 		problem(w, http.StatusUnsupportedMediaType, "", "the body is not said to be JSON; want Content-Type: "+jsonType)
 		return false
 	}
-	if err := parseOrder(body, order); err != nil {
+	if err := parseOrder(body, fields); err != nil {
 		problem(w, http.StatusBadRequest, badOrder, err.Error())
 		return false
 	}
 	return true
 }
 
-// parseOrder reads one JSON object. Its error names the field that is wrong.
-func parseOrder(body []byte, order any) error {
+// parseOrder reads one JSON object, with each of the fields at most once. Its error names the field that is wrong.
+func parseOrder(body []byte, fields []field) error {
 	if body = bytes.TrimSpace(body); !bytes.HasPrefix(body, []byte("{")) {
 		return errors.New("the body is no JSON object; want one, or no body")
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(order); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return fmt.Errorf("field %q is a JSON %s; want a string", wrong.Field, wrong.Value)
+	_, err := d.Token() // the brace
+	seen := map[json.Token]bool{}
+	for err == nil && d.More() {
+		var name json.Token
+		if name, err = d.Token(); err != nil {
+			break
 		}
-		return fmt.Errorf("the body is wrong: %s", strings.TrimPrefix(err.Error(), "json: "))
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+		switch {
+		case i < 0:
+			return fmt.Errorf("unknown field %q; want %s", name, names(fields))
+		case seen[name]:
+			return fmt.Errorf("field %q is there twice; want it once", name)
+		}
+		seen[name] = true
+		err = d.Decode(fields[i].value)
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return fmt.Errorf("field %q is a JSON %s; want a string", name, wrong.Value)
+		}
+	}
+	if err == nil {
+		_, err = d.Token() // the other brace
+	}
+	if err != nil {
+		return fmt.Errorf("the body is wrong: %s; want one JSON object", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if d.More() || len(bytes.TrimSpace(body[d.InputOffset():])) > 0 {
 		return errors.New("the body goes on after its JSON object; want one object")
@@ -126,12 +147,20 @@ func parseOrder(body []byte, order any) error {
 	return nil
 }
 
+func names(fields []field) string {
+	all := make([]string, len(fields))
+	for i, f := range fields {
+		all[i] = f.name
+	}
+	return strings.Join(all, " or ")
+}
+
 // order asks the present leader to do something. If token is not empty it asks the leader with that token alone.
 func (h *Handler) order(w http.ResponseWriter, r *http.Request, token string, ask func(*elect.Election, context.Context, elect.Token) error) {
 	var only elect.Token
 	if token != "" {
 		if err := only.UnmarshalText([]byte(token)); err != nil || only == 0 {
-			problem(w, http.StatusBadRequest, badOrder, fmt.Sprintf("token: %q is none; want that of the leader, such as 42", token))
+			problem(w, http.StatusBadRequest, badOrder, fmt.Sprintf("token %q is not a token; want the leader's, such as 42", token))
 			return
 		}
 	}

@@ -13,6 +13,8 @@ type measured struct {
 	voters, quorum, contact, clockSteps, pauses, longestPause, saves, slowestSave *prometheus.Desc
 
 	up, roundTrip, sent, received, dropped *prometheus.Desc // of each peer
+
+	requests *prometheus.Desc // to a store
 }
 
 func newMeasured(desc func(name, help string, labels ...string) *prometheus.Desc) measured {
@@ -30,13 +32,14 @@ func newMeasured(desc func(name, help string, labels ...string) *prometheus.Desc
 		sent:         desc("elect_messages_sent_total", "Messages sent to this peer.", "peer"),
 		received:     desc("elect_messages_received_total", "Messages received from this peer.", "peer"),
 		dropped:      desc("elect_messages_dropped_total", "Messages to this peer that found no connection or a full queue.", "peer"),
+		requests:     desc("elect_store_request_duration_seconds", "Time of requests to the store.", "op", "result"),
 	}
 }
 
 func (m *measured) describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		m.voters, m.quorum, m.contact, m.clockSteps, m.pauses, m.longestPause, m.saves, m.slowestSave,
-		m.up, m.roundTrip, m.sent, m.received, m.dropped,
+		m.up, m.roundTrip, m.sent, m.received, m.dropped, m.requests,
 	} {
 		ch <- d
 	}
@@ -45,6 +48,16 @@ func (m *measured) describe(ch chan<- *prometheus.Desc) {
 func (m *measured) collect(ch chan<- prometheus.Metric, v *driver.Measurements) {
 	send := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, kind, value, labels...)
+	}
+	if v.Requests != nil { // there are no peers
+		for _, r := range v.Requests {
+			within := map[float64]uint64{}
+			for bound, n := range r.Within {
+				within[bound.Seconds()] = n
+			}
+			ch <- prometheus.MustNewConstHistogram(m.requests, r.Count, r.Sum.Seconds(), within, r.Op, r.Result)
+		}
+		return
 	}
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	send(m.voters, gauge, float64(v.Voters))

@@ -24,6 +24,7 @@ type Metrics struct {
 	stepDowns             map[elect.Reason]prometheus.Counter // not changed after New
 	lasted                prometheus.Histogram
 	health                atomic.Pointer[float64]    // nil until the first check
+	hooks                 *prometheus.SummaryVec     // by the callers of ObserveHook
 	began                 time.Time                  // of the present term
 	term                  atomic.Pointer[elect.Term] // from a victory until it was released
 
@@ -114,6 +115,10 @@ func New(name string) *Metrics {
 	m.overruns = counter("elect_stop_overrun_total", "Terms whose lease ended before the work had returned.", election)
 	m.lasted = histogram("elect_leadership_duration_seconds", "Time from a victory of this participant to the end of the work's context.",
 		1, 10, 60, 600, 3600, 6*3600, 24*3600, 7*24*3600)
+	m.hooks = prometheus.NewSummaryVec(prometheus.SummaryOpts{
+		Name: "elect_hook_duration_seconds", Help: "Time of commands and functions beside the work, by their purpose.", ConstLabels: election,
+	}, []string{"hook"})
+	m.counted = append(m.counted, m.hooks)
 	m.changes = counter("elect_leader_changes_total", "New terms, of any participant, that this one has seen after the first.", election)
 	m.failover = histogram("elect_failover_duration_seconds", "Time without a leader in the sight of this participant, before a new term.",
 		.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
@@ -170,6 +175,12 @@ func (m *Metrics) OnEvent(e elect.Event) {
 	case elect.EventWell:
 		m.health.Store(new(float64(1)))
 	}
+}
+
+// ObserveHook counts a run of what belongs to the participant beside its work. The name is one of few, such as "health"
+// for elect.Config.Health.Check.
+func (m *Metrics) ObserveHook(name string, took time.Duration) {
+	m.hooks.WithLabelValues(strings.ToValidUTF8(name, "\uFFFD")).Observe(took.Seconds())
 }
 
 // Attach observes an election, from now until [Metrics.Close] or the end of the election. It ends an earlier

@@ -403,9 +403,36 @@ func TestMeasurements(t *testing.T) {
 		}
 		of.QuorumContact, of.Peers = 3*time.Second, nil
 		p.says(t, map[string]float64{"elect_last_quorum_contact_seconds": 3, `elect_peer_up{peer="b"}`: -1})
+		of.Requests = []driver.RequestMeasurements{{
+			Op: "write", Result: "done", Count: 3, Sum: 4 * time.Second, Within: map[time.Duration]uint64{time.Millisecond: 1, time.Second: 2},
+		}}
+		p.says(t, map[string]float64{
+			"elect_voters": -1, `elect_store_request_duration_seconds_count{op="write",result="done"}`: 3,
+			`elect_store_request_duration_seconds_sum{op="write",result="done"}`:               4,
+			`elect_store_request_duration_seconds_bucket{op="write",result="done",le="0.001"}`: 1,
+			`elect_store_request_duration_seconds_bucket{op="write",result="done",le="1"}`:     2,
+			`elect_store_request_duration_seconds_bucket{op="write",result="done",le="+Inf"}`:  3,
+		})
+		if problems, err := testutil.GatherAndLint(p.registry); err != nil || len(problems) > 0 {
+			t.Errorf("%v %v", problems, err)
+		}
 		_ = p.Close()
 		synctest.Wait()
-		p.says(t, map[string]float64{"elect_voters": -1})
+		p.says(t, map[string]float64{`elect_store_request_duration_seconds_count{op="write",result="done"}`: -1})
+	})
+}
+
+// TestHooks: there is nothing of hooks before the first run of one.
+func TestHooks(t *testing.T) {
+	p := &participant{metrics: electprom.New("job"), registry: prometheus.NewPedanticRegistry()}
+	p.registry.MustRegister(p.metrics)
+	p.says(t, map[string]float64{`elect_hook_duration_seconds_count{hook="health"}`: -1})
+	p.metrics.ObserveHook("health", time.Second)
+	p.metrics.ObserveHook("health", 2*time.Second)
+	p.metrics.ObserveHook("\xff", time.Second)
+	p.says(t, map[string]float64{
+		`elect_hook_duration_seconds_count{hook="health"}`: 2, `elect_hook_duration_seconds_sum{hook="health"}`: 3,
+		"elect_hook_duration_seconds_count{hook=\"\uFFFD\"}": 1,
 	})
 }
 
@@ -481,7 +508,9 @@ func BenchmarkScrape(b *testing.B) {
 	b.Run("http", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
+			w := httptest.NewRecorder()
+			w.Body = nil // as a connection, it keeps nothing
+			h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/runtime"
+	"github.com/electd/elect/peer/internal/disk"
 )
 
 // ails makes the writes of disks slow. What it returns sets by how much those of some nodes are, from now on; a write
@@ -61,6 +62,9 @@ func TestDiskOfLeaderIll(t *testing.T) {
 				ill := time.Now()
 				<-m.Context().Done()
 				took := time.Since(ill)
+				if s := nodes[0].Status(); s.DiskIll < handsAfter || s.Ready() {
+					t.Errorf("its disk is ill for %v, and it is ready: %v", s.DiskIll, s.Ready())
+				}
 				ended, ok := errors.AsType[*runtime.Ended](context.Cause(m.Context()))
 				if !errors.Is(context.Cause(m.Context()), driver.ErrUnhealthy) || !ok || ended.Reason != "disk-ill" || took > runtime.Probe+handsAfter+time.Second || took < handsAfter {
 					t.Fatalf("its term ended by %v after %v", context.Cause(m.Context()), took)
@@ -80,14 +84,19 @@ func TestDiskOfLeaderIll(t *testing.T) {
 	}
 }
 
-// TestDisksIllTogether: where the disks of all are ill, the leader leads on. When it has gone another one leads after
-// all, as soon as the disks allow.
+// TestDisksIllTogether: where the disks of all are ill, the leader leads on, and does so although the others have
+// nothing to save since they were started. When it has gone another one leads after all, as soon as the disks allow.
 func TestDisksIllTogether(t *testing.T) {
 	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
 		set := v.ails()
 		nodes := v.openAll()
 		m := win(t, nodes[0])
+		for i, id := range v.all[1:] {
+			_ = nodes[1+i].Close()
+			nodes[1+i] = v.open(id)
+		}
 		next := campaign(t.Context(), nodes[1])
+		<-time.After(time.Minute)
 		set(2*time.Second, v.all...)
 		<-time.After(3 * time.Minute)
 		if err := m.Check(); err != nil {
@@ -106,6 +115,27 @@ func TestDisksIllTogether(t *testing.T) {
 		}
 		<-time.After(3 * time.Minute)
 		release(t, o.m)
+	})
+}
+
+// TestCloseWhileDiskHangs: a node ends although a write of it hangs. Nobody uses its directory before that write has
+// ended: it would write over newer votes.
+func TestCloseWhileDiskHangs(t *testing.T) {
+	inCluster(t, 3, func(t *testing.T, v *fakeCluster) {
+		set := v.ails()
+		nodes := v.openAll()
+		set(forever, "n1")
+		<-time.After(runtime.Probe + time.Second)
+		begun := time.Now()
+		if err := nodes[0].Close(); err != nil || time.Since(begun) > closeLimit {
+			t.Errorf("it took %v: %v", time.Since(begun), err)
+		}
+		_, err := open(t.Context(), v.config("n1"))
+		if _, ok := errors.AsType[*disk.InUse](err); !ok {
+			t.Errorf("its directory is opened while the write hangs: %v", err)
+		}
+		set(0, "n1")
+		release(t, win(t, v.open("n1")))
 	})
 }
 

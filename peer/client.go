@@ -234,6 +234,11 @@ func (c *Client) Statuses(ctx context.Context) []NodeResult {
 	return results
 }
 
+// Status asks one node, which need not be listed, for its status. It takes 3 s at most.
+func (c *Client) Status(ctx context.Context, of Peer) NodeResult {
+	return c.statuses(ctx, []Peer{of})[0]
+}
+
 var errNowhere = errors.New("no address of it is known")
 
 // statuses asks some nodes.

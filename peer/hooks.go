@@ -104,8 +104,29 @@ func (n *Node) stand(c *runtime.Candidacy) error {
 	return nil
 }
 
-// end stops everything after the last turn, in the order of dependency.
+// closeLimit is how long Close waits for a disk that hangs.
+const closeLimit = 5 * time.Second
+
+// end stops everything after the last turn. A write that hangs goes on, in a directory that stays locked meanwhile: it
+// must not end over what a later incarnation has written. If the process ends first, the kernel does the same. Nobody
+// has relied on that write.
 func (n *Node) end() {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n.endAll()
+	}()
+	late := time.NewTimer(closeLimit)
+	defer late.Stop()
+	select {
+	case <-ended:
+	case <-late.C:
+		n.log.Warn("the disk of the data directory hangs: the node ends without it, and the directory is in use until the last write has ended", "path", n.dir.Path(), "limit", closeLimit)
+	}
+}
+
+// endAll stops everything, in the order of dependency.
+func (n *Node) endAll() {
 	n.founding.close()
 	n.locator.close()
 	_ = n.contacts.Close()

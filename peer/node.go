@@ -372,8 +372,9 @@ func (n *Node) openRecorder(from any) runtime.Recorder {
 func (n *Node) Limits() driver.Limits { return n.dialect.limits(n.membership.present(), n.cfg.voter()) }
 
 // Close implements [driver.Elector]. A mandate that was not released ends and lapses by itself, because its work may
-// still run. Close waits for writes to the disk and the log, so it hangs if one of these hangs, and at most a quarter
-// of a second until what was sent is written. No proof depends on its end.
+// still run. Close waits at most a quarter of a second until what was sent is written, and 5 s for the disk: after that
+// the data directory stays locked until a write that hangs has ended. It waits for the log, so it hangs if that hangs.
+// No proof depends on its end.
 func (n *Node) Close() error {
 	n.run.Stop()
 	<-n.joined

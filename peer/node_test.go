@@ -121,7 +121,7 @@ func TestThree(t *testing.T) {
 		for _, e := range events {
 			told = append(told, e.Event+" "+string(e.Leader)+" "+e.Token.String()+" "+e.Reason)
 		}
-		if want := []string{"follows n2 1 ", "elected n1 2 ", "active n1 2 ", "lost n1 2 withdrawn"}; !slices.Equal(told, want) {
+		if want := []string{"follows n2 1 ", "elected n1 2 ", "active n1 2 ", "lost n1 2 resigned: released"}; !slices.Equal(told, want) {
 			t.Errorf("the history is %q; want %q", told, want)
 		}
 	})

@@ -62,6 +62,8 @@ type NodeStatus struct {
 	// that needs its vote may have to wait as long.
 	Owes time.Duration `json:"owes_ns"`
 
+	// DiskIll is for how long no write to its disk has succeeded within a second; 0, omitted, if it is well.
+	DiskIll time.Duration `json:"disk_ill_ns,omitzero"`
 	// Paused means that it votes and does not stand, see [Node.Pause].
 	Paused bool `json:"paused,omitempty"`
 	// Priority is the node's: 1 to 1000, or -1 for never; 0, omitted, if the protocol knows no priorities.
@@ -84,9 +86,10 @@ type NodeStatus struct {
 }
 
 // Ready reports whether the node could help the next leader as if it had never been away: it is in a founded election,
-// owes no promise, knows the leader, and is connected with a majority of the voters, itself included.
+// owes no promise, knows the leader, has a disk that is well, and is connected with a majority of the voters, itself
+// included.
 func (s *NodeStatus) Ready() bool {
-	if !s.Founded || s.Owes > 0 || s.Leader == nil || s.Stale {
+	if !s.Founded || s.Owes > 0 || s.Leader == nil || s.Stale || s.DiskIll >= asideAfter {
 		return false
 	}
 	with := 0
@@ -126,6 +129,7 @@ func (n *Node) Status() NodeStatus {
 	if s.Leader, s.Stale = state.Leader, state.Stale; state.Cause != nil {
 		s.Cause = state.Cause.Error()
 	}
+	s.DiskIll, _ = n.run.Illness()
 	now := n.run.Now()
 	if v := n.run.Seen(); v != nil {
 		s.Term, s.Active, s.Owes = v.Term, v.Active, max(v.OwesUntil.Sub(now.Boot), 0)

@@ -15,30 +15,33 @@ import (
 )
 
 // BenchmarkStart is from Start to the first write of a command that is as
-// small as can be had everywhere, without and with a spare keeper, in a cgroup, and with a network guard. The family's
-// end is not in it, nor is the making of the spare.
+// small as can be had everywhere, without and with a spare keeper, under a lease, in a cgroup, and with a network guard.
+// The family's end is not in it, nor is the making of the spare.
 func BenchmarkStart(b *testing.B) {
 	for _, spare := range []bool{false, true} {
-		b.Run(fmt.Sprintf("spare=%t", spare), func(b *testing.B) { benchmarkStart(b, spare, nil) })
+		b.Run(fmt.Sprintf("spare=%t", spare), func(b *testing.B) { benchmarkStart(b, spare, nil, nil) })
+		b.Run(fmt.Sprintf("spare=%t,lease", spare), func(b *testing.B) {
+			benchmarkStart(b, spare, nil, func() (time.Duration, bool) { return time.Minute, true })
+		})
 		b.Run(fmt.Sprintf("spare=%t,cgroup", spare), func(b *testing.B) {
 			c, _ := contain(b)
-			benchmarkStart(b, spare, c)
+			benchmarkStart(b, spare, c, nil)
 		})
 		b.Run(fmt.Sprintf("spare=%t,guard", spare), func(b *testing.B) {
 			c, _ := guardNetwork(b)
-			benchmarkStart(b, spare, c)
+			benchmarkStart(b, spare, c, nil)
 		})
 	}
 }
 
-func benchmarkStart(b *testing.B, spare bool, contained *supervise.Containment) {
+func benchmarkStart(b *testing.B, spare bool, contained *supervise.Containment, lease func() (time.Duration, bool)) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer r.Close()
 	defer w.Close()
-	c := supervise.Command{Path: "/bin/echo", Args: []string{"echo"}, Env: os.Environ(), Stdout: w, Containment: contained}
+	c := supervise.Command{Path: "/bin/echo", Args: []string{"echo"}, Env: os.Environ(), Stdout: w, Containment: contained}.With(supervise.Held{Lease: lease})
 	var one [1]byte
 	for b.Loop() {
 		b.StopTimer()

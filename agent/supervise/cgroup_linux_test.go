@@ -322,6 +322,25 @@ func TestCgroupLeft(t *testing.T) {
 func TestCgroupForkBomb(t *testing.T) {
 	c, _ := contain(t)
 	const limit = 100
+	pids := boundedPIDs(t, limit)
+	path, b := newBoard(t)
+	command := shell(`echo $$ >"$0"/cgroup.procs && exec "$@"`)
+	command.Args = append(command.Args, pids, executable(t), "board="+path)
+	command.Env, command.Containment = partEnv("bomb"), c
+	f := start(t, command)
+	eventually(t, "the bomb has come to its limit", func() bool { return numberIn(pids+"/pids.current") == limit })
+	end(t, f)
+	if text, _ := os.ReadFile(pids + "/cgroup.procs"); len(text) > 0 {
+		t.Errorf("alive: %q", text)
+	}
+	if last := clock.Boot(b.Members[1].Alive.Load()); last > f.Ended() {
+		t.Errorf("one acted %v after the death of all", last.Sub(f.Ended()))
+	}
+}
+
+// boundedPIDs makes a cgroup of version 1 with a limit of processes.
+func boundedPIDs(t *testing.T, limit int) string {
+	t.Helper()
 	pids, err := os.MkdirTemp("/sys/fs/cgroup/pids", "elect-test-")
 	if err != nil {
 		t.Skipf("no limit for a fork bomb: %v", err)
@@ -334,23 +353,7 @@ func TestCgroupForkBomb(t *testing.T) {
 	if err := os.WriteFile(pids+"/pids.max", []byte(strconv.Itoa(limit)), 0); err != nil {
 		t.Skipf("no limit for a fork bomb: %v", err)
 	}
-	path, b := newBoard(t)
-	command := shell(`echo $$ >"$0"/cgroup.procs && exec "$@"`)
-	command.Args = append(command.Args, pids, executable(t), "board="+path)
-	command.Env, command.Containment = partEnv("bomb"), c
-	f := start(t, command)
-	eventually(t, "the bomb has come to its limit", func() bool {
-		text, _ := os.ReadFile(pids + "/pids.current")
-		n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
-		return n == limit
-	})
-	end(t, f)
-	if text, _ := os.ReadFile(pids + "/cgroup.procs"); len(text) > 0 {
-		t.Errorf("alive: %q", text)
-	}
-	if last := clock.Boot(b.Members[1].Alive.Load()); last > f.Ended() {
-		t.Errorf("one acted %v after the death of all", last.Sub(f.Ended()))
-	}
+	return pids
 }
 
 // bomb forks as long as it is let, or about as often as SUPERVISE_FORKS says. Argument: board.

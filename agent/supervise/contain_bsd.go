@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"os/exec"
 	"syscall"
+	"time"
 
 	"github.com/electd/elect/agent/supervise/internal/keeper"
 )
@@ -36,6 +38,9 @@ func (c *Containment) GuardNetwork(...netip.AddrPort) error {
 func (c *Containment) Limit(string, string) error {
 	return fmt.Errorf("%w: this system limits no families; want Linux", ErrContain)
 }
+
+// RunHook runs a command that is no family, as [exec.Cmd.Run] does.
+func (c *Containment) RunHook(cmd *exec.Cmd, _ time.Duration) error { return cmd.Run() }
 
 func (c *Containment) killAll(context.Context, keeper.Bounds, string) error { return nil }
 

@@ -22,7 +22,8 @@ import (
 // Contain finds out whether this process can have the level, and what is missing if not.
 // The name is that of the families: cgroups that a process of this user has made for that
 // name, and whose supervisors are both dead, are killed and awaited first, wherever they
-// are, at any level that is wanted. ctx bounds the waiting.
+// are, at any level that is wanted. ctx bounds the waiting. For a hook (see
+// [Containment.RunHook]) it waits 5 s at most.
 func Contain(ctx context.Context, want Level, name string, log *slog.Logger) (*Containment, error) {
 	c := &Containment{level: Sweep, prefix: "elect-" + name + "-", log: (&Command{Logger: log}).logger()}
 	root, own, err := ownCgroup()
@@ -218,7 +219,7 @@ func (c *Containment) make(ctx context.Context) (g *keeper.Cgroup, err error) {
 	return nil, err
 }
 
-// bury kills the families of c's name in dir, and below it if deep, whose supervisors are
+// bury kills the families of c's name in dir, and below it with hooks if deep, whose supervisors are
 // dead, and returns when they are dead.
 func (c *Containment) bury(ctx context.Context, dir string, deep bool) (err error) {
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, failed error) error {
@@ -226,7 +227,14 @@ func (c *Containment) bury(ctx context.Context, dir string, deep bool) (err erro
 		case failed != nil || !d.IsDir():
 			return nil
 		case path != dir && strings.HasPrefix(d.Name(), c.prefix) && !strings.Contains(d.Name()[len(c.prefix):], "-"):
-			if err = c.end(ctx, path); err != nil {
+			if strings.HasPrefix(d.Name(), c.prefix+hookMark) {
+				if deep {
+					err = c.endHook(ctx, path)
+				}
+			} else {
+				err = c.end(ctx, path)
+			}
+			if err != nil {
 				return fs.SkipAll
 			}
 		case path != dir && !deep:

@@ -37,6 +37,7 @@ type Family struct {
 	bounds    keeper.Bounds
 	page      *leasepage.Writer                         // for when the keeper is dead; or nil
 	proving   sync.Mutex                                // held while the lease is asked, and told to bounds
+	told      bool                                      // the keeper has its specification; guarded by proving
 	unproven  bool                                      // and the keeper knows it; guarded by proving
 	proof     func() (left time.Duration, bounded bool) // the mandate's lease, or nil
 	paused    chan syscall.Signal                       // to jobControl
@@ -120,7 +121,7 @@ func (f *Family) proven() (left time.Duration, bounded bool) {
 		until = keeper.Shared(now.Add(left))
 	}
 	f.bounds.Prove(until)
-	if lost := bounded && left <= 0; f.page != nil && f.pid != 0 && lost != f.unproven {
+	if lost := bounded && left <= 0; f.page != nil && f.told && lost != f.unproven {
 		if f.unproven = lost; lost {
 			f.page.Prove(0)
 			_ = f.send(keeper.AppendNumber(nil, keeper.KindUnproven, 0)) // after the deadlines that are under way

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 			"guarded": guarded, "guardrun": guardRun, "guardbench": guardBench,
 			"late": late, "latecommand": lateCommand, "spin": spin, "readproc": readProc,
 			"headless": headless, "crowd": crowd, "blind": blind, "stuck": stuck,
-			"bomb": bomb, "evil": evil, "tracer": tracer, "setuid": setUID, "enter": enter, "leave": leave, "level": level, "limited": limited, "talk": talk, "shout": shout, "linger": linger, "pump": pump, "pour": pour,
+			"bomb": bomb, "evil": evil, "tracer": tracer, "setuid": setUID, "enter": enter, "leave": leave, "level": level, "limited": limited, "hook": hook, "talk": talk, "shout": shout, "linger": linger, "pump": pump, "pour": pour,
 		}
 		parts[part](os.Args[1:])
 		os.Exit(0)

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/agent/supervise/internal/keeper"
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/leasepage"
 )
@@ -26,7 +27,8 @@ import (
 // Start starts the command and returns when it has been executed. ctx bounds the start alone, not the command's life.
 //
 // A *StartError means that the command line is at fault, and has an exit code for it. Other errors mean that the
-// machine or the environment is. After an error nothing is left running.
+// machine or the environment is. One that matches driver.ErrExpired means that the lease of the mandate was about to
+// end. After an error nothing is left running.
 func Start(ctx context.Context, c Command) (*Family, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -113,9 +115,6 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	err = f.handshake(ctx, frame, files)
 	if err == nil {
 		f.track()
-		if c.under.lease != nil {
-			f.others.Go(func() { prolong(f.proven, f.closed, f.deadline) })
-		}
 		if f.terminal != nil {
 			f.others.Go(f.jobControl)
 		}
@@ -126,8 +125,12 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 		return f, nil
 	}
 	f.drain() // the keeper ends, and with it what it may have started
+	f.others.Wait()
 	close(f.done)
 	if errno, ok := errors.AsType[refusedError](err); ok {
+		if errno == refusedError(keeper.Late) {
+			return nil, fmt.Errorf("supervise: the command was not started in time: %w", driver.ErrExpired)
+		}
 		return nil, c.startError(path, syscall.Errno(errno))
 	}
 	if errors.Is(err, ErrProc) {
@@ -177,6 +180,12 @@ func (f *Family) handshake(ctx context.Context, spec []byte, files files) error 
 	})
 	err := keeper.SendFiles(f.commands, spec, files)
 	told := err == nil
+	if told && f.proof != nil {
+		f.proving.Lock()
+		f.told = true
+		f.proving.Unlock()
+		f.others.Go(func() { prolong(f.proven, f.closed, f.deadline) }) // the start may take longer than the lease
+	}
 	if told || keeper.HasGone(err) { // a keeper that is dead may have said why
 		f.pid, err = f.awaitStart()
 	}
@@ -459,6 +468,8 @@ func (f *Family) awaitStart() (pid int, err error) {
 			return int(n), nil
 		case k == keeper.KindFailed:
 			return 0, refusedError(n)
+		default:
+			f.hear(k, payload) // why it kills the command, although that has not been executed yet
 		}
 	}
 }

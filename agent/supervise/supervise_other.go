@@ -90,6 +90,9 @@ func (c *Containment) GuardNetwork(...netip.AddrPort) error { return ErrUnsuppor
 // Limit returns ErrUnsupported.
 func (c *Containment) Limit(string, string) error { return ErrUnsupported }
 
+// RunHook runs a command that is no family, as [exec.Cmd.Run] does.
+func (c *Containment) RunHook(cmd *exec.Cmd, _ time.Duration) error { return cmd.Run() }
+
 // TermGuard is never made on this system.
 type TermGuard struct{}
 

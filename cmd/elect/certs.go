@@ -278,9 +278,9 @@ func readCerts(path string) ([]certificate, error) {
 	}
 	all := []certificate{}
 	for _, file := range files {
-		raw, err := os.ReadFile(file)
+		raw, _, err := readFile("certs", file)
 		if err != nil {
-			return nil, exit.With(exit.CannotCreate, err)
+			return nil, err
 		}
 		block, _ := pem.Decode(raw)
 		if block == nil || block.Type != "CERTIFICATE" {

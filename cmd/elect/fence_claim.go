@@ -102,9 +102,9 @@ func clientTLS(cert, key, ca string) (*tls.Config, error) {
 		return nil, exit.Usagef("--cert and --key belong together; want both, or none")
 	}
 	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
+		pair, err := keyPair("--cert", cert, "--key", key)
 		if err != nil {
-			return nil, exit.Usagef("--cert %s, --key %s: %w", cert, key, err)
+			return nil, err
 		}
 		cfg.Certificates = []tls.Certificate{pair}
 	}

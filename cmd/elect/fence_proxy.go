@@ -210,9 +210,9 @@ func (p *fenceProxy) config() (cfg proxy.Config, err error) {
 		return cfg, exit.Usagef("--cert and --key belong together; want both, or none")
 	}
 	if p.cert != "" {
-		pair, err := tls.LoadX509KeyPair(p.cert, p.key)
+		pair, err := keyPair("--cert", p.cert, "--key", p.key)
 		if err != nil {
-			return cfg, exit.Usagef("--cert %s, --key %s: %w", p.cert, p.key, err)
+			return cfg, err
 		}
 		cfg.Certificate = &pair
 	}
@@ -238,9 +238,9 @@ func (p *fenceProxy) trusting(upstream *url.URL) (http.RoundTripper, error) {
 
 // authorities reads the certificates in the file that a flag names.
 func authorities(flag, path string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(path)
+	text, _, err := readFile(flag, path)
 	if err != nil {
-		return nil, exit.Usagef("%s: %w", flag, err)
+		return nil, err
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {

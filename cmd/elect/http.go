@@ -1,14 +1,14 @@
 package main
 
 import (
-	"crypto/tls"
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -23,6 +23,7 @@ import (
 
 // httpFlags are those of elect run about its HTTP server.
 type httpFlags struct {
+	set                    *pflag.FlagSet
 	addr, token, cert, key string
 	sidecar                bool
 }
@@ -31,6 +32,7 @@ type httpFlags struct {
 var httpFlagNames = [...]string{"http", "http-token-file", "http-cert", "http-key", "http-sidecar"}
 
 func (f *httpFlags) flags(set *pflag.FlagSet) {
+	f.set = set
 	set.StringVar(&f.addr, "http", "", "`ADDRESS` to serve HTTP on: HOST:PORT of loopback, such as 127.0.0.1:4040, or unix:PATH")
 	set.StringVar(&f.token, "http-token-file", "", "`FILE` with the token of clients of --http that may resign and transfer")
 	set.StringVar(&f.cert, "http-cert", "", "`FILE` with the certificate of --http, in PEM; with it, it may serve beyond loopback")
@@ -38,11 +40,17 @@ func (f *httpFlags) flags(set *pflag.FlagSet) {
 	set.BoolVar(&f.sidecar, "http-sidecar", false, "answer GET / of --http with the leader, as the leader-elector sidecar of Kubernetes did")
 }
 
-// minToken is the least length of a token of --http-token-file.
-const minToken = 16
+// The bounds of a token of --http-token-file, in bytes.
+const (
+	minToken = 16
+	maxToken = 4 << 10
+)
 
 // listen begins to listen, and returns the server that the flags describe, or nil without --http.
 func (f *httpFlags) listen(cfg electhttp.Config) (*runner.HTTP, error) {
+	if err := notBlank(f.set, "http", "http-token-file", "http-cert", "http-key"); err != nil {
+		return nil, err
+	}
 	if f.addr == "" {
 		if f.token != "" || f.cert != "" || f.key != "" || f.sidecar {
 			return nil, exit.Usagef("--http-token-file, --http-cert, --http-key and --http-sidecar have no effect without --http; want --http, too")
@@ -54,19 +62,19 @@ func (f *httpFlags) listen(cfg electhttp.Config) (*runner.HTTP, error) {
 	}
 	local := strings.HasPrefix(f.addr, "unix:")
 	if local && f.cert != "" {
-		return nil, exit.Usagef("--http %s: want unix:PATH, and no certificate with it", f.addr)
+		return nil, exit.Usagef("%s is %q, which has no certificate; want it without %s and %s", f.from("http"), f.addr, f.from("http-cert"), f.from("http-key"))
 	}
 	s := &runner.HTTP{Metrics: electprom.New(cfg.Name)}
 	cfg.Metrics = metricsHandler(s.Metrics)
 	if f.cert != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		pair, err := keyPair(f.from("http-cert"), f.cert, f.from("http-key"), f.key)
 		if err != nil {
-			return nil, exit.Usagef("--http-cert %s, --http-key %s: %w", f.cert, f.key, err)
+			return nil, err
 		}
 		s.Certificate = &pair
 	}
 	var err error
-	if cfg.Token, err = readToken(f.token); err != nil {
+	if cfg.Token, err = readToken(f.from("http-token-file"), f.token); err != nil {
 		return nil, err
 	}
 	cfg.Trusted, cfg.Sidecar = local, f.sidecar
@@ -76,12 +84,29 @@ func (f *httpFlags) listen(cfg electhttp.Config) (*runner.HTTP, error) {
 		cfg.Hosts = []string{host}
 	}
 	if s.Handler, err = electhttp.New(cfg); err != nil {
-		return nil, exit.Usagef("--http: %w", err)
+		return nil, exit.Usagef("%s: %w", f.from("http"), err)
 	}
-	if s.Listener, s.Shown, err = listenHTTP("--http", f.addr, s.Certificate != nil, "--http-cert and --http-key"); err != nil {
+	if s.Listener, s.Shown, err = listenHTTP(f.from("http"), f.addr, s.Certificate != nil, "--http-cert and --http-key"); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// timed is a health check whose runs are in the metrics.
+func timed(metrics *electprom.Metrics, check func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		began := time.Now()
+		defer func() { metrics.ObserveHook("health", time.Since(began)) }()
+		return check(ctx)
+	}
+}
+
+// from names what has set a flag: it, or the variable that stands for it.
+func (f *httpFlags) from(name string) string {
+	if f.set.Changed(name) {
+		return "--" + name
+	}
+	return variable(name)
 }
 
 // listenHTTP listens on the address of a flag, unix:PATH or HOST:PORT, and returns its URL for people. An address
@@ -90,7 +115,9 @@ func listenHTTP(flag, addr string, secure bool, certificate string) (l net.Liste
 	path, local := strings.CutPrefix(addr, "unix:")
 	switch {
 	case local && path == "":
-		return nil, "", exit.Usagef("%s %s: want unix:PATH", flag, addr)
+		return nil, "", exit.Usagef("%s %q names no socket; want unix:PATH", flag, addr)
+	case local && tooLong(path):
+		return nil, "", exit.Usagef("%s %q has a path that is too long for a socket; want at most %d bytes, and %d for its directory", flag, addr, maxSocket, maxSocket-len(temporary))
 	case local:
 		l, err = listenPrivately(path)
 		shown = addr
@@ -133,20 +160,20 @@ func listenTCP(flag, addr string, secure bool, certificate string) (net.Listener
 }
 
 // readToken reads the file of --http-token-file. Its errors do not repeat what is in it.
-func readToken(path string) (string, error) {
+func readToken(flag, path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	text, err := os.ReadFile(path)
+	text, mode, err := readFile(flag, path)
 	if err != nil {
-		return "", exit.Usagef("--http-token-file: %w", err)
+		return "", err
 	}
-	if info, err := os.Stat(path); err == nil && runtime.GOOS != "windows" && info.Mode()&0o007 != 0 {
-		return "", exit.Usagef("--http-token-file %s has mode %04o, with which all users can read it or write to it; want 0600 or 0640", path, info.Mode().Perm())
+	if runtime.GOOS != "windows" && mode&0o007 != 0 {
+		return "", exit.With(exit.CannotCreate, fmt.Errorf("%s %s has mode %04o, with which all users can read it or write to it; want 0600 or 0640", flag, path, mode.Perm()))
 	}
 	token := strings.TrimSpace(string(text))
-	if len(token) < minToken || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return "", exit.Usagef("--http-token-file %s has no token; want one line of at least %d visible ASCII characters", path, minToken)
+	if len(token) < minToken || len(token) > maxToken || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return "", exit.Usagef("%s %s has no token; want one line of %d to %d visible ASCII characters", flag, path, minToken, maxToken)
 	}
 	return token, nil
 }

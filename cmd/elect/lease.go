@@ -72,7 +72,7 @@ func newLeaseCheck() *cobra.Command {
 // leaseAt reads a page. The error has the exit code.
 func leaseAt(path string) (s leaseState, err error) {
 	if path == "" {
-		return s, exit.Usagef("lease check: there is no lease page: %s is not set; want to be started by the command of elect run, on Linux, or a FILE", lease.Env)
+		return s, exit.Usagef("lease check: %s is not set; run it inside elect run on Linux, or name a FILE", lease.Env)
 	}
 	page, err := lease.Open(path)
 	switch {

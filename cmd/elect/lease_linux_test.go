@@ -126,6 +126,72 @@ func TestLeaseReaders(t *testing.T) {
 	}
 }
 
+// TestLeaseReadersAmongPeers: a leader among peers is frozen together with its keeper. By the time that the next leader's
+// command runs, the page of the first is over, in each language.
+func TestLeaseReadersAmongPeers(t *testing.T) {
+	long.Test(t, "it waits for a lease to end")
+	env := environment(t)
+	peers := harness.FreePeers(t, 3)
+	type led struct {
+		pid  int
+		page string
+	}
+	terms := make(chan led)
+	for id := range 3 {
+		cmd := exec.Command("elect", "run", "--election", peers, "--name", "pages", "--id", fmt.Sprint("n", id+1), "--data", filepath.Join(t.TempDir(), "data"),
+			"--", "sh", "-c", `echo "$ELECT_LEASE"; exec sleep 1000`)
+		cmd.Env, cmd.Stderr = env, os.Stderr
+		_, out := harness.Start(t, cmd)
+		t.Cleanup(func() { harness.End(cmd) })
+		go func() {
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				select {
+				case terms <- led{cmd.Process.Pid, lines.Text()}:
+				case <-t.Context().Done():
+				}
+			}
+		}()
+	}
+	first := <-terms
+	page, err := lease.Open(first.page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer page.Close()
+	all := readers(t, env, first.page)
+	for _, r := range all {
+		harness.Eventually(t, r.name+" says that leadership is proven", func() bool { return r.says(t) == fmt.Sprint(page.Token(), " proven") })
+	}
+	for _, pid := range append([]int{first.pid}, children(t, first.pid)...) {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
+	}
+	left := page.Remaining()
+	if left == 0 {
+		t.Error("the page is over at the instant of the freeze; want a lease")
+	}
+	second := <-terms
+	if err := page.Check(); err == nil {
+		t.Errorf("the page of the first leader is proven for another %v, and the next one works", page.Remaining())
+	}
+	for _, r := range all {
+		if got, want := r.says(t), fmt.Sprint(page.Token(), " over"); got != want {
+			t.Errorf("%s says %q while the next leader works; want %q", r.name, got, want)
+		}
+	}
+	next, err := lease.Open(second.page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if second.pid == first.pid || next.Token() <= page.Token() {
+		t.Errorf("token %v of %d follows %v of %d; want a greater one of another", next.Token(), second.pid, page.Token(), first.pid)
+	}
+	t.Logf("%d readers; the lease had %v left when the leader was frozen", len(all), left)
+}
+
 // children are the processes that a process has started, by any of its threads.
 func children(t *testing.T, pid int) (pids []int) {
 	t.Helper()

@@ -381,6 +381,9 @@ func (e *member) trouble() string {
 	if e.apart != "" {
 		all = append(all, "its clock does not run like the leader's ("+e.apart+"), and its promises do not count")
 	}
+	if s.DiskIll > 0 {
+		all = append(all, fmt.Sprintf("its disk is ill: no write has succeeded within a second for %v", s.DiskIll.Truncate(time.Second)))
+	}
 	if s.Leader == nil || s.Stale {
 		all = append(all, s.Cause)
 	}

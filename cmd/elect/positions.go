@@ -72,21 +72,22 @@ func (f *positionFlags) check(p *place) error {
 	return nil
 }
 
-// openers are the given ones, with these commands for peers.
-func (f *positionFlags) openers(openers elect.Openers, env []string) elect.Openers {
+// openers are the given ones, with these commands, which are like hooks, for peers.
+func (f *positionFlags) openers(openers elect.Openers, hooks hook.Command) elect.Openers {
 	if f.command == "" {
 		return openers
 	}
 	with := maps.Clone(openers)
 	with[peerScheme] = func(ctx context.Context, t driver.Target) (driver.Elector, error) {
-		return openPeerWith(ctx, t, func(c *peer.Config) { f.complete(c, env) })
+		return openPeerWith(ctx, t, func(c *peer.Config) { f.complete(c, hooks) })
 	}
 	return with
 }
 
 // complete sets functions that run the commands.
-func (f *positionFlags) complete(c *peer.Config, env []string) {
-	position := hook.Command{Text: f.command, Env: env, Limit: positionLimit}
+func (f *positionFlags) complete(c *peer.Config, hooks hook.Command) {
+	position := hooks
+	position.Text, position.Limit = f.command, positionLimit
 	c.LocateEvery = f.every
 	c.Locate = func(ctx context.Context) (string, error) {
 		at, err := position.Line(ctx)
@@ -98,7 +99,8 @@ func (f *positionFlags) complete(c *peer.Config, env []string) {
 	if f.catchUp == "" {
 		return
 	}
-	catchUp, log := hook.Command{Text: f.catchUp, Env: env}, c.Logger
+	catchUp, log := hooks, c.Logger
+	catchUp.Text = f.catchUp
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/cmd/elect/internal/hook"
 	"github.com/electd/elect/cmd/elect/internal/runner"
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/electhttp"
@@ -89,7 +91,8 @@ dead. It needs the level cgroup, Linux 5.15, CAP_BPF and CAP_NET_ADMIN; exit cod
 says what is missing. With network,optional a line says so, and COMMAND runs without.
 --guard-allow names where packets may still go after the lease, until COMMAND and all
 that it has started are dead: an address, or an address and a port of TCP or UDP
-(10.0.0.9:514), at most 64. Unix sockets, files and packet sockets are not covered: docs/containment.md.
+(10.0.0.9:514), at most 64. Unix sockets, files and packet sockets are not covered:
+docs/containment.md.
 
 Root refuses a place and a --data directory that other users can write to (exit code
 73), unless --shared-place says that these users are trusted. Links below the place
@@ -119,12 +122,13 @@ ELECT_ID in their environment.
 --health-command makes this candidate give way while it is ill. It runs every
 --health-every, from the start on, and is killed after --health-timeout. After
 --health-failures in a row this candidate is ill: it stands aside, and as a leader it
-stops COMMAND and hands over. After --health-successes in a row it is well. A leader
-that has given way stands aside for a minute, and each further time for twice as long,
-up to 16 minutes. If nobody leads for 10 s and the time of a takeover, one that is ill
-or stands aside leads after all, for as long, unless --when-all-ill is none. The
-command has ELECT_ELECTION, ELECT_NAME and ELECT_ID in its environment. It must not
-leave processes behind.
+stops COMMAND and hands over. After --health-successes in a row it is well. The first
+run of all decides alone. A leader that has given way stands aside for a minute, and
+each further time for twice as long, up to 16 minutes. If nobody leads for 10 s and the
+time of a takeover, one that is ill or stands aside leads after all, for as long, unless
+--when-all-ill is none. The command has ELECT_ELECTION, ELECT_NAME and ELECT_ID in its
+environment. All that it leaves is killed; at the level sweep what has called setsid
+goes on.
 
 On Linux COMMAND may speak sd_notify(3): it finds a socket in NOTIFY_SOCKET, and with
 --watchdog the time in WATCHDOG_USEC. If it does not say WATCHDOG=1 for --watchdog, or
@@ -250,12 +254,16 @@ func newRun(openers elect.Openers) *cobra.Command {
 			}
 			cfg.JSON = logFormat == "json"
 			cfg.URL, cfg.Shown, cfg.Name, cfg.Args = p.election, p.shown(), p.name, args
-			env := []string{"ELECT_ELECTION=" + cfg.Shown, "ELECT_NAME=" + cfg.Name, "ELECT_ID=" + cfg.ID}
-			cfg.Openers = positions.openers(openers, env)
-			if err := notify.complete(&cfg, env); err != nil {
+			hooks := hook.Command{
+				Env:         []string{"ELECT_ELECTION=" + cfg.Shown, "ELECT_NAME=" + cfg.Name, "ELECT_ID=" + cfg.ID},
+				Containment: &atomic.Pointer[supervise.Containment]{},
+			}
+			cfg.Contained = hooks.Containment.Store
+			cfg.Openers = positions.openers(openers, hooks)
+			if err := notify.complete(&cfg, hooks); err != nil {
 				return err
 			}
-			if cfg.Health, err = health.health(env, cfg.Watchdog > 0 || cfg.WaitReady > 0); err != nil {
+			if cfg.Health, err = health.health(hooks, cfg.Watchdog > 0 || cfg.WaitReady > 0); err != nil {
 				return err
 			}
 			if cfg.Path, err = lookPath(args[0]); err != nil {
@@ -268,6 +276,9 @@ func newRun(openers elect.Openers) *cobra.Command {
 			cfg.Grace = max(cfg.Grace, 1) // 0 would be the supervisor's default; here it means none
 			if cfg.HTTP, err = server.listen(electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown}); err != nil {
 				return err
+			}
+			if cfg.HTTP != nil && cfg.Health.Check != nil {
+				cfg.Health.Check = timed(cfg.HTTP.Metrics, cfg.Health.Check)
 			}
 			return runner.Run(cmd.Context(), cfg)
 		},

@@ -62,6 +62,18 @@ func listenPrivately(path string) (_ net.Listener, err error) {
 	return &private{l, lock}, nil
 }
 
+// maxSocket is the greatest length of the path of a Unix socket, in bytes, and temporary the longest path that a socket
+// has in its directory before it gets its own.
+const (
+	maxSocket = len(syscall.RawSockaddrUnix{}.Path) - 1
+	temporary = "/.elect-4294967295/s"
+)
+
+// tooLong reports whether a Unix socket cannot have this path.
+func tooLong(path string) bool {
+	return len(path) > maxSocket || len(filepath.Dir(path))+len(temporary) > maxSocket
+}
+
 // errLocked means that another process has the lock.
 var errLocked = errors.New("another process has the lock")
 

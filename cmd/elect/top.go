@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/printable"
 	tty "github.com/electd/elect/cmd/elect/internal/screen"
 	"github.com/electd/elect/cmd/elect/internal/top"
 	"github.com/electd/elect/internal/cli"
@@ -37,8 +38,10 @@ longest round trip, health, and alerts. Each argument is one of:
 Without arguments all elections at the place of --election are shown. What several
 sources say of one election is one row. A source that does not answer has a row, or is
 named under TROUBLE, and delays no other. Round trips are known among peers, leases
-among peers and over HTTP, health over HTTP. A leader with ? is the last one known. The
-alerts are those of deploy/prometheus, judged by what was seen since the start.
+among peers and over HTTP, and health over HTTP. HEALTH is - without health checks. LEASE
+is what was left when it was read, and - if that is longer ago than both 2 s and two
+times --every. A leader with ? is the last one known. The alerts are those of
+deploy/prometheus, judged by what was seen since the start.
 
 Keys: q ends it; arrows, j, k and page keys select; Enter shows the nodes of an election,
 Esc all elections; s sorts by name, alerts, changes or age of the leader.
@@ -46,7 +49,7 @@ Esc all elections; s sorts by name, alerts, changes or age of the leader.
 With -o json or yaml, and if it is not on a terminal, it shows the present state once,
 and ends. Exit codes then:
   0   each election has a leader
-  3   one has none
+  3   one has none, or none was held in a directory
   64  an argument is wrong
   69  a source does not answer
 
@@ -56,17 +59,18 @@ and ends. Exit codes then:
                election, name, leader, stale, cause: as in "elect status -o json"; the
                URL of an election among peers is without parameters
                changes  of the leader, since the start
-               nodes    a list:
+               nodes    a list, by id:
                  id, source (its address among peers or for HTTP)
                  state         its role among peers, or its state over HTTP; empty: no answer
                  leads         it proves that it leads
                  token         while it leads
-                 lease_left_ms of a leader with a lease
+                 lease_left_ms of a leader with a lease, when it was read; omitted if old
                  rtt_ns        among peers, from the leader
-                 ready         as in "elect members -o json", and as /readyz over HTTP
-                 ill, paused, error
-               token to rtt_ns, ill, paused and error are omitted if empty
-  sources    a list: source, error (omitted if it has answered)
+                 ready         as in "elect members -o json" and as /readyz over HTTP: a node
+                               that is known from both is ready if both say so
+                 ill, health (well or ill), paused, error
+               token to rtt_ns and ill to error are omitted if empty
+  sources    a list: source, error (omitted if it has answered with an election)
   alerts     a list: alert, severity, election, name, text, since
 -o yaml writes the same on several lines.`
 
@@ -84,7 +88,7 @@ func newTop(openers elect.Openers) *cobra.Command {
 		Example: "  elect top\n  elect top http://127.0.0.1:4040 'peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs#scheduler'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if every < leastEvery || every > mostEvery {
-				return exit.Usagef("--every %v; want %v to %v", every, leastEvery, mostEvery)
+				return exit.Usagef("--every is %v; want %v to 1h", every, leastEvery)
 			}
 			if err := cli.FromEnvironment(cmd); err != nil {
 				return err
@@ -95,6 +99,7 @@ func newTop(openers elect.Openers) *cobra.Command {
 				cmd: cmd, openers: openers, every: every, live: format == "table" && onTerminal(),
 				reports: make(chan top.Report), found: make(chan place), panicked: make(chan error, 1), known: map[top.Key]bool{},
 			}
+			t.model.Fresh = max(2*every, 2*time.Second)
 			t.ctx, t.cancel = context.WithCancel(ctx)
 			cmd.SetContext(t.ctx)
 			defer t.work.Wait()
@@ -125,17 +130,19 @@ func newTop(openers elect.Openers) *cobra.Command {
 // topVerdict returns the error that a snapshot ends with, for the exit code.
 func topVerdict(d top.Document) error {
 	for _, s := range d.Sources {
-		if s.Error != "" {
-			return exit.With(exit.Unavailable, fmt.Errorf("%s: %s", s.Source, s.Error))
+		if s.Error != "" && s.Error != top.ErrNone.Error() {
+			return exit.With(exit.Unavailable, fmt.Errorf("%s: %s", s.Source, printable.Text(s.Error)))
 		}
 	}
 	for _, e := range d.Elections {
 		if e.Stale {
-			return exit.With(exit.Unavailable, fmt.Errorf("cannot tell who leads %s: %s", e.Name, e.Cause))
+			return exit.With(exit.Unavailable, fmt.Errorf("cannot tell who leads %s: %s", e.Name, printable.Text(e.Cause)))
 		}
 	}
-	if len(d.Elections) == 0 {
-		return exit.With(exit.NoLeader, errors.New("no election was held there"))
+	for _, s := range d.Sources {
+		if s.Error != "" {
+			return exit.With(exit.NoLeader, fmt.Errorf("%s: %s", s.Source, printable.Text(s.Error)))
+		}
 	}
 	if slices.ContainsFunc(d.Elections, func(e *top.Election) bool { return e.Leader == nil }) {
 		return exit.Silent(exit.NoLeader)
@@ -233,7 +240,10 @@ func (t *topSources) list(p place, report func(top.Report)) {
 	for {
 		names, err := p.names()
 		if errors.Is(err, fs.ErrNotExist) {
-			err = nil // no election was held there
+			err = nil
+		}
+		if err == nil && len(names) == 0 {
+			err = top.ErrNone
 		}
 		for _, p.name = range names {
 			select {
@@ -267,20 +277,16 @@ func (t *topSources) addElection(p place) error {
 		if err != nil {
 			return err
 		}
+		listed, cfg, err := p.peers()
+		if err != nil {
+			return err
+		}
+		w := nodeWatch{ask: c.Status, start: t.start, listed: append(listed, cfg.Observers...), voters: voters, every: t.every, early: t.live}
 		t.ask(func(report func(top.Report)) {
 			defer c.Close()
-			for {
-				ctx, cancel := context.WithTimeout(t.ctx, askTimeout)
-				nodes := topNodes(membersOf(c.Members(ctx), voters))
-				cancel()
-				if t.ctx.Err() != nil {
-					return
-				}
+			w.follow(t.ctx, func(nodes []top.Node) {
 				report(top.Report{Source: source(&p), At: time.Now(), Seen: []top.Seen{{Key: of, Nodes: nodes}}})
-				if !t.pause(t.every) {
-					return
-				}
-			}
+			})
 		})
 	}
 	t.known[of] = true
@@ -322,25 +328,6 @@ func (t *topSources) watch(p place, of top.Key, report func(top.Report)) {
 	}
 }
 
-// topNodes are the members as nodes.
-func topNodes(m *members) []top.Node {
-	nodes := []top.Node{}
-	for _, e := range m.Members {
-		n := top.Node{ID: e.ID, Source: e.Address, RTT: e.RTT, Ready: e.Ready, Paused: e.Paused}
-		if s := e.Status; s != nil {
-			n.State, n.Leads, n.Token = s.Role, s.Active, s.Token
-			if s.Active {
-				left := s.LeaseLeft.Milliseconds()
-				n.Lease = &left
-			}
-		} else {
-			n.Error = or(e.Error)
-		}
-		nodes = append(nodes, n)
-	}
-	return nodes
-}
-
 // pause waits, and returns false if the context ends first.
 func (t *topSources) pause(d time.Duration) bool {
 	select {
@@ -351,13 +338,9 @@ func (t *topSources) pause(d time.Duration) bool {
 	}
 }
 
-// ask runs do in a goroutine, with a function that reports. A panic ends elect top in order: an uncaught one would not
-// restore the terminal.
-func (t *topSources) ask(do func(report func(top.Report))) {
-	t.first.Add(1)
-	first := sync.OnceFunc(t.first.Done)
+// start runs do in a goroutine. A panic ends elect top in order: an uncaught one would not restore the terminal.
+func (t *topSources) start(do func()) {
 	t.work.Go(func() {
-		defer first()
 		defer func() {
 			if p := recover(); p != nil {
 				select {
@@ -366,6 +349,16 @@ func (t *topSources) ask(do func(report func(top.Report))) {
 				}
 			}
 		}()
+		do()
+	})
+}
+
+// ask runs do in a goroutine, with a function that reports.
+func (t *topSources) ask(do func(report func(top.Report))) {
+	t.first.Add(1)
+	first := sync.OnceFunc(t.first.Done)
+	t.start(func() {
+		defer first()
 		do(func(r top.Report) {
 			select {
 			case t.reports <- r:
@@ -404,6 +397,7 @@ func (t *topSources) once() error {
 			return exit.With(1, err)
 		case <-all:
 		case <-late:
+			t.model.GiveUp(fmt.Errorf("no answer within %v", askTimeout), time.Now())
 		case <-t.ctx.Done():
 		}
 		t.model.Judge(time.Now())

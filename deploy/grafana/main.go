@@ -57,6 +57,7 @@ type panel struct {
 	Title       string      `json:"title"`
 	Description string      `json:"description"`
 	Datasource  object      `json:"datasource"`
+	Interval    string      `json:"interval,omitempty"` // the least time between two points
 	GridPos     grid        `json:"gridPos"`
 	Targets     []target    `json:"targets"`
 	FieldConfig fieldConfig `json:"fieldConfig"`
@@ -147,9 +148,9 @@ func overview() dashboard {
 			`elect_lease_remaining_seconds{$E}`, "{{job}} {{election}}: {{instance}}"))
 	d.place(8,
 		bars("Terms that ended, by reason", "What each reason means: docs/metrics.md, ElectManyLeaderChanges.", "short",
-			`sum by (job, election, reason) (increase(elect_step_downs_total{$E}[$__rate_interval]))`, "{{job}} {{election}}: {{reason}}"),
+			`sum by (job, election, reason) (increase(elect_step_downs_total{$E}[$__rate_interval])) > 0`, "{{job}} {{election}}: {{reason}}"),
 		bars("Campaigns, by result", "Campaigns that were won, or failed by an error of the back end.", "short",
-			`sum by (job, election, result) (increase(elect_elections_total{$E}[$__rate_interval]))`, "{{job}} {{election}}: {{result}}"),
+			`sum by (job, election, result) (increase(elect_elections_total{$E}[$__rate_interval])) > 0`, "{{job}} {{election}}: {{result}}"),
 		heat("Length of terms", "From a victory to the end of the work's context, when it ends.", `elect_leadership_duration_seconds_bucket{$E}`))
 	d.place(8,
 		table("Leaders now", "Participants that can prove that they lead, with their tokens. The one with the smaller token is the older one.",
@@ -173,11 +174,18 @@ func overview() dashboard {
 			and(`sum by (job, election) (rate(elect_messages_dropped_total{$E}[$__rate_interval]))`, "{{job}} {{election}}: dropped").
 			and(`sum by (job, election) (rate(elect_ballot_syncs_total{$E}[$__rate_interval]))`, "{{job}} {{election}}: written"),
 		bars("Peers: pauses and clock steps", "Times that a process ran much later than planned, and suspends of its machine or clocks that were set.", "short",
-			`increase(elect_process_pauses_total{$E}[$__rate_interval])`, "{{job}} {{election}}: {{instance}} paused").
-			and(`increase(elect_clock_steps_total{$E}[$__rate_interval])`, "{{job}} {{election}}: {{instance}} clock"),
+			`increase(elect_process_pauses_total{$E}[$__rate_interval]) > 0`, "{{job}} {{election}}: {{instance}} paused").
+			and(`increase(elect_clock_steps_total{$E}[$__rate_interval]) > 0`, "{{job}} {{election}}: {{instance}} clock"),
 		lines("Peers: slowest since the start", "The longest pause of each process, and its slowest write of a ballot.", "s",
 			`elect_process_pause_longest_seconds{$E}`, "{{job}} {{election}}: {{instance}} pause").
 			and(`elect_ballot_sync_slowest_seconds{$E}`, "{{job}} {{election}}: {{instance}} write"))
+	d.place(8,
+		bars("Store: requests, by result", "Requests to databases and etcd. A leader renews by write, or keep-alive and touch. Unknown: no answer came in time.", "short",
+			`sum by (job, election, op, result) (increase(elect_store_request_duration_seconds_count{$E}[$__rate_interval])) > 0`, "{{job}} {{election}}: {{op}} {{result}}"),
+		heat("Store: time of requests", "Of all operations and results.", `elect_store_request_duration_seconds_bucket{$E}`),
+		lines("Hooks: mean time", "Health commands. One that takes longer than its timeout has failed.", "s",
+			`rate(elect_hook_duration_seconds_sum{$E}[$__rate_interval]) / (rate(elect_hook_duration_seconds_count{$E}[$__rate_interval]) > 0)`,
+			"{{job}} {{election}}: {{instance}} {{hook}}"))
 	d.place(8,
 		bars("Fence: requests, by result", "What elect fence proxy admitted, and what it refused. A refusal that is not of a leader that ends shows a program that does not claim.", "short",
 			`sum by (job, resource, result) (increase(elect_fence_checks_total{$F}[$__rate_interval]))`, "{{job}} {{resource}}: {{result}}"),
@@ -287,8 +295,13 @@ func lines(title, description, unit, expr, legendFormat string) panel {
 	return p
 }
 
+// minute is the interval of panels that count: $__rate_interval is little more then, and what has happened once is not
+// drawn again and again.
+const minute = "1m"
+
 func bars(title, description, unit, expr, legendFormat string) panel {
 	p := lines(title, description, unit, expr, legendFormat)
+	p.Interval = minute
 	p.FieldConfig.Defaults.Custom = object{"drawStyle": "bars", "fillOpacity": 80, "showPoints": "never", "stacking": object{"mode": "normal", "group": "A"}}
 	return p
 }
@@ -296,7 +309,7 @@ func bars(title, description, unit, expr, legendFormat string) panel {
 // heat is a heat map of a histogram.
 func heat(title, description, bucket string) panel {
 	p := draw("heatmap", title, description, `sum by (le) (increase(`+bucket+`[$__rate_interval]))`, "{{le}}")
-	p.Targets[0].Format = "heatmap"
+	p.Targets[0].Format, p.Interval = "heatmap", minute
 	p.Options = object{
 		"calculate": false, "cellGap": 1, "showValue": "never",
 		"color":        object{"mode": "scheme", "scheme": "Oranges", "fill": "dark-orange", "exponent": 0.5, "steps": 64, "reverse": false},

@@ -172,9 +172,15 @@ func EditDistance(a, b string) int {
 }
 
 // Duration is the value of a flag: not negative, with a unit.
-func Duration(value *time.Duration) pflag.Value { return duration{value} }
+func Duration(value *time.Duration) pflag.Value { return duration{value, 0} }
 
-type duration struct{ value *time.Duration }
+// Interval is [Duration] above 0.
+func Interval(value *time.Duration) pflag.Value { return duration{value, 1} }
+
+type duration struct {
+	value *time.Duration
+	least time.Duration
+}
 
 func (d duration) String() string {
 	if d.value == nil {
@@ -187,7 +193,10 @@ func (d duration) Type() string { return "duration" }
 
 func (d duration) Set(text string) error {
 	v, err := time.ParseDuration(text)
-	if err != nil || v < 0 {
+	switch {
+	case (err != nil || v < d.least) && d.least > 0:
+		return errors.New("want a time above 0, such as 500ms, 10s or 2m")
+	case err != nil || v < 0:
 		return errors.New("want a time such as 500ms, 10s, 2m or 0")
 	}
 	*d.value = v

@@ -112,8 +112,10 @@ func (s *saver) close() {
 
 func (s *saver) run() {
 	var data []byte
-	idle := time.NewTimer(s.idle)
-	idle.Stop()
+	idle := time.NewTimer(Probe) // one that was started again may have nothing to save for long
+	if s.disk == nil {
+		idle.Stop()
+	}
 	for {
 		select {
 		case <-s.stop:

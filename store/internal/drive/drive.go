@@ -88,6 +88,8 @@ type Elector struct {
 	closing sync.Once
 	left    atomic.Int32 // requests that were left behind and have not returned
 
+	measured measured
+
 	// Owned by turns.
 	Metadata map[string]string // of the candidacy
 	Trouble  error             // of the latest request
@@ -234,10 +236,13 @@ func (e *Elector) published(*protocol.Input, *protocol.View) {
 
 // Request has do make a request, and tells its outcome. do fills in the answer. If it returns no
 // error, heard is called in a turn before the machine gets the answer. A do that does not return
-// when its context ends is left behind (see [Within]); then its outcome is not known.
-func (e *Elector) Request(a protocol.Ask, tell func(protocol.Answer), do func(context.Context, *protocol.Answer) (heard func(), err error)) {
+// when its context ends is left behind (see [Within]); then its outcome is not known. Its time is measured if it does
+// not wait for anything but the store.
+func (e *Elector) Request(a protocol.Ask, timed bool, tell func(protocol.Answer), do func(context.Context, *protocol.Answer) (heard func(), err error)) {
 	e.work.Go(func() {
+		began := time.Now()
 		answer, heard, err := e.try(do)
+		took := time.Since(began)
 		answer.Number, answer.Status = a.Number, protocol.StatusDone
 		switch {
 		case err == nil:
@@ -249,6 +254,9 @@ func (e *Elector) Request(a protocol.Ask, tell func(protocol.Answer), do func(co
 			answer.Status, err = protocol.StatusGone, nil
 		default:
 			answer.Status = protocol.StatusUnknown
+		}
+		if timed && (err == nil || e.Life.Err() == nil) {
+			e.measured.note(a.Op, answer.Status, took)
 		}
 		if err != nil {
 			e.failed(err)

@@ -42,7 +42,7 @@ func (e *Elector) Ask(a protocol.Ask, tell func(protocol.Answer)) {
 	if needs && !known && err == nil {
 		err = fmt.Errorf("the entry of order %d was not seen by this process", a.Entry.Order)
 	}
-	e.Request(a, tell, func(ctx context.Context, out *protocol.Answer) (func(), error) {
+	e.Request(a, true, tell, func(ctx context.Context, out *protocol.Answer) (func(), error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
 		}

@@ -185,3 +185,25 @@ func (r raises) Open(ctx context.Context, ttl time.Duration) (uint64, time.Durat
 
 var _ driver.Elector = (*queue.Elector)(nil)
 var _ protocol.Machine = (*machine.Machine)(nil)
+
+// TestMeasured: the requests of a leader are counted, keep-alives and all, and each of them is done.
+func TestMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := open(t, newStore(), 0, "e", "p")
+		defer closed(t, p)
+		m, _ := win(t, p)
+		time.Sleep(10 * time.Second)
+		release(t, m)
+		counts := map[string]uint64{}
+		for _, r := range p.Elector.(driver.Measurer).Measure().Requests {
+			if counts[r.Op] = r.Count; r.Result != "done" || r.Sum <= 0 {
+				t.Errorf("%+v; want requests that were done, and took their time", r)
+			}
+		}
+		for op, least := range map[string]uint64{"open-session": 1, "enter": 1, "list": 1, "mark": 1, "leave": 1, "keep-alive": 3} {
+			if counts[op] < least {
+				t.Errorf("%d times %s; want %d or more in %v", counts[op], op, least, counts)
+			}
+		}
+	})
+}

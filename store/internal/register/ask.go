@@ -17,8 +17,9 @@ import (
 func (e *Elector) Ask(a protocol.Ask, tell func(protocol.Answer)) {
 	switch a.Op {
 	case protocol.Read:
-		prove, read := e.unproven(), e.reading()
-		e.request(a, tell, func(ctx context.Context) (k Kept, proven bool, err error) {
+		prove := e.unproven()
+		read, shared := e.reading()
+		e.request(a, !shared, tell, func(ctx context.Context) (k Kept, proven bool, err error) {
 			if k, err = read(ctx); err == nil {
 				return prove(ctx, k)
 			}
@@ -33,7 +34,7 @@ func (e *Elector) Ask(a protocol.Ask, tell func(protocol.Answer)) {
 		if e.calm = false; a.Record.Holder != "" {
 			e.nonce = a.Record.Nonce
 		}
-		e.request(a, tell, func(ctx context.Context) (Kept, bool, error) {
+		e.request(a, true, tell, func(ctx context.Context) (Kept, bool, error) {
 			if err != nil {
 				return Kept{}, false, fmt.Errorf("%w: %w", ErrNotSent, err)
 			}
@@ -58,18 +59,18 @@ func (e *Elector) Ask(a protocol.Ask, tell func(protocol.Answer)) {
 
 // reading returns what reads the record. At rest, which is when a participant that does not lead reads again after a
 // read, it waits for the reads of other elections, unless there is news.
-func (e *Elector) reading() func(context.Context) (Kept, error) {
+func (e *Elector) reading() (read func(context.Context) (Kept, error), shared bool) {
 	role, calm, patience := e.Run.View().Role, e.calm, e.patience()
 	e.calm = false
 	if patience == 0 || !calm || role != protocol.Follower && role != protocol.Observer {
-		return e.register.Read
+		return e.register.Read, false
 	}
 	soon, hurry := context.WithTimeout(e.Life, patience)
 	e.hurry.Store(&hurry)
 	return func(ctx context.Context) (Kept, error) {
 		defer hurry()
 		return e.register.(Sharer).ReadSoon(ctx, soon.Done())
-	}
+	}, true
 }
 
 // compose is the text of a record, with what belongs to this participant.
@@ -114,8 +115,8 @@ func (e *Elector) unproven() func(context.Context, Kept) (k Kept, proven bool, e
 }
 
 // request makes a request, and tells its outcome. If do says so, what it returns is acknowledged.
-func (e *Elector) request(a protocol.Ask, tell func(protocol.Answer), do func(context.Context) (k Kept, proven bool, err error)) {
-	e.Request(a, tell, func(ctx context.Context, answer *protocol.Answer) (func(), error) {
+func (e *Elector) request(a protocol.Ask, timed bool, tell func(protocol.Answer), do func(context.Context) (k Kept, proven bool, err error)) {
+	e.Request(a, timed, tell, func(ctx context.Context, answer *protocol.Answer) (func(), error) {
 		k, proven, err := do(ctx)
 		answer.Store = k.Store
 		if err != nil || k.Version == "" {

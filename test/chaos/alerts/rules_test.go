@@ -15,8 +15,8 @@ const scale = 30
 // interval is that of scrapes and of the evaluation of rules: 15 s of the shipped rules' tests.
 const interval = 15 * time.Second / scale
 
-// times are the places of a file of rules that have a time: for, and the ranges of expressions.
-var times = regexp.MustCompile(`(?m)(^ +for: |\[)(\w+)(\]|$)`)
+// times are the places of a file of rules that have a time: for, and the ranges and offsets of expressions.
+var times = regexp.MustCompile(`(?m)(^ +for: |\[| offset )(\w+)(\]|$)`)
 
 // hastened returns rules with all of their times divided by scale.
 func hastened(rules string) (text string, err error) {

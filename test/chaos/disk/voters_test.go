@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -257,18 +258,20 @@ func (v *voters) fault(f disk.Fault) {
 //
 // A node shows the term that it has in mind, which it may forget before it was
 // saved: others have heard of it by then, but nothing has come of it. What a leader
-// has by an ack was saved, as was its own vote.
+// has by an ack was saved, as was its own vote. It says so for the next look: all are asked at the same time, and one
+// may have answered before it saved what the leader's answer has.
 func (v *voters) look() (leader int, token uint64, all bool) {
 	v.t.Helper()
 	leader, all = -1, true
+	saved := slices.Clone(v.term)
 	for i, r := range v.client.Statuses(v.t.Context()) {
 		s := r.Status
 		if s == nil {
 			all = false
 			continue
 		}
-		if s.Term < v.term[i] {
-			v.t.Fatalf("%s is in term %d, and had saved term %d before", v.nodes[i].id, s.Term, v.term[i])
+		if s.Term < saved[i] {
+			v.t.Fatalf("%s is in term %d, and had saved term %d before", v.nodes[i].id, s.Term, saved[i])
 		}
 		if s.Incarnation < v.incarnation[i] {
 			v.t.Fatalf("%s has incarnation %d, and had %d before", v.nodes[i].id, s.Incarnation, v.incarnation[i])

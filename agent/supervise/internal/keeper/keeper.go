@@ -155,25 +155,24 @@ func (k *keeper) start() bool {
 	var noPage error
 	if k.spec.Page != "" {
 		k.page, noPage = leasepage.Open(k.spec.Page) // without it what the parent has written lapses
-		if k.spec.Deadline != 0 {
-			k.page.Prove(LeaseEnd(k.spec.Deadline))
-		} else {
+		if k.spec.Deadline == 0 {
 			k.displaced(int64(clock.Now()))
 		}
 	}
-	outside, err := k.fork(attr)
+	k.expect(k.spec.Deadline)
+	for _, slot := range []int{slotReports, slotCommands} {
+		// A parent that does not read must not stop a sweep.
+		_ = unix.SetNonblock(k.base+slot, true)
+	}
+	outside, err := k.launch(attr)
 	if err != nil && k.pid == 0 && k.spec.Foreground {
 		// The refusal may be the terminal's and not the program's.
 		attr.Sys.Foreground = false
-		outside, err = k.fork(attr)
+		outside, err = k.launch(attr)
 	}
 	k.guarded.started()
 	if err != nil {
 		return k.fail(err)
-	}
-	for _, slot := range []int{slotReports, slotCommands} {
-		// A parent that does not read must not stop a sweep.
-		_ = unix.SetNonblock(k.base+slot, true)
 	}
 	k.report(KindStarted, int64(outside))
 	if noPage != nil {
@@ -271,6 +270,21 @@ func (k *keeper) place() error {
 	return nil
 }
 
+// Late is the errno of a command that was not started because its lease was about to end.
+const Late = unix.ECANCELED
+
+// launch starts the command, unless it is time to kill it by now. A keeper that got no processor may be here long
+// after its parent asked for the lease.
+func (k *keeper) launch(attr *syscall.ProcAttr) (outside int, err error) {
+	if k.deadline != 0 {
+		k.listen() // the lease may have been renewed meanwhile
+		if k.deadline != 0 && int64(clock.Now()) >= k.deadline {
+			return 0, Late
+		}
+	}
+	return k.fork(attr)
+}
+
 // fail reports that the command could not be started. It returns false.
 func (k *keeper) fail(err error) bool {
 	errno, ok := errors.AsType[syscall.Errno](err)
@@ -283,7 +297,6 @@ func (k *keeper) fail(err error) bool {
 
 // watch waits until the family must be swept.
 func (k *keeper) watch() {
-	k.expect(k.spec.Deadline)
 	k.wake = [2]int{-1, -1}
 	k.alarm.open()
 	k.catchSignals()
@@ -525,7 +538,7 @@ func (k *keeper) end(to state, why reason) {
 
 // signalGroup signals the command's group, while its number cannot belong to another.
 func (k *keeper) signalGroup(sig syscall.Signal) {
-	if !k.reaped {
+	if k.pid != 0 && !k.reaped {
 		_ = syscall.Kill(-k.pid, sig)
 	}
 }

@@ -157,7 +157,7 @@ func (k *keeper) fork(attr *syscall.ProcAttr) (outside int, err error) {
 	if k.outer != nil {
 		attr.Sys.PidFD = &fd
 	}
-	k.pid, err = syscall.ForkExec(k.spec.Path, k.spec.Args, attr)
+	k.pid, err = k.forkExec(attr)
 	if err != nil || k.outer == nil {
 		return k.pid, err
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/electd/elect/cmd/elect/internal/screen"
+	"github.com/electd/elect/cmd/elect/internal/printable"
 )
 
 // frame is the area of a picture.
@@ -398,7 +398,7 @@ func (p *painter) said(height int) []row {
 	lines := p.m.nodes[p.m.selected].said
 	var rows []row
 	for _, text := range lines[max(0, len(lines)-height):] {
-		rows = append(rows, words(normal, "   "+screen.Printable(text)))
+		rows = append(rows, words(normal, "   "+printable.Text(text)))
 	}
 	for len(rows) < height {
 		rows = append(rows, nil)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/electd/elect/cmd/elect/internal/screen"
+	"github.com/electd/elect/cmd/elect/internal/printable"
 )
 
 // scriptLimit bounds each wait of the script, except for promises that run out.
@@ -152,7 +152,7 @@ func (s *script) lastWords() (words string) {
 	defer s.mu.Unlock()
 	for i := range s.model.nodes {
 		if said := s.model.nodes[i].said; len(said) > 0 {
-			words += fmt.Sprintf("; %s said last: %s", ids[i], screen.Printable(said[len(said)-1]))
+			words += fmt.Sprintf("; %s said last: %s", ids[i], printable.Text(said[len(said)-1]))
 		}
 	}
 	return words

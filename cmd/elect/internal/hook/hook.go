@@ -2,8 +2,9 @@
 //
 // A command is run by sh -c, without input, in a process group of its own. The group is killed when the command's
 // time is over, when its context ends, and when the command has ended and left processes behind. Processes that have
-// left the group, by setsid, go on. A Command may be used by any number of goroutines; each Run is a process of its
-// own. An error has the end of the command's stderr.
+// left the group, by setsid, are killed where there are cgroups, see [supervise.Containment.RunHook], and else go on. A
+// Command may be used by any number of goroutines; each Run is a process of its own. An error has the end of the
+// command's stderr.
 package hook
 
 import (
@@ -15,7 +16,11 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/cmd/elect/internal/printable"
 )
 
 // Command is what to run.
@@ -23,7 +28,10 @@ type Command struct {
 	Text  string        // for sh -c
 	Env   []string      // of the command; overrules this process's own
 	Limit time.Duration // after which it is killed; 0: when its context ends
-	Join  bool          // Run waits until its group is dead, even if a process of it cannot be killed for some time
+	Join  bool          // Run waits until all of it is dead, even if a process of it cannot be killed for some time
+
+	// Containment is how it is held together. It may be nil, or point to nil.
+	Containment *atomic.Pointer[supervise.Containment]
 }
 
 // The greatest sizes, in bytes.
@@ -73,11 +81,15 @@ func (c *Command) run(ctx context.Context, env []string) (string, bool, error) {
 	cmd.Env = append(append(os.Environ(), c.Env...), env...)
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, errs, delay
 	ownGroup(cmd)
-	err := cmd.Run()
 	patience := delay
 	if c.Join {
 		patience = math.MaxInt64
 	}
+	var contained *supervise.Containment
+	if c.Containment != nil {
+		contained = c.Containment.Load()
+	}
+	err := contained.RunHook(cmd, patience)
 	endGroup(cmd, patience)
 	switch {
 	case ctx.Err() != nil:
@@ -119,7 +131,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text is the kept output in one line.
+// text is the kept output in one line that can be printed.
 func (t *tail) text() string {
-	return strings.Join(strings.Fields(strings.ToValidUTF8(string(t.b), "?")), " ")
+	return printable.Line(string(t.b), t.most)
 }

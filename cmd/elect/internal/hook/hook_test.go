@@ -31,6 +31,7 @@ func TestLine(t *testing.T) {
 		{name: "two lines", text: "echo 1; echo 2", says: `it printed 2 lines, beginning with "1\n2"; want one line`},
 		{name: "too much", text: "head -c 100000 /dev/zero | tr '\\0' x", says: "it printed more than 4096 bytes"},
 		{name: "a failure", text: "echo 7; echo 'no connection' >&2; exit 3", says: "exit status 3: no connection"},
+		{name: "a failure in colours", text: `printf '\033[31mred\033[2J\000\302\233' >&2; exit 1`, says: "exit status 1: [31mred [2J"},
 		{name: "a long failure", text: "head -c 100000 /dev/zero | tr '\\0' x >&2; echo end >&2; exit 1", says: strings.Repeat("x", 190) + "end"},
 		{name: "no such command", text: "there-is-no-such-command", says: "exit status 127: "},
 		{name: "no shell", text: "'", says: "exit status "},

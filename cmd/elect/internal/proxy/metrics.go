@@ -41,6 +41,7 @@ func newMetrics(resources []fence.Resource) *metrics {
 		Buckets: []float64{.001, .005, .025, .1, .5, 1, 5, 30, 120},
 	}, nil)
 	m.registry.MustRegister(m.took)
+	m.took.WithLabelValues() // there before the first request
 	for _, r := range resources {
 		for _, result := range []fence.Result{fence.Passed, fence.Stale} {
 			m.checks.WithLabelValues(string(r), string(result))

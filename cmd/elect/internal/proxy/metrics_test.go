@@ -21,6 +21,11 @@ func TestMetrics(t *testing.T) {
 	if err := m.begin(t.Context(), guard); err != nil {
 		t.Fatal(err)
 	}
+	before := httptest.NewRecorder()
+	m.handler(t.Context(), guard).ServeHTTP(before, httptest.NewRequest("GET", "/metrics", nil))
+	if !strings.Contains(before.Body.String(), "elect_fence_request_duration_seconds_count 0\n") {
+		t.Errorf("before the first request:\n%s", before.Body)
+	}
 	for _, d := range []fence.Decision{
 		{Resource: "a/b", Result: fence.Raised, Highest: 42}, {Resource: "a/b", Result: fence.Passed, Highest: 42},
 		{Resource: "a/b", Result: fence.Passed, Highest: 7}, {Resource: "a/b", Result: fence.Ended, Highest: 1 << 60},

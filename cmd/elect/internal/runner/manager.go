@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"strconv"
@@ -35,7 +36,7 @@ func (m *manager) take(log *slog.Logger) {
 	}
 	limit, err := sdnotify.ParseTime(watchdog)
 	if err != nil {
-		log.Warn("the service manager gets no WATCHDOG=1: "+sdnotify.EnvWatchdog+" is malformed", "value", watchdog, "error", err)
+		log.Warn(fmt.Sprintf("the service manager gets no WATCHDOG=1: %s is %.100q; %v", sdnotify.EnvWatchdog, watchdog, err))
 	}
 	m.every = limit / 2
 }
@@ -46,7 +47,7 @@ func (m *manager) say(message string) {
 	}
 	if err := sdnotify.Send(m.socket, message); err != nil {
 		m.warn.Do(func() {
-			m.log.Warn("the service manager is not told: "+sdnotify.EnvSocket+" cannot be used", "error", err)
+			m.log.Warn("the service manager is not told: " + err.Error())
 		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,8 +34,8 @@ import (
 // NoLimit as Config.Wait means no limit.
 const NoLimit time.Duration = -1
 
-// Config configures Run. All fields are required, except Once, Health, Watchdog, WaitReady, Prepare, Allow, Limits,
-// Verbose, Grace and HTTP.
+// Config configures Run. All fields are required, except Once, Health, Watchdog, WaitReady, Prepare, Contained, Allow,
+// Limits, Verbose, Grace and HTTP.
 type Config struct {
 	Openers elect.Openers
 	URL     string // of the election
@@ -57,6 +58,9 @@ type Config struct {
 
 	// Prepare runs while this candidate stands by, until its context ends, and again if it fails. It may be nil.
 	Prepare func(context.Context) error
+
+	// Contained is called with the containment of the command before anything of Config runs. It may be nil.
+	Contained func(*supervise.Containment)
 
 	Contain supervise.Level
 	Guard   Guard
@@ -146,6 +150,7 @@ type run struct {
 
 	backoff backoff
 	ill     bool        // owned by event
+	aside   atomic.Bool // it is ill, or rests, and does not stand
 	overran elect.Token // the last token of an overrun; owned by event
 
 	mu      sync.Mutex
@@ -240,6 +245,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		default:
 			return exit.With(exit.NoProc, err)
 		}
+	}
+	if cfg.Contained != nil {
+		cfg.Contained(r.contain)
 	}
 	if missing := r.contain.Missing(); missing != nil {
 		r.log().Info("contained by "+r.contain.String(), "missing", missing)
@@ -357,6 +365,7 @@ func (r *run) next(o *outcome) (again bool, err error) {
 // event handles the election's events.
 func (r *run) event(e elect.Event) {
 	if e.Kind == elect.EventCampaigning {
+		r.aside.Store(false)
 		r.starting(true)
 	}
 	r.observed(e)
@@ -388,11 +397,13 @@ func (r *run) event(e elect.Event) {
 		}
 		r.mu.Unlock()
 		if stands {
+			r.rests(o.loss)
 			r.startStandby() // it may rest, and not campaign
 		}
 	case elect.EventIll:
 		r.manager.up()
 		r.ill = true
+		r.aside.Store(true)
 		r.tell(slog.LevelWarn, elect.EventIll, 0, "ill: %v", e.Err)
 	case elect.EventWell:
 		if r.ill {

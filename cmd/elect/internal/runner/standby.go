@@ -129,7 +129,7 @@ func (r *run) tellLeader(ctx context.Context) {
 			text = err.Error()
 		}
 		if text != "" && text != said {
-			r.tell(slog.LevelInfo, eventStandingBy, 0, "standing by for %s (%s)", r.cfg.Name, text)
+			r.tellStandby(text)
 			said = text
 		}
 		select {
@@ -179,11 +179,31 @@ func (r *run) tellChanges(ctx context.Context) {
 		switch {
 		case text == said || text == "":
 		case known:
-			r.tell(slog.LevelInfo, eventStandingBy, 0, "standing by for %s (%s)", r.cfg.Name, text)
+			r.tellStandby(text)
 			said = text
 		case later == nil:
 			later = time.After(max(firstGlance, time.Until(trouble.Add(glance))))
 		}
+	}
+}
+
+// tellStandby says who leads meanwhile.
+func (r *run) tellStandby(text string) {
+	if r.aside.Load() {
+		r.tell(slog.LevelInfo, eventStandingAside, 0, "standing aside in %s (%s)", r.cfg.Name, text)
+		return
+	}
+	r.tell(slog.LevelInfo, eventStandingBy, 0, "standing by for %s (%s)", r.cfg.Name, text)
+}
+
+// rests says how long this candidate stands aside after a term that has ended by its illness. The illness of a peer's
+// disk has no such time.
+func (r *run) rests(loss *elect.LostError) {
+	var ill interface{ StandsAside() time.Duration }
+	if errors.As(loss, &ill) {
+		r.aside.Store(true)
+		why := strings.TrimPrefix(because(loss), string(elect.ReasonUnhealthy)+": ")
+		r.tell(slog.LevelInfo, eventStandingAside, 0, "standing aside for %v: it was ill (%s)", ill.StandsAside(), why)
 	}
 }
 

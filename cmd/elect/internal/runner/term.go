@@ -61,6 +61,10 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	r.starts = true
 	r.mu.Unlock()
 	family, err := r.start(command)
+	if o.loss = notStarted(err, term.Token()); o.loss != nil {
+		r.tell(slog.LevelWarn, eventNotStarted, term.Token(), "lost %s (token %v): %s", r.cfg.Name, term.Token(), because(o.loss))
+		return nil
+	}
 	if err != nil {
 		o.err, o.exit = err, supervise.Exit{Code: 1, Reason: supervise.Exited} // a failure, for the back-off
 		return nil                                                             // next reports the error
@@ -194,6 +198,14 @@ func seenByKeeper(why supervise.Reason, late time.Duration, token elect.Token) *
 		return &elect.LostError{Reason: elect.ReasonExpired, Token: token, Err: cause}
 	}
 	return nil
+}
+
+// notStarted returns the reason if the keeper started nothing because the lease had ended; nil if err is another one.
+func notStarted(err error, token elect.Token) *elect.LostError {
+	if !errors.Is(err, driver.ErrExpired) {
+		return nil
+	}
+	return &elect.LostError{Reason: elect.ReasonExpired, Token: token, Err: errors.New("the lease ended before the command was started, for example because the keeper did not run")}
 }
 
 // started returns what came in while the command was being started: the signals for it, and whether to kill it at

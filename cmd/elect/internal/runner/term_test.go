@@ -23,6 +23,7 @@ func TestBecause(t *testing.T) {
 		"superseded: its lock was deleted, moved or replaced":                seenByKeeper(supervise.Replaced, 0, 7),
 		"expired: the lease was not renewed in time, for example because this process did not run; the keeper killed the command before the lease ended":                 seenByKeeper(supervise.Expired, 0, 7),
 		"expired: the lease was not renewed in time, for example because this process did not run; the keeper killed the command, and was not done when the lease ended": seenByKeeper(supervise.Expired, time.Second, 7),
+		"expired: the lease ended before the command was started, for example because the keeper did not run":                                                            notStarted(fmt.Errorf("not started: %w", driver.ErrExpired), 7),
 		"unhealthy: no disk": {Reason: elect.ReasonUnhealthy, Err: errors.New("no disk")},
 	} {
 		if got := because(loss); got != want {
@@ -32,6 +33,15 @@ func TestBecause(t *testing.T) {
 	for _, why := range []supervise.Reason{supervise.Exited, supervise.Stopped, supervise.Killed, supervise.Terminated, supervise.KeeperLost} {
 		if loss := seenByKeeper(why, 0, 7); loss != nil {
 			t.Errorf("%v is a loss: %v", why, loss)
+		}
+	}
+}
+
+// TestNotStarted: a start that fails for another reason is no loss.
+func TestNotStarted(t *testing.T) {
+	for _, err := range []error{nil, errors.New("no resources"), &supervise.StartError{Path: "x"}} {
+		if loss := notStarted(err, 7); loss != nil {
+			t.Errorf("%v is a loss: %v", err, loss)
 		}
 	}
 }

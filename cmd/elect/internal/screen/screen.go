@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -138,14 +137,4 @@ func visible(line string) (n int) {
 		}
 	}
 	return n
-}
-
-// Printable is text of other processes, without characters that would move the cursor.
-func Printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == utf8.RuneError {
-			return '?'
-		}
-		return r
-	}, text)
 }

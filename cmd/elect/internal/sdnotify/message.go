@@ -11,8 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/electd/elect/cmd/elect/internal/printable"
 )
 
 // The variables of the protocol.
@@ -65,11 +66,10 @@ func Parse(datagram []byte) (m Message, err error) {
 				bad = errors.New("want UTF-8")
 				break
 			}
-			status := printable(value)
-			m.Status = &status
+			m.Status = new(printable.Line(value, maxStatus))
 		}
 		if bad != nil && err == nil {
-			err = fmt.Errorf("%s=%s: %w", name, printable(strings.ToValidUTF8(value, "?")), bad)
+			err = fmt.Errorf("%s=%s: %w", name, printable.Line(value, maxStatus), bad)
 		}
 	}
 	return m, err
@@ -88,18 +88,4 @@ func ParseTime(text string) (time.Duration, error) {
 		return 0, nil
 	}
 	return time.Duration(n) * time.Microsecond, nil
-}
-
-// printable returns a text as one line without control characters, which could change a terminal.
-func printable(text string) string {
-	text = strings.Join(strings.Fields(strings.Map(func(c rune) rune {
-		if !unicode.IsGraphic(c) {
-			return ' '
-		}
-		return c
-	}, text)), " ")
-	if len(text) > maxStatus {
-		text = strings.ToValidUTF8(text[:maxStatus], "") + "…"
-	}
-	return text
 }

@@ -22,14 +22,17 @@ const Supported = true
 // Send sends a message to the socket of a manager, now or not at all. It fails if the manager does not read.
 func Send(socket, message string) error {
 	if socket == "" || socket[0] != '/' && socket[0] != '@' {
-		return fmt.Errorf("it is %q; want an absolute path, or @NAME", socket)
+		return fmt.Errorf("%s is %q; want an absolute path, or @NAME", EnvSocket, socket)
 	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return os.NewSyscallError("socket", err)
 	}
 	defer unix.Close(fd)
-	return os.NewSyscallError("sendto", unix.Sendto(fd, []byte(message), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, &unix.SockaddrUnix{Name: socket}))
+	if err := unix.Sendto(fd, []byte(message), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, &unix.SockaddrUnix{Name: socket}); err != nil {
+		return fmt.Errorf("%s %s: %w", EnvSocket, socket, err)
+	}
+	return nil
 }
 
 // Socket receives the messages of a service.

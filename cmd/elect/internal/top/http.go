@@ -58,14 +58,29 @@ func NewParticipant(address string) (*Participant, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Host == "":
-		return nil, errors.New("the HTTP address of a participant does not parse; want http://HOST:PORT, such as http://127.0.0.1:4040, or unix:PATH")
-	case u.User != nil:
-		return nil, errors.New("the HTTP address of a participant has a user; want it without one")
-	case u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("%s has a query or a fragment; want http://HOST:PORT, such as http://127.0.0.1:4040", u.Redacted())
+		return nil, fmt.Errorf("%s does not parse; want http://HOST:PORT, such as http://127.0.0.1:4040, or unix:PATH", hostOf(address))
+	case u.User != nil || strings.Contains(address, "@"): // a password with a ? or a # looks like a query
+		return nil, fmt.Errorf("%s has a user; want it without one", hostOf(address))
+	case u.RawQuery != "" || u.Fragment != "" || u.ForceQuery:
+		return nil, fmt.Errorf("%s has a query or a fragment; want http://HOST:PORT, such as http://127.0.0.1:4040", hostOf(address))
 	}
 	p.base = strings.TrimSuffix(address, "/")
 	return p, nil
+}
+
+// hostOf names an address over HTTP that is refused, without what may be a secret: all but its scheme and its host.
+func hostOf(address string) string {
+	scheme, rest, _ := strings.Cut(address, "://")
+	if u, err := url.Parse(address); err == nil && u.User != nil {
+		return scheme + "://…@" + u.Host
+	}
+	if strings.Contains(rest, "@") {
+		return scheme + "://…"
+	}
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	return scheme + "://" + rest
 }
 
 // Follow asks at an interval, and whenever something has changed, until ctx ends.
@@ -172,6 +187,7 @@ func decode(source string, text []byte) ([]Seen, error) {
 		ID       string        `json:"id"`
 		State    string        `json:"state"`
 		Ill      bool          `json:"ill"`
+		Health   string        `json:"health"`
 		Left     *int64        `json:"lease_left_ms"`
 	}
 	if err := json.Unmarshal(text, &views); err != nil {
@@ -183,6 +199,12 @@ func decode(source string, text []byte) ([]Seen, error) {
 			return nil, errors.New("the answer is not that of elect run --http: want a name, an id and a lease_left_ms that is possible")
 		}
 		n := Node{ID: v.ID, Source: source, State: cli.OneLine(v.State), Ill: v.Ill, Lease: v.Left}
+		switch {
+		case v.Ill:
+			n.Health = "ill"
+		case v.Health == "well":
+			n.Health = v.Health
+		}
 		n.Leads = v.State == "leader" && (v.Left == nil || *v.Left > 0)
 		n.Ready = (v.State == "leader" || v.State == "candidate") && v.Leader != nil && !v.Stale
 		if n.Leads && v.Leader != nil && v.Leader.ID == v.ID {

@@ -6,6 +6,7 @@ package top
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -60,9 +61,10 @@ type Node struct {
 	RTT    time.Duration `json:"rtt_ns,omitzero"`
 	Ready  bool          `json:"ready"`
 	Ill    bool          `json:"ill,omitempty"`
+	Health string        `json:"health,omitempty"` // well or ill; empty: not known, or there are no checks
 	Paused bool          `json:"paused,omitempty"`
 	Error  string        `json:"error,omitempty"`
-	at     time.Time     // when Lease was read
+	At     time.Time     `json:"-"` // when Lease was read; zero: with the report
 }
 
 // Source is an address that is asked.
@@ -93,6 +95,8 @@ type Election struct {
 
 // Model is all that is known.
 type Model struct {
+	Fresh time.Duration // for how long a reading of a lease counts; then it is not known
+
 	sources   map[string]*Source
 	names     []string // of sources, sorted
 	elections map[Key]*Election
@@ -143,7 +147,9 @@ func (m *Model) Apply(r Report) {
 		if seen.Nodes != nil {
 			said.Nodes = slices.Clone(seen.Nodes)
 			for i := range said.Nodes {
-				said.Nodes[i].at = r.At
+				if said.Nodes[i].At.IsZero() {
+					said.Nodes[i].At = r.At
+				}
 			}
 		}
 		s.said[seen.Key] = said
@@ -194,6 +200,7 @@ func (m *Model) settle(k Key, e *Election, now time.Time) (known bool) {
 		}
 		e.last = l.Token
 	}
+	slices.SortStableFunc(e.Nodes, func(a, b Node) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Source, b.Source)) })
 	for i := range e.Nodes {
 		e.sample(&e.Nodes[i])
 	}
@@ -218,8 +225,8 @@ func (s *State) better(o *State) bool {
 	return s.Leader.Token > o.Leader.Token
 }
 
-// merge adds a node. What the peers say of a node and what it says itself over HTTP are merged into one. Two nodes that
-// have the same id over HTTP stay two.
+// merge adds a node. What the peers say of a node and what it says itself over HTTP are merged into one, which is ready
+// if both say so. Two nodes that have the same id over HTTP stay two.
 func merge(nodes []Node, n Node) []Node {
 	i := slices.IndexFunc(nodes, func(o Node) bool { return o.ID == n.ID && IsHTTP(o.Source) != IsHTTP(n.Source) })
 	if i < 0 {
@@ -230,21 +237,21 @@ func merge(nodes []Node, n Node) []Node {
 		mine, other = other, n
 	}
 	if other.Error == "" {
-		mine.Ill = other.Ill
+		mine.Ill, mine.Health, mine.Ready = other.Ill, other.Health, mine.Ready && other.Ready
 		if mine.Error != "" { // it cannot be asked as a peer
-			mine.State, mine.Leads, mine.Token, mine.Lease, mine.at = other.State, other.Leads, other.Token, other.Lease, other.at
+			mine.State, mine.Leads, mine.Token, mine.Lease, mine.At = other.State, other.Leads, other.Token, other.Lease, other.At
 		}
 	}
 	nodes[i] = mine
 	return nodes
 }
 
-// left is for how long a node's lease is proven now, as far as is known.
-func (n *Node) left(now time.Time) (d time.Duration, known bool) {
+// lease is how much of a node's lease was left when it was read, for people.
+func (n *Node) lease() string {
 	if n.Lease == nil {
-		return 0, false
+		return "-"
 	}
-	return max(time.Duration(*n.Lease)*time.Millisecond-max(now.Sub(n.at), 0), 0), true
+	return short(max(time.Duration(*n.Lease)*time.Millisecond, 0))
 }
 
 // leading is the node that leads, or nil.
@@ -264,13 +271,28 @@ type Document struct {
 	Alerts    []Alert     `json:"alerts"`
 }
 
+// GiveUp ends the wait for the sources that have not answered.
+func (m *Model) GiveUp(err error, now time.Time) {
+	for _, name := range m.names {
+		if !m.sources[name].answered {
+			m.Apply(Report{Source: name, At: now, Err: err})
+		}
+	}
+}
+
 // Document returns the model in a stable order.
 func (m *Model) Document(now time.Time) Document {
 	d := Document{Time: now, Elections: []*Election{}, Sources: []*Source{}, Alerts: append([]Alert{}, m.alerts...)}
 	for _, k := range slices.SortedFunc(maps.Keys(m.elections), func(a, b Key) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Election, b.Election))
 	}) {
-		d.Elections = append(d.Elections, m.elections[k])
+		e := m.elections[k]
+		for i := range e.Nodes {
+			if n := &e.Nodes[i]; now.Sub(n.At) > m.Fresh {
+				n.Lease = nil
+			}
+		}
+		d.Elections = append(d.Elections, e)
 	}
 	for _, name := range m.names {
 		s := *m.sources[name]
@@ -283,3 +305,6 @@ func (m *Model) Document(now time.Time) Document {
 }
 
 const noAnswer = "no answer yet"
+
+// ErrNone is the error of a place where elections could be, and none is.
+var ErrNone = errors.New("no election was held there")

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/electd/elect/cmd/elect/internal/printable"
 	"github.com/electd/elect/cmd/elect/internal/screen"
 )
 
@@ -221,12 +222,15 @@ func (m *Model) lines(now time.Time) (all []line) {
 	for _, s := range d.Sources {
 		if m.sources[s.Source].unknown() {
 			l := line{Key: Key{Election: s.Source}, cells: [9]string{s.Source, "(no answer)", "-", "-", "-", "-", "-", "-", s.Error}, grade: 1}
+			if s.Error == ErrNone.Error() {
+				l.cells[1] = "(no election)"
+			}
 			all = append(all, l)
 		}
 	}
 	for i := range all {
 		for c := range all[i].cells {
-			all[i].cells[c] = screen.Printable(all[i].cells[c])
+			all[i].cells[c] = printable.Text(all[i].cells[c])
 		}
 	}
 	return all
@@ -246,9 +250,7 @@ func (m *Model) row(e *Election, name string, now time.Time) line {
 		}
 	}
 	if n := e.leading(); n != nil {
-		if left, known := n.left(now); known {
-			l.cells[4] = short(left)
-		}
+		l.cells[4] = n.lease()
 	}
 	answer, slowest := 0, time.Duration(0)
 	var trouble []string
@@ -282,7 +284,8 @@ func (m *Model) row(e *Election, name string, now time.Time) line {
 		trouble = append(trouble, e.Cause)
 	}
 	for _, n := range e.Nodes {
-		if n.Error != "" {
+		told := (e.Stale || e.Leader == nil) && (strings.Contains(e.Cause, n.ID+"@"+n.Source) || strings.Contains(e.Cause, n.Error))
+		if n.Error != "" && !told {
 			trouble = append(trouble, n.ID+": "+n.Error)
 		}
 	}
@@ -309,13 +312,10 @@ func (e *Election) leader() string {
 const nodeHeader = "NODE\tSTATE\tTOKEN\tLEASE\tRTT\tREADY\tHEALTH\tSOURCE\tTROUBLE"
 
 // row is a node, with tabs between its columns.
-func (n *Node) row(now time.Time) string {
-	state, token, lease, rtt, ready, health := cmp.Or(n.State, "?"), "-", "-", "-", "no", "-"
+func (n *Node) row() string {
+	state, token, rtt, ready := cmp.Or(n.State, "?"), "-", "-", "no"
 	if n.Token != 0 {
 		token = n.Token.String()
-	}
-	if left, known := n.left(now); known {
-		lease = short(left)
 	}
 	if n.RTT > 0 {
 		rtt = short(n.RTT)
@@ -323,18 +323,12 @@ func (n *Node) row(now time.Time) string {
 	if n.Ready {
 		ready = "yes"
 	}
-	switch {
-	case n.Ill:
-		health = "ill"
-	case IsHTTP(n.Source) && n.Error == "":
-		health = "well"
-	}
 	if n.Paused {
 		state += ", paused"
 	}
-	columns := []string{n.ID, state, token, lease, rtt, ready, health, n.Source, cmp.Or(n.Error, "-")}
+	columns := []string{n.ID, state, token, n.lease(), rtt, ready, cmp.Or(n.Health, "-"), n.Source, cmp.Or(n.Error, "-")}
 	for i := range columns {
-		columns[i] = screen.Printable(columns[i])
+		columns[i] = printable.Text(columns[i])
 	}
 	return strings.Join(columns, "\t")
 }
@@ -350,12 +344,12 @@ func (m *Model) detail(p *painter, e *Election, now time.Time, room int) {
 	}
 	for _, text := range []string{e.Name + " at " + e.Election, "leader " + leader, "changes " + fmt.Sprint(e.Changes), e.Cause} {
 		if text != "" {
-			p.add(plain, screen.Printable(text))
+			p.add(plain, printable.Text(text))
 		}
 	}
 	p.add(plain, "")
 	var b strings.Builder
-	_ = writeNodes(&b, e.Nodes, now)
+	_ = writeNodes(&b, e.Nodes)
 	for i, row := range strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n") {
 		look := plain
 		switch {
@@ -371,11 +365,11 @@ func (m *Model) detail(p *painter, e *Election, now time.Time, room int) {
 	}
 }
 
-func writeNodes(w io.Writer, nodes []Node, now time.Time) error {
+func writeNodes(w io.Writer, nodes []Node) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, nodeHeader)
 	for i := range nodes {
-		fmt.Fprintln(t, nodes[i].row(now))
+		fmt.Fprintln(t, nodes[i].row())
 	}
 	return t.Flush()
 }
@@ -395,13 +389,13 @@ func (m *Model) Write(w io.Writer, now time.Time) error {
 		if len(e.Nodes) == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "\n%s\n", screen.Printable(e.Name+" at "+e.Election))
-		if err := writeNodes(w, e.Nodes, now); err != nil {
+		fmt.Fprintf(w, "\n%s\n", printable.Text(e.Name+" at "+e.Election))
+		if err := writeNodes(w, e.Nodes); err != nil {
 			return err
 		}
 	}
 	for i := range m.alerts {
-		if _, err := fmt.Fprintf(w, "\n%s\n", screen.Printable(m.alerts[i].line())); err != nil {
+		if _, err := fmt.Fprintf(w, "\n%s\n", printable.Text(m.alerts[i].line())); err != nil {
 			return err
 		}
 	}
@@ -454,7 +448,7 @@ type painter struct {
 
 // add adds a line that fits.
 func (p *painter) add(s style, text string) {
-	text = strings.TrimRight(clip(screen.Printable(text), p.width), " ")
+	text = strings.TrimRight(clip(printable.Text(text), p.width), " ")
 	if p.colour && s != plain && text != "" {
 		text = "\x1b[" + string(s) + "m" + text + "\x1b[0m"
 	}

@@ -38,7 +38,7 @@ const (
 	slackWindow, slackTop     = 10 * time.Minute, time.Hour
 )
 
-// rules are all that can be judged from here. ElectOverrun cannot: only the process itself counts overruns.
+// rules are all that can be judged from here. TestRules lists the others.
 var rules = [...]rule{
 	{"ElectTwoLeadersInOneTerm", critical, 0, twoInOneTerm},
 	{"ElectTwoLeaders", critical, 2 * time.Minute, twoLeaders},
@@ -147,10 +147,10 @@ func (e *Election) sample(n *Node) {
 		s = &slack{id: n.ID}
 		e.leases[of] = s
 	}
-	if i := len(s.recent); i > 0 && !n.at.After(s.recent[i-1].at) {
+	if i := len(s.recent); i > 0 && !n.At.After(s.recent[i-1].at) {
 		return // this reading is kept already
 	}
-	l := lease{n.at, time.Duration(*n.Lease) * time.Millisecond}
+	l := lease{n.At, time.Duration(*n.Lease) * time.Millisecond}
 	s.recent = append(s.recent, l)
 	if i := len(s.tops) - 1; i >= 0 && l.at.Sub(s.tops[i].at) < time.Minute {
 		s.tops[i].left = max(s.tops[i].left, l.left)
