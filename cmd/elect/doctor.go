@@ -162,7 +162,7 @@ func patient(election string, cfg *doctor.Config) (voters int, configured *quoru
 	if election != "" {
 		p := place{election: election, name: "doctor"}
 		if !p.isPeer() {
-			return 0, nil, exit.Usagef("--election %s: there is nothing to measure; want peer://n1@10.0.0.1:7400,…, etcd://…, postgres://… or mysql://…, or none", p.shown())
+			return 0, nil, exit.Usagef("--election %s: there is nothing to measure; want peer://n1@10.0.0.1:7400,…, etcd://…, redis://…, postgres://… or mysql://…, or none", p.shown())
 		}
 		listed, peers, err := p.measurable()
 		if err != nil {

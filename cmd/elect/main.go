@@ -18,14 +18,16 @@ import (
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/store/etcd"
+	"github.com/electd/elect/store/redis"
 )
 
 func main() {
 	supervise.KeeperMain(witness) // it does not return in a keeper, which must not run any of the code below
+	marks.QuietRedis()
 	os.Exit(cli.Run(newRoot(elect.Openers{
 		"file": file.Open, peerScheme: openPeer,
 		"postgres": marks.OpenElection, "postgresql": marks.OpenElection, "mysql": marks.OpenElection,
-		"etcd": etcd.Open,
+		"etcd": etcd.Open, "redis": redis.Open, "rediss": redis.Open, "redis+unix": redis.Open,
 	}), os.Args[1:]))
 }
 
@@ -38,6 +40,8 @@ func witness(ctx context.Context, testament []byte) (speak func(context.Context)
 	switch of.Scheme {
 	case "etcd":
 		return etcd.Witness(ctx, testament)
+	case "redis", "rediss", "redis+unix":
+		return redis.Witness(ctx, testament)
 	case "postgres", "postgresql", "mysql":
 		return marks.Witness(of.Scheme)(ctx, testament)
 	}

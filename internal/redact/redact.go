@@ -78,6 +78,9 @@ var named = map[string][]string{
 	"etcd":       {"key", "cert_key", "password_file"},
 	"postgres":   {"passfile", "sslkey"},
 	"postgresql": {"passfile", "sslkey"},
+	"redis":      {"key", "cert_key", "password_file"},
+	"rediss":     {"key", "cert_key", "password_file"},
+	"redis+unix": {"key", "cert_key", "password_file"},
 	"mysql":      {"allowCleartextPasswords", "allowNativePasswords", "allowOldPasswords", "serverPubKey"},
 }
 

@@ -11,6 +11,7 @@ require (
 	github.com/electd/elect/fence/fenceredis v0.0.0
 	github.com/electd/elect/peer v0.0.0
 	github.com/electd/elect/store/etcd v0.0.0
+	github.com/electd/elect/store/redis v0.0.0
 	github.com/electd/elect/test/chaos v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
@@ -55,5 +56,6 @@ replace (
 	github.com/electd/elect/fence/fenceredis => ../../fence/fenceredis
 	github.com/electd/elect/peer => ../../peer
 	github.com/electd/elect/store/etcd => ../../store/etcd
+	github.com/electd/elect/store/redis => ../../store/redis
 	github.com/electd/elect/test/chaos => ../chaos
 )

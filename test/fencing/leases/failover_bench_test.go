@@ -18,10 +18,12 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/electd/elect/internal/harness"
+	"github.com/electd/elect/test/fencing/server"
 )
 
 // nativeEnv makes this program a candidate of a store's own elector: the store, and where it is.
@@ -37,6 +39,7 @@ func serveNative() {
 	defer stop()
 	resign, err := map[string]func(context.Context, string) (func(), error){
 		"etcd":       leadEtcd,
+		"redis":      leadRedis,
 		"postgresql": leadSQL("pgx", "SELECT pg_advisory_lock(7)", "SELECT pg_advisory_unlock(7)"),
 		"mariadb":    leadSQL("mysql", "DO GET_LOCK('native', 1000)", "DO RELEASE_LOCK('native')"), // it takes no endless time
 	}[store](ctx, at)
@@ -65,6 +68,34 @@ func leadEtcd(ctx context.Context, at string) (func(), error) {
 	return func() { _ = e.Resign(context.Background()) }, e.Campaign(ctx, "x")
 }
 
+// leadRedis leads with SET NX PX, which it renews three times in 2 s, and a waiting one tries every 200 ms, as elect's do
+// here.
+func leadRedis(ctx context.Context, at string) (func(), error) {
+	c := goredis.NewClient(&goredis.Options{Addr: at})
+	me := strconv.Itoa(os.Getpid())
+	fmt.Fprintln(os.Stderr, "standing by")
+	for {
+		won, err := c.SetNX(ctx, "native", me, 2*time.Second).Result()
+		if err != nil {
+			return nil, err
+		}
+		if won {
+			break
+		}
+		<-time.After(200 * time.Millisecond)
+	}
+	mine := func(do string) *goredis.Script {
+		return goredis.NewScript("if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call(" + do + ") end return 1")
+	}
+	go func() {
+		for ctx.Err() == nil {
+			_ = mine("'PEXPIRE', KEYS[1], 2000").Run(ctx, c, []string{"native"}, me).Err()
+			<-time.After(2 * time.Second / 3)
+		}
+	}()
+	return func() { _ = mine("'DEL', KEYS[1]").Run(context.Background(), c, []string{"native"}, me).Err() }, nil
+}
+
 // leadSQL leads with a lock of a session.
 func leadSQL(driver, lock, unlock string) func(context.Context, string) (func(), error) {
 	return func(ctx context.Context, at string) (func(), error) {
@@ -91,6 +122,10 @@ func BenchmarkFailover(b *testing.B) {
 			at := startEtcd(b).URL
 			return strings.Replace(at, "http://", "etcd://", 1) + "/bench?lease=2s&servers_fixed=on", at
 		},
+	}
+	stores["redis"] = func(b *testing.B) (string, string) {
+		s := newSlot(b, server.StartRedis(b))
+		return s.url(""), s.server.Addr
 	}
 	for name, start := range databases(b) {
 		if name != "sqlite" { // it has no elector
@@ -130,7 +165,7 @@ func BenchmarkFailover(b *testing.B) {
 					{"run-killed/elect", ours, func(c *candidate, _ int) { c.signal(syscall.SIGKILL) }},
 					{"command-killed/elect", ours, func(_ *candidate, work int) { killed(work) }},
 				} {
-					if name != "etcd" && c.what == "stopped/native" {
+					if name != "etcd" && name != "redis" && c.what == "stopped/native" {
 						continue // it leads for ever
 					}
 					first := c.begin("first")
