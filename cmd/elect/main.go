@@ -17,6 +17,7 @@ import (
 	"github.com/electd/elect/file"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/peer"
+	"github.com/electd/elect/store/consul"
 	"github.com/electd/elect/store/etcd"
 )
 
@@ -25,7 +26,7 @@ func main() {
 	os.Exit(cli.Run(newRoot(elect.Openers{
 		"file": file.Open, peerScheme: openPeer,
 		"postgres": marks.OpenElection, "postgresql": marks.OpenElection, "mysql": marks.OpenElection,
-		"etcd": etcd.Open,
+		"consul": consul.Open, "etcd": etcd.Open,
 	}), os.Args[1:]))
 }
 
@@ -36,6 +37,8 @@ func witness(ctx context.Context, testament []byte) (speak func(context.Context)
 	}
 	_ = json.Unmarshal(testament, &of) // what is malformed is refused below
 	switch of.Scheme {
+	case "consul":
+		return consul.Witness(ctx, testament)
 	case "etcd":
 		return etcd.Witness(ctx, testament)
 	case "postgres", "postgresql", "mysql":
