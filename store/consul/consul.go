@@ -162,7 +162,7 @@ func checkKey(key string) error {
 		bad = bad || part == "" || part == "." || part == ".."
 	}
 	if bad {
-		return fmt.Errorf("key %.100q; want UTF-8 of at most %d bytes, whose parts between slashes are neither empty nor . nor ..", key, maxKey)
+		return fmt.Errorf("key %.100q; want UTF-8 of at most %d bytes, with no part between slashes that is empty, \".\" or \"..\"", key, maxKey)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ require (
 	github.com/electd/elect/fence/fencegrpc v0.0.0
 	github.com/electd/elect/fence/fenceredis v0.0.0
 	github.com/electd/elect/peer v0.0.0
+	github.com/electd/elect/store/consul v0.0.0
 	github.com/electd/elect/store/etcd v0.0.0
 	github.com/electd/elect/test/chaos v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1
@@ -54,6 +55,7 @@ replace (
 	github.com/electd/elect/fence/fencegrpc => ../../fence/fencegrpc
 	github.com/electd/elect/fence/fenceredis => ../../fence/fenceredis
 	github.com/electd/elect/peer => ../../peer
+	github.com/electd/elect/store/consul => ../../store/consul
 	github.com/electd/elect/store/etcd => ../../store/etcd
 	github.com/electd/elect/test/chaos => ../chaos
 )
