@@ -44,6 +44,12 @@ long: ## all tests in full: storms, teeth, chaos, real servers, power loss, the 
 	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./internal/protocol/... -run TestMutants
 	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./lab/check -run TestTeeth
 
+# Consul is under the Business Source License: it is fetched and built for tests, and nothing of it is in a product.
+.PHONY: servers
+servers: ## build the servers of tests that build for minutes, once: Consul (with ELECT_LONG=1 tests use them)
+	@cache="$${XDG_CACHE_HOME:-$$HOME/.cache}/elect-test"; mkdir -p "$$cache"; cd test/fencing/server/testdata/consul && \
+	GOWORK=off GOFLAGS= CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$$cache/consul" github.com/hashicorp/consul && ls -l "$$cache/consul"
+
 .PHONY: race
 race: ## the same under the race detector; needs a C compiler
 	go test -race work

@@ -7,6 +7,7 @@ require (
 	github.com/electd/elect/electprom v0.0.0
 	github.com/electd/elect/internal/cli v0.0.0
 	github.com/electd/elect/peer v0.0.0
+	github.com/electd/elect/store/consul v0.0.0
 	github.com/electd/elect/store/etcd v0.0.0
 	github.com/electd/elect/store/redis v0.0.0
 	github.com/lib/pq v1.12.3
@@ -62,6 +63,8 @@ replace github.com/electd/elect/electprom => ../../electprom
 replace github.com/electd/elect/peer => ../../peer
 
 replace github.com/electd/elect/fence/fenceredis => ../../fence/fenceredis
+
+replace github.com/electd/elect/store/consul => ../../store/consul
 
 replace github.com/electd/elect/store/etcd => ../../store/etcd
 

@@ -17,6 +17,7 @@ import (
 	"github.com/electd/elect/file"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/peer"
+	"github.com/electd/elect/store/consul"
 	"github.com/electd/elect/store/etcd"
 	"github.com/electd/elect/store/redis"
 )
@@ -28,6 +29,7 @@ func main() {
 		"file": file.Open, peerScheme: openPeer,
 		"postgres": marks.OpenElection, "postgresql": marks.OpenElection, "mysql": marks.OpenElection,
 		"etcd": etcd.Open, "redis": redis.Open, "rediss": redis.Open, "redis+unix": redis.Open,
+		"consul": consul.Open,
 	}), os.Args[1:]))
 }
 
@@ -38,6 +40,8 @@ func witness(ctx context.Context, testament []byte) (speak func(context.Context)
 	}
 	_ = json.Unmarshal(testament, &of) // what is malformed is refused below
 	switch of.Scheme {
+	case "consul":
+		return consul.Witness(ctx, testament)
 	case "etcd":
 		return etcd.Witness(ctx, testament)
 	case "redis", "rediss", "redis+unix":

@@ -22,6 +22,7 @@ const rootHelp = `elect keeps exactly one of your replicas at work.
   postgres://… or mysql://…      in a database (elect install makes its table)
   etcd://HOST1,HOST2/PREFIX      in etcd
   redis://HOST:PORT/DB           in Redis or Valkey
+  consul://HOST:PORT/PREFIX      in Consul
 
 The default is your own state directory on this machine, for root, too:
 $XDG_STATE_HOME/elect or ~/.local/state/elect.

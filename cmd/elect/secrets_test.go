@@ -25,7 +25,8 @@ func TestSecretsStaySecret(t *testing.T) {
 	for name, election := range map[string]string{
 		"file": "file:", "mysql": "mysql://me:" + password + "@127.0.0.1:1/app",
 		"postgres": "postgres://me:" + password + "@127.0.0.1:1/app", "etcd": "etcd://me:" + password + "@127.0.0.1:1/app",
-		"redis": "redis://me:" + password + "@127.0.0.1:1/0",
+		"redis":  "redis://me:" + password + "@127.0.0.1:1/0",
+		"consul": "consul://me:" + password + "@127.0.0.1:1/app",
 	} {
 		for _, form := range []string{"--log-format=text", "--log-format=json", "--verbose"} {
 			t.Run(name+" "+form, func(t *testing.T) {

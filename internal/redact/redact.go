@@ -75,6 +75,7 @@ func Without(u *url.URL) *url.URL {
 // key, or switch something.
 var named = map[string][]string{
 	peer:         {"key"},
+	"consul":     {"key", "cert_key", "token_file"},
 	"etcd":       {"key", "cert_key", "password_file"},
 	"postgres":   {"passfile", "sslkey"},
 	"postgresql": {"passfile", "sslkey"},

@@ -10,6 +10,7 @@ require (
 	github.com/electd/elect/fence/fencegrpc v0.0.0
 	github.com/electd/elect/fence/fenceredis v0.0.0
 	github.com/electd/elect/peer v0.0.0
+	github.com/electd/elect/store/consul v0.0.0
 	github.com/electd/elect/store/etcd v0.0.0
 	github.com/electd/elect/store/redis v0.0.0
 	github.com/electd/elect/test/chaos v0.0.0
@@ -55,6 +56,7 @@ replace (
 	github.com/electd/elect/fence/fencegrpc => ../../fence/fencegrpc
 	github.com/electd/elect/fence/fenceredis => ../../fence/fenceredis
 	github.com/electd/elect/peer => ../../peer
+	github.com/electd/elect/store/consul => ../../store/consul
 	github.com/electd/elect/store/etcd => ../../store/etcd
 	github.com/electd/elect/store/redis => ../../store/redis
 	github.com/electd/elect/test/chaos => ../chaos

@@ -117,23 +117,39 @@ func leadSQL(driver, lock, unlock string) func(context.Context, string) (func(),
 // line: of elect run, and in turns of the store's own elector. Each iteration is a round of each kind.
 func BenchmarkFailover(b *testing.B) {
 	program := harness.Build(b, "../../../cmd/elect")
-	stores := map[string]func(b *testing.B) (string, string){
-		"etcd": func(b *testing.B) (string, string) {
-			at := startEtcd(b).URL
-			return strings.Replace(at, "http://", "etcd://", 1) + "/bench?lease=2s&servers_fixed=on", at
-		},
+	native := func(name, at string) func() *exec.Cmd {
+		return func() *exec.Cmd {
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), nativeEnv+"="+name+"="+at)
+			return cmd
+		}
 	}
-	stores["redis"] = func(b *testing.B) (string, string) {
-		s := newSlot(b, server.StartRedis(b))
-		return s.url(""), s.server.Addr
+	stores := map[string]func(b *testing.B) (string, func() *exec.Cmd){
+		"etcd": func(b *testing.B) (string, func() *exec.Cmd) {
+			at := startEtcd(b).URL
+			return strings.Replace(at, "http://", "etcd://", 1) + "/bench?lease=2s&servers_fixed=on", native("etcd", at)
+		},
+		"redis": func(b *testing.B) (string, func() *exec.Cmd) {
+			s := newSlot(b, server.StartRedis(b))
+			return s.url(""), native("redis", s.server.Addr)
+		},
+		"consul": func(b *testing.B) (string, func() *exec.Cmd) { // its locks have sessions of 15 s
+			c := server.StartConsul(b)
+			return "consul://" + c.Addr + "/bench?lease=15s", func() *exec.Cmd {
+				cmd := c.Command()
+				cmd.Args = append([]string{"sh", "-c", `exec 3>&1 1>&2; exec "$0" lock -verbose bench/native 'echo $$ >&3; exec sleep 1000'`}, cmd.Args...)
+				cmd.Path = "/bin/sh"
+				return cmd
+			}
+		},
 	}
 	for name, start := range databases(b) {
 		if name != "sqlite" { // it has no elector
-			stores[name] = func(b *testing.B) (string, string) {
+			stores[name] = func(b *testing.B) (string, func() *exec.Cmd) {
 				d := start(b)
 				p := d.place(b)
-				_, native := p.source()
-				return p.url(""), native
+				_, at := p.source()
+				return p.url(""), native(name, at)
 			}
 		}
 	}
@@ -141,11 +157,7 @@ func BenchmarkFailover(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			at, native := start(b)
 			ours := func(id string) *candidate { return stands(b, program, at, id) }
-			theirs := func(string) *candidate {
-				cmd := exec.Command(os.Args[0])
-				cmd.Env = append(os.Environ(), nativeEnv+"="+name+"="+native)
-				return began(b, "native", cmd)
-			}
+			theirs := func(string) *candidate { return began(b, "native", native()) }
 			took := map[string][]time.Duration{}
 			for b.Loop() {
 				for _, c := range []struct {
@@ -165,18 +177,23 @@ func BenchmarkFailover(b *testing.B) {
 					{"run-killed/elect", ours, func(c *candidate, _ int) { c.signal(syscall.SIGKILL) }},
 					{"command-killed/elect", ours, func(_ *candidate, work int) { killed(work) }},
 				} {
-					if name != "etcd" && name != "redis" && c.what == "stopped/native" {
+					if !slices.Contains([]string{"etcd", "redis", "consul"}, name) && c.what == "stopped/native" {
 						continue // it leads for ever
 					}
 					first := c.begin("first")
 					work := first.leads(b)
 					next := c.begin("next")
-					harness.Eventually(b, "it stands by", func() bool { return strings.Contains(next.said.String(), "standing by") })
+					harness.Eventually(b, "it stands by", func() bool {
+						return strings.Contains(next.said.String(), "standing by") || strings.Contains(next.said.String(), "Attempting lock acquisition")
+					})
 					<-time.After(500*time.Millisecond + rand.N(time.Second)) // somewhere between two renewals
 					begun := time.Now()
 					c.how(first, work)
 					next.leads(b)
 					took[c.what] = append(took[c.what], time.Since(begun))
+					if name == "consul" {
+						killed(work) // a consul lock that was killed leaves its command
+					}
 					next.signal(syscall.SIGTERM)
 					first.end()
 					next.end()

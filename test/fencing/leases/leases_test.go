@@ -18,6 +18,7 @@ import (
 	"github.com/electd/elect/driver/electtest"
 	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/long"
+	"github.com/electd/elect/store/consul"
 	"github.com/electd/elect/store/etcd"
 	"github.com/electd/elect/store/redis"
 	"github.com/electd/elect/store/sqlstore"
@@ -38,6 +39,7 @@ var openers = map[string]driver.Opener{
 	}),
 	"etcd":  etcd.Open,
 	"redis": redis.Open, "rediss": redis.Open,
+	"consul": consul.Open,
 }
 
 func TestMain(m *testing.M) {
