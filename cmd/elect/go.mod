@@ -8,6 +8,7 @@ require (
 	github.com/electd/elect/internal/cli v0.0.0
 	github.com/electd/elect/peer v0.0.0
 	github.com/electd/elect/store/etcd v0.0.0
+	github.com/electd/elect/store/kubernetes v0.0.0
 	github.com/lib/pq v1.12.3
 	github.com/prometheus/client_golang v1.25.0
 	github.com/rogpeppe/go-internal v1.16.0
@@ -63,3 +64,5 @@ replace github.com/electd/elect/peer => ../../peer
 replace github.com/electd/elect/fence/fenceredis => ../../fence/fenceredis
 
 replace github.com/electd/elect/store/etcd => ../../store/etcd
+
+replace github.com/electd/elect/store/kubernetes => ../../store/kubernetes
