@@ -124,7 +124,7 @@ func (l *lease) Write(ctx context.Context, version, text string) (register.Kept,
 		return register.Kept{}, err
 	}
 	if _, _, current := o.record(); !current {
-		return register.Kept{}, errors.New("Kubernetes has changed what was written, as an admission webhook does; want none that changes Leases")
+		return register.Kept{}, errors.New("what was written was changed on its way, as by an admission webhook; want none that changes Leases")
 	}
 	return l.kept(o)
 }
