@@ -144,9 +144,17 @@ package: ## bin/package: a .deb and an .rpm for this machine's architecture (VER
 	bin/package/elect completion fish >bin/package/elect.fish
 	for kind in deb rpm; do GOARCH=$$(go env GOARCH) VERSION='$(VERSION)' go run $(NFPM) package -f deploy/package/nfpm.yaml -p $$kind -t bin/package; done
 
+# Built once, and found by tests that are skipped without it.
+SERVERS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/elect-test
+
+.PHONY: servers
+servers: ## build, for minutes, what tests of Kubernetes need: kube-apiserver, and a candidate of client-go
+	cd test/fencing/server/testdata/clientgo && GOWORK=off GOFLAGS= go build -buildvcs=false -trimpath -o '$(SERVERS)/clientgo' .
+	cd test/fencing/server/testdata/apiserver && GOWORK=off GOFLAGS= go build -buildvcs=false -trimpath -ldflags='-s -w' -o '$(SERVERS)/kube-apiserver' k8s.io/kubernetes/cmd/kube-apiserver
+
 .PHONY: manifests
 manifests: ## validate deploy/kubernetes against the schema of Kubernetes 1.30; builds for minutes the first time
-	go run $(KUBECTL_VALIDATE) --version 1.30 deploy/kubernetes/peers.yaml deploy/kubernetes/sidecar.yaml
+	go run $(KUBECTL_VALIDATE) --version 1.30 deploy/kubernetes/peers.yaml deploy/kubernetes/role.yaml deploy/kubernetes/sidecar.yaml
 
 .PHONY: ci
 ci: ## all that CI does

@@ -9,6 +9,7 @@ require (
 	github.com/electd/elect/peer v0.0.0
 	github.com/electd/elect/store/consul v0.0.0
 	github.com/electd/elect/store/etcd v0.0.0
+	github.com/electd/elect/store/kubernetes v0.0.0
 	github.com/electd/elect/store/redis v0.0.0
 	github.com/lib/pq v1.12.3
 	github.com/prometheus/client_golang v1.25.0
@@ -69,3 +70,5 @@ replace github.com/electd/elect/store/consul => ../../store/consul
 replace github.com/electd/elect/store/etcd => ../../store/etcd
 
 replace github.com/electd/elect/store/redis => ../../store/redis
+
+replace github.com/electd/elect/store/kubernetes => ../../store/kubernetes

@@ -19,6 +19,7 @@ import (
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/store/consul"
 	"github.com/electd/elect/store/etcd"
+	"github.com/electd/elect/store/kubernetes"
 	"github.com/electd/elect/store/redis"
 )
 
@@ -29,7 +30,8 @@ func main() {
 		"file": file.Open, peerScheme: openPeer,
 		"postgres": marks.OpenElection, "postgresql": marks.OpenElection, "mysql": marks.OpenElection,
 		"etcd": etcd.Open, "redis": redis.Open, "rediss": redis.Open, "redis+unix": redis.Open,
-		"consul": consul.Open,
+		"consul":     consul.Open,
+		"kubernetes": kubernetes.Open,
 	}), os.Args[1:]))
 }
 
@@ -46,6 +48,8 @@ func witness(ctx context.Context, testament []byte) (speak func(context.Context)
 		return etcd.Witness(ctx, testament)
 	case "redis", "rediss", "redis+unix":
 		return redis.Witness(ctx, testament)
+	case "kubernetes":
+		return kubernetes.Witness(ctx, testament)
 	case "postgres", "postgresql", "mysql":
 		return marks.Witness(of.Scheme)(ctx, testament)
 	}

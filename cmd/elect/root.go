@@ -23,6 +23,7 @@ const rootHelp = `elect keeps exactly one of your replicas at work.
   etcd://HOST1,HOST2/PREFIX      in etcd
   redis://HOST:PORT/DB           in Redis or Valkey
   consul://HOST:PORT/PREFIX      in Consul
+  kubernetes://NAMESPACE         in a Lease of Kubernetes
 
 The default is your own state directory on this machine, for root, too:
 $XDG_STATE_HOME/elect or ~/.local/state/elect.

@@ -244,6 +244,7 @@ var repository = house{
 		{module: "store/etcd", needs: "go.uber.org/zap", why: "keeps etcd's client silent; its zero logger is not"},
 		{module: "store/etcd", needs: "google.golang.org/grpc", why: "the name that the certificates of servers are checked against, which etcd's client does not pass on; why there is no connection"},
 		{module: "store/redis", needs: "github.com/redis/go-redis/v9", why: "the client of the store; a program can hand in its own"},
+		{module: "store/kubernetes", needs: "go.yaml.in/yaml/v3", why: "the kubeconfig"},
 		{module: "fence/fencegrpc", needs: "google.golang.org/genproto/googleapis/rpc", why: "ErrorInfo, the detail of a refusal"},
 		{module: "fence/fencegrpc", needs: "google.golang.org/grpc", why: "what it guards"},
 		{module: "fence/fencegrpc", needs: "google.golang.org/protobuf", why: "the messages of the service that takes claims"},
@@ -278,6 +279,7 @@ var repository = house{
 		{at: "peer/certs", names: 51, why: "certificates"},
 		{at: "store/consul", names: 23, why: "backend; flight record; refusals"},
 		{at: "store/etcd", names: 15, why: "backend; flight record; refusals"},
+		{at: "store/kubernetes", names: 12, why: "backend; flight record; refusals"},
 		{at: "store/memory", names: 24, why: "backend"},
 		{at: "store/redis", names: 19, why: "backend; flight record; refusals"},
 		{at: "store/sqlstore", names: 30, why: "backend; flight record"},
@@ -294,6 +296,7 @@ var repository = house{
 		{at: "store/etcd.groups", why: "as peer.hosts: elections that share a client share a stream of renewals"},
 		{at: "store/redis.clients", why: "as peer.hosts: elections with one URL share a client, and are opened by independent calls"},
 		{at: "store/redis.hubs", why: "as peer.hosts: elections that share a client share a connection that listens"},
+		{at: "store/kubernetes.apis", why: "as peer.hosts: elections with one cluster share connections and its throttling, and are opened by independent calls"},
 		{at: "peer.hosts", why: "the listening addresses of a process are its own, and a second election is opened by the same call as the first one, with nothing that they share"},
 	},
 	sleeps: []exception{

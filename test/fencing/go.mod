@@ -12,6 +12,7 @@ require (
 	github.com/electd/elect/peer v0.0.0
 	github.com/electd/elect/store/consul v0.0.0
 	github.com/electd/elect/store/etcd v0.0.0
+	github.com/electd/elect/store/kubernetes v0.0.0
 	github.com/electd/elect/store/redis v0.0.0
 	github.com/electd/elect/test/chaos v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1
@@ -44,6 +45,7 @@ require (
 	go.etcd.io/etcd/client/pkg/v3 v3.7.3 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260817212433-ac3dfec99bb1 // indirect
@@ -58,6 +60,7 @@ replace (
 	github.com/electd/elect/peer => ../../peer
 	github.com/electd/elect/store/consul => ../../store/consul
 	github.com/electd/elect/store/etcd => ../../store/etcd
+	github.com/electd/elect/store/kubernetes => ../../store/kubernetes
 	github.com/electd/elect/store/redis => ../../store/redis
 	github.com/electd/elect/test/chaos => ../chaos
 )

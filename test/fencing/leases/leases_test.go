@@ -20,6 +20,7 @@ import (
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/store/consul"
 	"github.com/electd/elect/store/etcd"
+	"github.com/electd/elect/store/kubernetes"
 	"github.com/electd/elect/store/redis"
 	"github.com/electd/elect/store/sqlstore"
 	"github.com/electd/elect/test/fencing/server"
@@ -39,7 +40,8 @@ var openers = map[string]driver.Opener{
 	}),
 	"etcd":  etcd.Open,
 	"redis": redis.Open, "rediss": redis.Open,
-	"consul": consul.Open,
+	"consul":     consul.Open,
+	"kubernetes": kubernetes.Open,
 }
 
 func TestMain(m *testing.M) {
