@@ -18,6 +18,7 @@ import (
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/store/etcd"
+	"github.com/electd/elect/store/zookeeper"
 )
 
 func main() {
@@ -25,7 +26,7 @@ func main() {
 	os.Exit(cli.Run(newRoot(elect.Openers{
 		"file": file.Open, peerScheme: openPeer,
 		"postgres": marks.OpenElection, "postgresql": marks.OpenElection, "mysql": marks.OpenElection,
-		"etcd": etcd.Open,
+		"etcd": etcd.Open, "zookeeper": zookeeper.Open, "zk": zookeeper.Open,
 	}), os.Args[1:]))
 }
 
@@ -38,6 +39,8 @@ func witness(ctx context.Context, testament []byte) (speak func(context.Context)
 	switch of.Scheme {
 	case "etcd":
 		return etcd.Witness(ctx, testament)
+	case "zookeeper", "zk":
+		return zookeeper.Witness(ctx, testament)
 	case "postgres", "postgresql", "mysql":
 		return marks.Witness(of.Scheme)(ctx, testament)
 	}

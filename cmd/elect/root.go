@@ -21,6 +21,7 @@ const rootHelp = `elect keeps exactly one of your replicas at work.
   peer://n1@HOST:PORT,n2@…       among a few machines
   postgres://… or mysql://…      in a database (elect install makes its table)
   etcd://HOST1,HOST2/PREFIX      in etcd
+  zookeeper://HOST1,HOST2/PATH   in ZooKeeper
 
 The default is your own state directory on this machine, for root, too:
 $XDG_STATE_HOME/elect or ~/.local/state/elect.

@@ -25,6 +25,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	for name, election := range map[string]string{
 		"file": "file:", "mysql": "mysql://me:" + password + "@127.0.0.1:1/app",
 		"postgres": "postgres://me:" + password + "@127.0.0.1:1/app", "etcd": "etcd://me:" + password + "@127.0.0.1:1/app",
+		"zookeeper": "zookeeper://me:" + password + "@127.0.0.1:1/app",
 	} {
 		for _, form := range []string{"--log-format=text", "--log-format=json", "--verbose"} {
 			t.Run(name+" "+form, func(t *testing.T) {

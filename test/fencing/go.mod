@@ -11,8 +11,10 @@ require (
 	github.com/electd/elect/fence/fenceredis v0.0.0
 	github.com/electd/elect/peer v0.0.0
 	github.com/electd/elect/store/etcd v0.0.0
+	github.com/electd/elect/store/zookeeper v0.0.0
 	github.com/electd/elect/test/chaos v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1
+	github.com/go-zookeeper/zk v1.0.4
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/mattn/go-sqlite3 v1.14.53
 	github.com/redis/go-redis/v9 v9.23.0
@@ -55,5 +57,6 @@ replace (
 	github.com/electd/elect/fence/fenceredis => ../../fence/fenceredis
 	github.com/electd/elect/peer => ../../peer
 	github.com/electd/elect/store/etcd => ../../store/etcd
+	github.com/electd/elect/store/zookeeper => ../../store/zookeeper
 	github.com/electd/elect/test/chaos => ../chaos
 )

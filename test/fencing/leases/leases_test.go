@@ -20,6 +20,7 @@ import (
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/store/etcd"
 	"github.com/electd/elect/store/sqlstore"
+	"github.com/electd/elect/store/zookeeper"
 	"github.com/electd/elect/test/fencing/server"
 )
 
@@ -35,7 +36,7 @@ var openers = map[string]driver.Opener{
 	"sqlite": sqlstore.Opener(sqlstore.SQLite, func(u *url.URL) (*sql.DB, error) {
 		return sql.Open("sqlite3", "file:"+u.Path+"?_journal_mode=WAL&_synchronous=FULL&_busy_timeout=1000")
 	}),
-	"etcd": etcd.Open,
+	"etcd": etcd.Open, "zookeeper": zookeeper.Open,
 }
 
 func TestMain(m *testing.M) {
