@@ -176,6 +176,13 @@ func (l *line) granting() (session uint64, granted time.Duration) {
 	return l.session, l.granted
 }
 
+// connected reports whether a request could be sent now, or will never be.
+func (l *line) connected() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.over || l.conn.State() == zk.StateHasSession
+}
+
 // close ends the session, and returns when the client has ended. If no server hears of it, the session expires.
 func (l *line) close() error {
 	l.conn.Close() // it takes three seconds at most

@@ -198,18 +198,22 @@ func (s *store) KeepAlive(_ context.Context, session uint64) (time.Duration, err
 	return granted, nil
 }
 
-// Close implements [queue.Queue]. If no server hears of it, the session expires: nothing keeps it alive any more.
+// Close implements [queue.Queue]. The client asks once, and then ends; so it is asked when it is connected. If the request is
+// lost nevertheless, the session expires: nothing keeps it alive any more.
 func (s *store) Close(ctx context.Context, session uint64) error {
+	c := s.of(session)
+	switch {
+	case c == nil:
+		return queue.ErrGone
+	case !c.connected():
+		return fmt.Errorf("%w: no server is connected", queue.ErrNotSent)
+	}
 	s.mu.Lock()
-	c := s.sessions[session]
 	delete(s.sessions, session)
 	if s.latest == c {
 		s.latest = nil
 	}
 	s.mu.Unlock()
-	if c == nil {
-		return queue.ErrGone
-	}
 	closed := make(chan error, 1)
 	s.left.Go(func() { closed <- c.close() })
 	select {
