@@ -6,9 +6,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -90,7 +92,7 @@ func (l *line) dial(a *access, names *hosts, address string, timeout time.Durati
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		l.trouble = err
+		l.trouble = explained(err)
 		return nil, err
 	}
 	if l.over {
@@ -115,6 +117,21 @@ func (l *line) welcome(session uint64, granted time.Duration) {
 	default:
 		l.session = session
 	}
+}
+
+// unwelcome notes why a connection has ended before that.
+func (l *line) unwelcome(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.trouble = explained(err)
+}
+
+// explained says what a server may mean that has ended a connection without a word.
+func explained(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		return fmt.Errorf("the server has ended the connection (%w): it does not serve, has too many connections (maxClientCnxns), or TLS is on at one side only (tls=on)", err)
+	}
+	return err
 }
 
 // opened waits until there was a session, and the user has logged in. After that the client logs in by itself.
@@ -285,6 +302,9 @@ func (k *link) Read(p []byte) (int, error) {
 			granted := time.Duration(binary.BigEndian.Uint32(k.head[8:])) * time.Millisecond
 			k.line.welcome(binary.BigEndian.Uint64(k.head[12:]), granted)
 		}
+	}
+	if err != nil && len(k.head) < welcomed {
+		k.line.unwelcome(err)
 	}
 	return n, err
 }

@@ -118,3 +118,21 @@ func TestOpenRefuses(t *testing.T) {
 		}
 	}
 }
+
+// FuzzACL: an ACL is refused, or has a scheme and rights in each part.
+func FuzzACL(f *testing.F) {
+	for _, seed := range []string{"world:anyone:r", "auth::cdrwa,ip:10.0.0.0/8:r", "digest:u:hbw21sHXFxNYpYg8wnQqp3HFGGE=:cdrwa", ":::", "a:b:", "world:anyone:rr,"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		all, err := parseACL(text, true)
+		if (err == nil) != (len(all) > 0) {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		for _, a := range all {
+			if a.Scheme == "" || a.Perms&zk.PermAll == 0 || a.Perms&^zk.PermAll != 0 {
+				t.Errorf("%q: %+v", text, a)
+			}
+		}
+	})
+}

@@ -18,10 +18,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/electd/elect/internal/harness"
+	"github.com/electd/elect/test/fencing/server"
 )
 
 // nativeEnv makes this program a candidate of a store's own elector: the store, and where it is.
@@ -37,6 +39,7 @@ func serveNative() {
 	defer stop()
 	resign, err := map[string]func(context.Context, string) (func(), error){
 		"etcd":       leadEtcd,
+		"zookeeper":  leadZooKeeper,
 		"postgresql": leadSQL("pgx", "SELECT pg_advisory_lock(7)", "SELECT pg_advisory_unlock(7)"),
 		"mariadb":    leadSQL("mysql", "DO GET_LOCK('native', 1000)", "DO RELEASE_LOCK('native')"), // it takes no endless time
 	}[store](ctx, at)
@@ -65,6 +68,19 @@ func leadEtcd(ctx context.Context, at string) (func(), error) {
 	return func() { _ = e.Resign(context.Background()) }, e.Campaign(ctx, "x")
 }
 
+// leadZooKeeper leads with the lock of the client, which is ZooKeeper's recipe, and a session as long as ours.
+func leadZooKeeper(ctx context.Context, at string) (func(), error) {
+	c, _, err := zk.Connect([]string{at}, zooKeeperLease, zk.WithLogInfo(false))
+	if err != nil {
+		return nil, err
+	}
+	lock := zk.NewLock(c, "/native", zk.WorldACL(zk.PermAll))
+	fmt.Fprintln(os.Stderr, "standing by")
+	return func() { _ = lock.Unlock() }, lock.Lock()
+}
+
+const zooKeeperLease = 4 * time.Second
+
 // leadSQL leads with a lock of a session.
 func leadSQL(driver, lock, unlock string) func(context.Context, string) (func(), error) {
 	return func(ctx context.Context, at string) (func(), error) {
@@ -90,6 +106,10 @@ func BenchmarkFailover(b *testing.B) {
 		"etcd": func(b *testing.B) (string, string) {
 			at := startEtcd(b).URL
 			return strings.Replace(at, "http://", "etcd://", 1) + "/bench?lease=2s&servers_fixed=on", at
+		},
+		"zookeeper": func(b *testing.B) (string, string) {
+			at := server.StartZooKeeper(b).Addr
+			return fmt.Sprintf("zookeeper://%s/bench?lease=%v", at, zooKeeperLease), at
 		},
 	}
 	for name, start := range databases(b) {

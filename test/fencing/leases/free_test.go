@@ -15,6 +15,7 @@ import (
 
 	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
+	"github.com/electd/elect/test/fencing/server"
 )
 
 // TestKeeperFrees has elect run at real stores, with leases of 12 s. When elect run was killed, its keeper frees the
@@ -72,6 +73,9 @@ func stores(t *testing.T, lease string) map[string]func(t *testing.T) string {
 	at := map[string]func(t *testing.T) string{"etcd": func(t *testing.T) string {
 		return strings.Replace(startEtcd(t).URL, "http://", "etcd://", 1) + "/free?max_hold=2s&lease=" + lease
 	}}
+	at["zookeeper"] = func(t *testing.T) string {
+		return "zookeeper://" + server.StartZooKeeper(t).Addr + "/free?max_hold=2s&lease=" + lease
+	}
 	for name, start := range databases(t) {
 		if name != "sqlite" {
 			at[name] = func(t *testing.T) string {

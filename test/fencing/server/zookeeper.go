@@ -47,7 +47,7 @@ func StartZooKeepers(t testing.TB, servers int, settings ...string) []*ZooKeeper
 	t.Helper()
 	long.Test(t, "it starts a real server")
 	java, err := exec.LookPath("java")
-	const jar = "/usr/share/java/zookeeper.jar"
+	const jar = "/usr/share/java/zookeeper.jar" // it does not name netty-codec.jar, which TLS needs
 	if _, missing := os.Stat(jar); missing != nil || err != nil {
 		Absent(t, "there is no java in PATH, or no "+jar+"; on Debian: apt-get install zookeeper")
 	}
@@ -73,7 +73,7 @@ func StartZooKeepers(t testing.TB, servers int, settings ...string) []*ZooKeeper
 			}
 		}
 		all[i] = &ZooKeeper{process: p, Addr: addr, args: []string{
-			java, "-cp", jar, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
+			java, "-cp", jar + ":/usr/share/java/netty-codec.jar", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
 			"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(p.dir, "zoo.cfg"),
 		}}
 	}
