@@ -46,11 +46,11 @@ it compares
 that fits well, or else the slowest tight one. It does not recommend fast if round trips
 are not known.
 
-In a store doctor asks the server instead, and measures nothing: the version,
-the role, the user's rights, and each setting that matters, with what it means for the
-election. "wrong" means that elections do not work, or lose their guarantee. It also computes how long a
-takeover takes at the longest with the times of the URL. In etcd and Kubernetes --name may be needed,
-if the user's rights are those of one election.
+In a store doctor asks the server instead, and measures nothing: the version, the role,
+the user's rights, and each setting that matters, with what it means for the election.
+"wrong" means that elections do not work, or lose their guarantee. It also computes how
+long a takeover takes at the longest with the times of the URL. In etcd, ZooKeeper and
+Kubernetes --name may be needed, if the user's rights are those of one election.
 
 Rare pauses need a long measurement: --for 10m, under the usual load. Without --election
 doctor checks this machine alone. It needs no right but to write to the data directory,

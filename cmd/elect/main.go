@@ -21,6 +21,7 @@ import (
 	"github.com/electd/elect/store/etcd"
 	"github.com/electd/elect/store/kubernetes"
 	"github.com/electd/elect/store/redis"
+	"github.com/electd/elect/store/zookeeper"
 )
 
 func main() {
@@ -29,9 +30,9 @@ func main() {
 	os.Exit(cli.Run(newRoot(elect.Openers{
 		"file": file.Open, peerScheme: openPeer,
 		"postgres": marks.OpenElection, "postgresql": marks.OpenElection, "mysql": marks.OpenElection,
-		"etcd": etcd.Open, "redis": redis.Open, "rediss": redis.Open, "redis+unix": redis.Open,
-		"consul":     consul.Open,
-		"kubernetes": kubernetes.Open,
+		"consul": consul.Open, "etcd": etcd.Open, "kubernetes": kubernetes.Open,
+		"redis": redis.Open, "rediss": redis.Open, "redis+unix": redis.Open,
+		"zookeeper": zookeeper.Open, "zk": zookeeper.Open,
 	}), os.Args[1:]))
 }
 
@@ -50,6 +51,8 @@ func witness(ctx context.Context, testament []byte) (speak func(context.Context)
 		return redis.Witness(ctx, testament)
 	case "kubernetes":
 		return kubernetes.Witness(ctx, testament)
+	case "zookeeper", "zk":
+		return zookeeper.Witness(ctx, testament)
 	case "postgres", "postgresql", "mysql":
 		return marks.Witness(of.Scheme)(ctx, testament)
 	}

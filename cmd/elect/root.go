@@ -24,6 +24,7 @@ const rootHelp = `elect keeps exactly one of your replicas at work.
   redis://HOST:PORT/DB           in Redis or Valkey
   consul://HOST:PORT/PREFIX      in Consul
   kubernetes://NAMESPACE         in a Lease of Kubernetes
+  zookeeper://HOST1,HOST2/PATH   in ZooKeeper
 
 The default is your own state directory on this machine, for root, too:
 $XDG_STATE_HOME/elect or ~/.local/state/elect.

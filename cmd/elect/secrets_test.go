@@ -28,6 +28,7 @@ func TestSecretsStaySecret(t *testing.T) {
 		"redis":      "redis://me:" + password + "@127.0.0.1:1/0",
 		"consul":     "consul://me:" + password + "@127.0.0.1:1/app",
 		"kubernetes": "",
+		"zookeeper":  "zookeeper://me:" + password + "@127.0.0.1:1/app",
 	} {
 		for _, form := range []string{"--log-format=text", "--log-format=json", "--verbose"} {
 			t.Run(name+" "+form, func(t *testing.T) {

@@ -14,8 +14,10 @@ require (
 	github.com/electd/elect/store/etcd v0.0.0
 	github.com/electd/elect/store/kubernetes v0.0.0
 	github.com/electd/elect/store/redis v0.0.0
+	github.com/electd/elect/store/zookeeper v0.0.0
 	github.com/electd/elect/test/chaos v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1
+	github.com/go-zookeeper/zk v1.0.4
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/mattn/go-sqlite3 v1.14.53
 	github.com/redis/go-redis/v9 v9.23.0
@@ -62,5 +64,6 @@ replace (
 	github.com/electd/elect/store/etcd => ../../store/etcd
 	github.com/electd/elect/store/kubernetes => ../../store/kubernetes
 	github.com/electd/elect/store/redis => ../../store/redis
+	github.com/electd/elect/store/zookeeper => ../../store/zookeeper
 	github.com/electd/elect/test/chaos => ../chaos
 )

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	goredis "github.com/redis/go-redis/v9"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
@@ -40,6 +41,7 @@ func serveNative() {
 	resign, err := map[string]func(context.Context, string) (func(), error){
 		"etcd":       leadEtcd,
 		"redis":      leadRedis,
+		"zookeeper":  leadZooKeeper,
 		"postgresql": leadSQL("pgx", "SELECT pg_advisory_lock(7)", "SELECT pg_advisory_unlock(7)"),
 		"mariadb":    leadSQL("mysql", "DO GET_LOCK('native', 1000)", "DO RELEASE_LOCK('native')"), // it takes no endless time
 	}[store](ctx, at)
@@ -96,6 +98,19 @@ func leadRedis(ctx context.Context, at string) (func(), error) {
 	return func() { _ = mine("'DEL', KEYS[1]").Run(context.Background(), c, []string{"native"}, me).Err() }, nil
 }
 
+// leadZooKeeper leads with the lock of the client, which is ZooKeeper's recipe, and a session as long as ours.
+func leadZooKeeper(ctx context.Context, at string) (func(), error) {
+	c, _, err := zk.Connect([]string{at}, zooKeeperLease, zk.WithLogInfo(false))
+	if err != nil {
+		return nil, err
+	}
+	lock := zk.NewLock(c, "/native", zk.WorldACL(zk.PermAll))
+	fmt.Fprintln(os.Stderr, "standing by")
+	return func() { _ = lock.Unlock() }, lock.Lock()
+}
+
+const zooKeeperLease = 4 * time.Second
+
 // leadSQL leads with a lock of a session.
 func leadSQL(driver, lock, unlock string) func(context.Context, string) (func(), error) {
 	return func(ctx context.Context, at string) (func(), error) {
@@ -142,6 +157,10 @@ func BenchmarkFailover(b *testing.B) {
 				return cmd
 			}
 		},
+		"zookeeper": func(b *testing.B) (string, func() *exec.Cmd) {
+			at := server.StartZooKeeper(b).Addr
+			return fmt.Sprintf("zookeeper://%s/bench?lease=%v", at, zooKeeperLease), native("zookeeper", at)
+		},
 	}
 	for name, start := range databases(b) {
 		if name != "sqlite" { // it has no elector
@@ -177,7 +196,7 @@ func BenchmarkFailover(b *testing.B) {
 					{"run-killed/elect", ours, func(c *candidate, _ int) { c.signal(syscall.SIGKILL) }},
 					{"command-killed/elect", ours, func(_ *candidate, work int) { killed(work) }},
 				} {
-					if !slices.Contains([]string{"etcd", "redis", "consul"}, name) && c.what == "stopped/native" {
+					if !slices.Contains([]string{"etcd", "redis", "consul", "zookeeper"}, name) && c.what == "stopped/native" {
 						continue // it leads for ever
 					}
 					first := c.begin("first")

@@ -76,10 +76,11 @@ func stores(t *testing.T, lease string) map[string]func(t *testing.T) string {
 		return fmt.Sprintf("consul://%s/free?lease=%s&max_lease=%[2]s", server.StartConsul(t).Addr, lease)
 	}, "kubernetes": func(t *testing.T) string {
 		return leaseURL(t, server.StartKubernetes(t), "admin", "", "max_lease="+lease+"&lease="+lease)
-	}}
-	at["redis"] = func(t *testing.T) string {
+	}, "redis": func(t *testing.T) string {
 		return "redis://" + server.StartRedis(t).Addr + "?max_lease=" + lease + "&lease=" + lease
-	}
+	}, "zookeeper": func(t *testing.T) string {
+		return "zookeeper://" + server.StartZooKeeper(t).Addr + "/free?max_hold=2s&lease=" + lease
+	}}
 	for name, start := range databases(t) {
 		if name != "sqlite" {
 			at[name] = func(t *testing.T) string {

@@ -23,6 +23,7 @@ import (
 	"github.com/electd/elect/store/kubernetes"
 	"github.com/electd/elect/store/redis"
 	"github.com/electd/elect/store/sqlstore"
+	"github.com/electd/elect/store/zookeeper"
 	"github.com/electd/elect/test/fencing/server"
 )
 
@@ -42,6 +43,7 @@ var openers = map[string]driver.Opener{
 	"redis": redis.Open, "rediss": redis.Open,
 	"consul":     consul.Open,
 	"kubernetes": kubernetes.Open,
+	"zookeeper":  zookeeper.Open,
 }
 
 func TestMain(m *testing.M) {
