@@ -155,7 +155,8 @@ var refusals = []struct{ says, want string }{
 	{"NOAUTH", "a user and a password: in the URL, in password_file or in the variable REDISCLI_AUTH"},
 	{"WRONGPASS", "a user that exists, and the right password"},
 	{"NOPERM", rights},
-	{"The user executing the script can't", rights}, // Redis 7.0
+	{"The user executing the script can't", rights}, // in Redis 7.0
+	{"ACL failure in script", rights},               // in Redis 8 and Valkey
 	{"DB index is out of range", "a database that the server has"},
 	{"WRONGTYPE", "another key, or one that holds a string: {key} holds something else"},
 }
@@ -176,7 +177,7 @@ func (k *key) explained(err error) error {
 	if want == "" {
 		return err
 	}
-	return driver.Permanent(fmt.Errorf("%s; want %s", oneLine(err), want))
+	return driver.Permanent(fmt.Errorf("%s; want %s", strings.TrimSuffix(oneLine(err), "."), want))
 }
 
 // forbids reports whether the user lacks a right.

@@ -367,7 +367,7 @@ func TestRedisRefused(t *testing.T) {
 	s.do(t, "ACL", "SETUSER", "job", "on", ">x", "~"+s.key, "&"+s.key, "+info", "+config|get", "+eval", "+evalsha", "+get", "+set", "+publish", "+subscribe", "+unsubscribe", "+ping", "+wait", "+select")
 	refuses(t, as("nothing:x"), "want a user with these rights: +info +config|get")
 	e := opened(t, as("reader:x"), "reader")
-	if _, err := e.Campaign(t.Context(), driver.Candidacy{Exclusive: true}); !driver.IsPermanent(err) || !strings.Contains(err.Error(), "want a user with these rights") || strings.Contains(err.Error(), "\n") {
+	if _, err := e.Campaign(soon(t), driver.Candidacy{Exclusive: true}); !driver.IsPermanent(err) || !strings.Contains(err.Error(), "want a user with these rights") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v; want a permanent error that names the rights", err)
 	}
 	released(t, opened(t, as("job:x"), "job").campaign(soon(t)))
