@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -65,14 +66,14 @@ func (l *lease) judge(o *object) driver.Finding {
 // rights says whether the user can lead, and watch.
 func (l *lease) rights(ctx context.Context) driver.Finding {
 	f := driver.Finding{What: "rights", Value: "enough", Means: "the user may get, create, update and watch the Lease"}
-	missing, err := l.missing(ctx, append([]string{"watch"}, verbs...)...)
+	missing, err := l.missing(ctx, "create", "update", "watch")
 	switch {
 	case err != nil:
 		f.Value, f.Means = "not known", plain(err).Error()
 	case len(missing) == 1 && missing[0] == "watch":
 		f.Value, f.Means = "no watch", "candidates only poll, so they see a release later; want the verb watch, as in deploy/kubernetes/role.yaml"
 	case len(missing) > 0:
-		f.Value, f.Wrong, f.Means = "missing", true, fmt.Sprintf("the user may not %v the Lease; want a Role such as deploy/kubernetes/role.yaml", missing)
+		f.Value, f.Wrong, f.Means = "missing", true, fmt.Sprintf("the user may not %s the Lease; want a Role such as deploy/kubernetes/role.yaml", strings.Join(missing, " and "))
 	}
 	return f
 }

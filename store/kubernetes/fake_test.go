@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,7 +27,7 @@ const way = time.Millisecond
 
 // server is an API server for Leases, as far as elections need one: resource versions from one counter, uids, updates
 // that make what is not there, identical writes that change nothing, watches from a version with a history that can
-// be forgotten, and reviews of rights. It is no other's code: test/fencing/leases asks a real one the same.
+// be forgotten, and rights. It is no other's code: test/fencing/leases asks a real one the same.
 type server struct {
 	t testing.TB
 
@@ -116,16 +117,12 @@ func (s *server) serve(r *http.Request, body []byte) *http.Response {
 	if len(body) > 0 && json.Unmarshal(body, &in) != nil {
 		return refuse(http.StatusBadRequest, "BadRequest", "", "not JSON")
 	}
+	dry := r.URL.Query().Get("dryRun") != ""
 	switch path := r.URL.Path; {
+	case slices.Contains(s.denied, map[string]string{"GET": "get", "POST": "create", "PUT": "update"}[r.Method]):
+		return refuse(http.StatusForbidden, "Forbidden", "leases", "you may not")
 	case path == "/version":
 		return answer(http.StatusOK, map[string]string{"gitVersion": "v1.37.2"})
-	case strings.HasSuffix(path, "/selfsubjectaccessreviews"):
-		verb := in["spec"].(map[string]any)["resourceAttributes"].(map[string]any)["verb"]
-		allowed := true
-		for _, d := range s.denied {
-			allowed = allowed && d != verb
-		}
-		return answer(http.StatusCreated, map[string]any{"status": map[string]any{"allowed": allowed}})
 	case !strings.HasPrefix(path, "/apis/coordination.k8s.io/v1/namespaces/"):
 		return refuse(http.StatusNotFound, "NotFound", "", "the server could not find the requested resource")
 	case r.Method == http.MethodGet:
@@ -134,6 +131,11 @@ func (s *server) serve(r *http.Request, body []byte) *http.Response {
 			return refuse(http.StatusNotFound, "NotFound", "leases", "leases not found")
 		}
 		return answer(http.StatusOK, o)
+	case dry && r.Method == http.MethodPost && s.leases[path+"/"+meta(in)["name"].(string)] == nil:
+		return answer(http.StatusCreated, in)
+	case dry && meta(in)["uid"] == nil && r.Method == http.MethodPut:
+		s.t.Errorf("a dry run that would write %v", in)
+		return refuse(http.StatusInternalServerError, "", "", "")
 	case r.Method == http.MethodPost:
 		return s.create(path+"/"+meta(in)["name"].(string), in)
 	case r.Method == http.MethodPut:
@@ -273,7 +275,6 @@ type line struct {
 	lose   int
 	delay  time.Duration // of the next answer to a write
 	behind time.Time     // answers come in order: none before that
-	blind  bool          // it may not watch
 }
 
 var errLost = errors.New("the answer was lost")
@@ -289,7 +290,10 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if r.URL.Query().Get("watch") != "" {
-		if l.blind {
+		l.server.mu.Lock()
+		denied := slices.Contains(l.denied, "watch")
+		l.server.mu.Unlock()
+		if denied {
 			return refuse(http.StatusForbidden, "Forbidden", "leases", "you may not watch"), nil
 		}
 		resp := l.server.watch(ctx, r)
@@ -298,7 +302,7 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp := l.serve(r, body)
 	l.mu.Lock()
-	if l.delay > 0 && r.Method == http.MethodPut {
+	if l.delay > 0 && r.Method == http.MethodPut && r.URL.Query().Get("dryRun") == "" {
 		l.behind, l.delay = time.Now().Add(l.delay), 0
 	}
 	late, lost := max(time.Until(l.behind), 0), l.lose > 0

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -192,47 +193,42 @@ func plain(err error) error {
 	return err
 }
 
-// verbs are the rights that a candidate needs.
-var verbs = []string{"get", "create", "update"}
-
 // Admit implements [register.Admitter].
 func (l *lease) Admit(ctx context.Context) error {
 	if l.admitted.Load() {
 		return nil
 	}
-	missing, err := l.missing(ctx, verbs...)
-	switch {
-	case isRefusal(err, http.StatusForbidden, http.StatusNotFound):
-		return nil // the server tells when it refuses a write
-	case err != nil:
-		return err
-	case len(missing) > 0:
-		return drive.Refused(driver.Permanent(fmt.Errorf("the user may not %v leases in the namespace %s; want a Role such as deploy/kubernetes/role.yaml", missing, l.namespace)))
+	missing, err := l.missing(ctx, "create", "update")
+	if err == nil && len(missing) > 0 {
+		err = drive.Refused(driver.Permanent(fmt.Errorf("the user may not %s leases in the namespace %s; want a Role such as deploy/kubernetes/role.yaml", strings.Join(missing, " and "), l.namespace)))
 	}
-	l.admitted.Store(true)
-	return nil
+	l.admitted.Store(err == nil)
+	return err
 }
 
-// missing asks which of these rights the user lacks.
+// missing returns which of these rights the user lacks. It tries them, and changes nothing: writes are dry runs, with a
+// uid that no Lease has.
 func (l *lease) missing(ctx context.Context, verbs ...string) (lacks []string, err error) {
+	none := func(metadata map[string]string) any {
+		metadata["namespace"], metadata["name"] = l.namespace, l.name
+		return map[string]any{"apiVersion": group + "/v1", "kind": "Lease", "metadata": metadata}
+	}
+	dry := url.Values{"dryRun": {"All"}}
 	for _, verb := range verbs {
-		attributes := map[string]string{"namespace": l.namespace, "verb": verb, "group": group, "resource": "leases"}
-		if verb != "create" { // of which Kubernetes knows no name
-			attributes["name"] = l.name
+		switch verb {
+		case "create":
+			err = l.do(ctx, http.MethodPost, l.path(), dry, none(map[string]string{}), nil)
+		case "update":
+			err = l.do(ctx, http.MethodPut, l.own(), dry, none(map[string]string{"uid": "none", "resourceVersion": "1"}), nil)
+		case "watch":
+			err = l.watch(ctx, l.path(), l.watching("", time.Second), func(event) error { return register.ErrConflict })
 		}
-		var review struct {
-			Status struct {
-				Allowed bool `json:"allowed"`
-			} `json:"status"`
-		}
-		err := l.do(ctx, http.MethodPost, "apis/authorization.k8s.io/v1/selfsubjectaccessreviews", nil, map[string]any{
-			"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": map[string]any{"resourceAttributes": attributes},
-		}, &review)
-		if err != nil {
-			return nil, err
-		}
-		if !review.Status.Allowed {
+		_, refused := errors.AsType[*refusal](err)
+		switch {
+		case isRefusal(err, http.StatusForbidden):
 			lacks = append(lacks, verb)
+		case err != nil && !refused && !errors.Is(err, register.ErrConflict):
+			return nil, err
 		}
 	}
 	return lacks, nil
@@ -273,14 +269,7 @@ func (l *lease) Sight(ctx context.Context, seen func(register.Kept)) {
 
 // follow is one watch, of what comes after a resource version; "" is what is there now, and what comes then.
 func (l *lease) follow(ctx context.Context, from *string, seen func(register.Kept)) error {
-	query := url.Values{
-		"watch": {"true"}, "allowWatchBookmarks": {"true"}, "fieldSelector": {"metadata.name=" + l.name},
-		"timeoutSeconds": {strconv.Itoa(int((watchTime + rand.N(watchTime)) / time.Second))},
-	}
-	if *from != "" {
-		query.Set("resourceVersion", *from)
-	}
-	return l.watch(ctx, l.path(), query, func(e event) error {
+	return l.watch(ctx, l.path(), l.watching(*from, watchTime+rand.N(watchTime)), func(e event) error {
 		if e.Type == "BOOKMARK" {
 			var mark struct {
 				Metadata struct {
@@ -308,4 +297,16 @@ func (l *lease) follow(ctx context.Context, from *string, seen func(register.Kep
 		seen(k)
 		return nil
 	})
+}
+
+// watching is the query of a watch that lasts for a time.
+func (l *lease) watching(from string, d time.Duration) url.Values {
+	query := url.Values{
+		"watch": {"true"}, "allowWatchBookmarks": {"true"}, "fieldSelector": {"metadata.name=" + l.name},
+		"timeoutSeconds": {strconv.Itoa(int(d / time.Second))},
+	}
+	if from != "" {
+		query.Set("resourceVersion", from)
+	}
+	return query
 }

@@ -258,33 +258,33 @@ func TestThrottled(t *testing.T) {
 // TestWatched: a release is heard of long before the next read. A history that was forgotten (410) and a restart begin
 // the watch anew, a late watch costs time only, and without the right to watch there is polling.
 func TestWatched(t *testing.T) {
-	for name, fault := range map[string]func(s *server, l *line){
-		"nothing":   func(*server, *line) {},
-		"restart":   func(s *server, _ *line) { s.restart() },
-		"late":      func(s *server, _ *line) { s.set(func() { s.lag = 3 * time.Second }) },
-		"forbidden": func(_ *server, l *line) { l.blind = true },
+	for name, fault := range map[string]func(s *server){
+		"nothing":   func(*server) {},
+		"restart":   func(s *server) { s.restart() },
+		"late":      func(s *server) { s.set(func() { s.lag = 3 * time.Second }) },
+		"forbidden": func(s *server) { s.set(func() { s.denied = []string{"watch"} }) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newServer(t)
-				open := func(id string, poll time.Duration) (*elector, *line) {
-					at, l := s.at()
+				open := func(id string, poll time.Duration) *elector {
+					at, _ := s.at()
 					if name == "forbidden" {
-						fault(s, l)
+						fault(s)
 					}
 					e, err := newElector(t.Context(), at, "e", id, Config{Namespace: "jobs", Lease: time.Minute, MaxLease: time.Minute, Poll: poll}, drive.Config{Now: now})
 					if err != nil {
 						t.Fatal(err)
 					}
-					return e, l
+					return e
 				}
-				a, _ := open("a", 0)
+				a := open("a", 0)
 				defer a.Close()
 				m, err := a.Campaign(t.Context(), driver.Candidacy{Exclusive: true})
 				if err != nil {
 					t.Fatal(err)
 				}
-				b, l := open("b", time.Minute)
+				b := open("b", time.Minute)
 				defer b.Close()
 				won := make(chan driver.Mandate)
 				go func() {
@@ -296,7 +296,7 @@ func TestWatched(t *testing.T) {
 				}()
 				time.Sleep(10 * time.Second)
 				if name != "forbidden" {
-					fault(s, l)
+					fault(s)
 				}
 				time.Sleep(30 * time.Second)
 				was := time.Now()
@@ -382,11 +382,11 @@ func TestRights(t *testing.T) {
 		defer closed(t, a)
 		s.set(func() { s.denied = []string{"update", "watch"} })
 		_, err := a.Campaign(t.Context(), driver.Candidacy{Exclusive: true})
-		if !driver.IsPermanent(err) || !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "may not [update] leases in the namespace jobs") {
+		if !driver.IsPermanent(err) || !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "may not update leases in the namespace jobs") {
 			t.Errorf("%v; want a refusal", err)
 		}
 		found, err := a.Elector.(driver.Examiner).Examine(t.Context())
-		if err != nil || len(found) != 3 || !found[2].Wrong || !strings.Contains(found[2].Means, "[watch update]") {
+		if err != nil || len(found) != 3 || !found[2].Wrong || !strings.Contains(found[2].Means, "update and watch") {
 			t.Errorf("%+v, %v", found, err)
 		}
 	})

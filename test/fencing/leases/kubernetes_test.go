@@ -226,7 +226,7 @@ func TestKubernetesRights(t *testing.T) {
 		verbs []string
 		want  string // of the campaign; "": it wins
 	}{
-		{[]string{"get", "watch"}, "may not [create update]"},
+		{[]string{"get", "watch"}, "may not create and update"},
 		{[]string{"get", "create", "update"}, ""},
 		{roleVerbs(t), ""},
 	} {
