@@ -49,7 +49,7 @@ func StartConsulCluster(t testing.TB, servers int, flags ...string) []*Consul {
 
 func startConsuls(t testing.TB, servers int, token string, flags ...string) []*Consul {
 	t.Helper()
-	long.Test(t, "it starts a real server")
+	long.Full(t, "it starts a real server, which CI does not build")
 	bin := ConsulProgram(t)
 	free, all := harness.FreeAddrs(t, 3*servers), make([]*Consul, servers)
 	for i := range all {
