@@ -348,3 +348,44 @@ func TestConsulCluster(t *testing.T) {
 	}
 
 }
+
+// TestConsulAgent has a leader behind an agent that is no server, as is usual. When the agent hangs, the term ends with
+// its lease, and a candidate elsewhere leads.
+func TestConsulAgent(t *testing.T) {
+	c := server.StartConsul(t)
+	p := newPrefix(c)
+	agent := c.StartAgent(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	e, err := consul.Open(ctx, driver.Target{URL: parse(t, p.url(agent.Addr)), Name: "e", ID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := local{e, t}.campaign(ctx)
+	b := p.elector(t, "b", nil)
+	next := make(chan driver.Mandate, 1)
+	go func() {
+		n, _ := b.Campaign(ctx, driver.Candidacy{Exclusive: true})
+		if n != nil && m.Check() == nil {
+			t.Error("two are proven")
+		}
+		next <- n
+	}()
+	agent.Pause(t, true)
+	paused := time.Now()
+	lost(t, ctx, m, driver.ErrExpired)
+	n := <-next
+	if n == nil || n.Token() <= m.Token() {
+		t.Fatalf("%v after %v", n, m.Token())
+	}
+	t.Logf("the next one leads after %v", time.Since(paused))
+	agent.Pause(t, false)
+	released(t, m)
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := n.Check(); err != nil {
+		t.Errorf("the release of an old term ends the new one: %v", err)
+	}
+	released(t, n)
+}

@@ -24,6 +24,8 @@ type Consul struct {
 	Addr  string // HOST:PORT of its HTTP API
 	Token string // may do anything; "" without ACLs
 	args  []string
+
+	gossip string // where it hears of the others
 }
 
 // StartConsul starts one server, with further flags. It syncs what it commits. The program is that of `make servers`,
@@ -47,25 +49,46 @@ func StartConsulCluster(t testing.TB, servers int, flags ...string) []*Consul {
 	return startConsuls(t, servers, "", flags...)
 }
 
+// StartAgent starts an agent that is no server, as each machine has one, and passes its requests on to the servers.
+func (c *Consul) StartAgent(t testing.TB) *Consul {
+	t.Helper()
+	free := harness.FreeAddrs(t, 2)
+	a := newConsul(t, "a1", free[0], free[1], "-retry-join", c.gossip)
+	a.Token = c.Token
+	StartConsuls(t, a)
+	return a
+}
+
+// newConsul is an agent that has not started.
+func newConsul(t testing.TB, name, addr, gossip string, flags ...string) *Consul {
+	t.Helper()
+	port := func(addr string) string { _, port, _ := strings.Cut(addr, ":"); return port }
+	p := newProcess(t, "consul")
+	return &Consul{process: p, Addr: addr, gossip: gossip, args: append([]string{
+		ConsulProgram(t), "agent", "-node", name, "-data-dir", filepath.Join(p.dir, "data"), "-bind", "127.0.0.1", "-client", "127.0.0.1",
+		"-http-port", port(addr), "-serf-lan-port", port(gossip), "-serf-wan-port", "-1", "-dns-port", "-1", "-grpc-port", "-1", "-grpc-tls-port", "-1",
+		"-log-level", "warn", "-retry-interval", "1s", "-hcl", "disable_update_check = true",
+	}, flags...)}
+}
+
 func startConsuls(t testing.TB, servers int, token string, flags ...string) []*Consul {
 	t.Helper()
-	long.Test(t, "it starts a real server")
-	bin := ConsulProgram(t)
+	long.Full(t, "it starts a real server, which CI does not build")
 	free, all := harness.FreeAddrs(t, 3*servers), make([]*Consul, servers)
 	for i := range all {
-		port := func(n int) string { _, port, _ := strings.Cut(free[3*i+n], ":"); return port }
-		p := newProcess(t, "consul")
-		all[i] = &Consul{process: p, Addr: free[3*i], Token: token, args: append([]string{
-			bin, "agent", "-server", "-bootstrap-expect", fmt.Sprint(servers), "-node", fmt.Sprintf("m%d", i+1), "-data-dir", filepath.Join(p.dir, "data"),
-			"-bind", "127.0.0.1", "-client", "127.0.0.1", "-http-port", port(0), "-server-port", port(1), "-serf-lan-port", port(2), "-serf-wan-port", "-1",
-			"-dns-port", "-1", "-grpc-port", "-1", "-grpc-tls-port", "-1", "-log-level", "warn", "-retry-interval", "1s",
-			"-hcl", "disable_update_check = true", "-hcl", "performance { raft_multiplier = 1 }", "-hcl", "connect { enabled = false }",
-		}, flags...)}
+		own := free[3*i:]
+		_, port, _ := strings.Cut(own[2], ":")
+		args := append([]string{
+			"-server", "-bootstrap-expect", fmt.Sprint(servers), "-server-port", port,
+			"-hcl", "performance { raft_multiplier = 1 }", "-hcl", "connect { enabled = false }",
+		}, flags...)
 		for j := range servers {
 			if j != i {
-				all[i].args = append(all[i].args, "-retry-join", free[3*j+2])
+				args = append(args, "-retry-join", free[3*j+1])
 			}
 		}
+		all[i] = newConsul(t, fmt.Sprintf("m%d", i+1), own[0], own[1], args...)
+		all[i].Token = token
 	}
 	StartConsuls(t, all...)
 	return all
