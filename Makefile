@@ -44,12 +44,6 @@ long: ## all tests in full: storms, teeth, chaos, real servers, power loss, the 
 	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./internal/protocol/... -run TestMutants
 	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./lab/check -run TestTeeth
 
-# Consul is under the Business Source License: it is fetched and built for tests, and nothing of it is in a product.
-.PHONY: servers
-servers: ## build the servers of tests that build for minutes, once: Consul (with ELECT_LONG=1 tests use them)
-	@cache="$${XDG_CACHE_HOME:-$$HOME/.cache}/elect-test"; mkdir -p "$$cache"; cd test/fencing/server/testdata/consul && \
-	GOWORK=off GOFLAGS= CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$$cache/consul" github.com/hashicorp/consul && ls -l "$$cache/consul"
-
 .PHONY: race
 race: ## the same under the race detector; needs a C compiler
 	go test -race work
@@ -144,13 +138,16 @@ package: ## bin/package: a .deb and an .rpm for this machine's architecture (VER
 	bin/package/elect completion fish >bin/package/elect.fish
 	for kind in deb rpm; do GOARCH=$$(go env GOARCH) VERSION='$(VERSION)' go run $(NFPM) package -f deploy/package/nfpm.yaml -p $$kind -t bin/package; done
 
-# Built once, and found by tests that are skipped without it.
+# Built once, and found by tests that are skipped without them. Consul is under the Business Source License: it is built
+# for tests, and nothing of it is in a product.
 SERVERS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/elect-test
+BUILD := GOWORK=off GOFLAGS= CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags='-s -w'
 
 .PHONY: servers
-servers: ## build, for minutes, what tests of Kubernetes need: kube-apiserver, and a candidate of client-go
-	cd test/fencing/server/testdata/clientgo && GOWORK=off GOFLAGS= go build -buildvcs=false -trimpath -o '$(SERVERS)/clientgo' .
-	cd test/fencing/server/testdata/apiserver && GOWORK=off GOFLAGS= go build -buildvcs=false -trimpath -ldflags='-s -w' -o '$(SERVERS)/kube-apiserver' k8s.io/kubernetes/cmd/kube-apiserver
+servers: ## build, for minutes, the servers of tests that are skipped without them: Consul, kube-apiserver, client-go
+	cd test/fencing/server/testdata/consul && $(BUILD) -o '$(SERVERS)/consul' github.com/hashicorp/consul
+	cd test/fencing/server/testdata/clientgo && $(BUILD) -o '$(SERVERS)/clientgo' .
+	cd test/fencing/server/testdata/apiserver && $(BUILD) -o '$(SERVERS)/kube-apiserver' k8s.io/kubernetes/cmd/kube-apiserver
 
 .PHONY: manifests
 manifests: ## validate deploy/kubernetes against the schema of Kubernetes 1.30; builds for minutes the first time
