@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -123,10 +124,8 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 	if a.body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)); err != nil {
 		return a, err
 	}
-	for _, status := range want {
-		if a.status == status {
-			return a, nil
-		}
+	if slices.Contains(want, a.status) {
+		return a, nil
 	}
 	return a, c.refusal(a)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -51,9 +52,7 @@ func (f *fake) snapshot() (restore func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	old := map[string]pair{}
-	for k, p := range f.keys {
-		old[k] = p
-	}
+	maps.Copy(old, f.keys)
 	return func() { f.set(func() { f.keys = old }) }
 }
 

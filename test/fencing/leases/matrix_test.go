@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,9 +99,7 @@ func TestMatrix(t *testing.T) {
 	fmt.Fprintln(&promises, "| back end | lease | from | to | longest takeover | abilities |\n|---|---|---|---|---|---|")
 	fmt.Fprintln(&after, "| back end | exclusive if | after a restore or failover | natives in the same election |\n|---|---|---|---|")
 	all := map[string]driver.Opener{"file": file.Open, "peer": peer.Open}
-	for scheme, open := range openers {
-		all[scheme] = open
-	}
+	maps.Copy(all, openers)
 	path := filepath.Join("..", "..", "..", "docs", "back-ends.md")
 	page, err := os.ReadFile(path)
 	if err != nil {
