@@ -208,10 +208,10 @@ func BenchmarkFailover(b *testing.B) {
 					<-time.After(500*time.Millisecond + rand.N(time.Second)) // somewhere between two renewals
 					begun := time.Now()
 					c.how(first, work)
-					next.leads(b)
+					after := next.leads(b)
 					took[c.what] = append(took[c.what], time.Since(begun))
 					if name == "consul" {
-						killed(work) // a consul lock that was killed leaves its command
+						killed(work, after) // a consul lock that was killed leaves its command
 					}
 					next.signal(syscall.SIGTERM)
 					first.end()
