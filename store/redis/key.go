@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -78,7 +77,6 @@ type key struct {
 	hub      *hub // nil: nothing is notified
 
 	accepted atomic.Pointer[string] // the replication id with which the settings were accepted last
-	checking sync.Mutex
 }
 
 var _ interface {

@@ -35,12 +35,7 @@ func (k *key) ready(ctx context.Context, may script) error {
 
 // check checks a server with a replication id that was not accepted yet.
 func (k *key) check(ctx context.Context, id string) error {
-	k.checking.Lock()
-	defer k.checking.Unlock()
 	was := k.accepted.Load()
-	if was != nil && *was == id {
-		return nil
-	}
 	s, err := k.settings(ctx)
 	switch {
 	case err != nil:
@@ -51,10 +46,9 @@ func (k *key) check(ctx context.Context, id string) error {
 	if err := k.judge(s); err != nil {
 		return err
 	}
-	if was != nil {
+	if k.accepted.CompareAndSwap(was, &id) && was != nil {
 		k.log.Warn("Redis has another replication id: it was restarted, or a replica has taken over. If acknowledged writes were lost, tokens may repeat: raise the era then", "was", *was, "is", id)
 	}
-	k.accepted.Store(&id)
 	return nil
 }
 
@@ -168,7 +162,7 @@ func (k *key) explained(err error) error {
 	if err == nil || driver.IsPermanent(err) {
 		return err
 	}
-	want := untrusted(err)
+	want := insecure(err)
 	for _, r := range refusals {
 		if want == "" && redis.HasErrorPrefix(err, r.says) {
 			want = strings.ReplaceAll(r.want, "{key}", k.name)
@@ -185,13 +179,18 @@ func forbids(err error) bool {
 	return strings.Contains(err.Error(), rights[:strings.IndexByte(rights, ':')])
 }
 
-// untrusted says what would be right if TLS refuses the server for good. An expired certificate may be renewed.
-func untrusted(err error) string {
+// insecure says what would be right if TLS refuses one of the two sides for good. An expired certificate may be renewed.
+func insecure(err error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return "cacert=FILE with the authority that has signed the server's certificate"
 	}
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
 		return "server_name=NAME with a name in the server's certificate"
+	}
+	for _, alert := range []string{"certificate required", "unknown certificate authority", "bad certificate"} {
+		if strings.HasSuffix(err.Error(), "remote error: tls: "+alert) {
+			return "cert=FILE and cert_key=FILE, with a certificate that the server trusts"
+		}
 	}
 	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/storetest"
+	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/store/redis"
 	"github.com/electd/elect/test/fencing/server"
 )
@@ -385,6 +387,35 @@ func TestRedisRefused(t *testing.T) {
 	})
 	refuses(t, newSlot(t, replica).url(""), "want replicas=1, which waits for them, or replicas=any")
 	refuses(t, newSlot(t, server.StartSentinel(t, replica.Addr)).url(""), "want the name of its master in the URL")
+}
+
+// TestRedisTLS: with the right certificates a candidate leads. Otherwise one line says at once what would be right.
+func TestRedisTLS(t *testing.T) {
+	long.Full(t, "it starts a real server")
+	dir, other := issued(t, certs.Options{}), issued(t, certs.Options{})
+	_, port, _ := net.SplitHostPort(harness.FreeAddr(t))
+	s := newSlot(t, server.StartRedis(t, "--tls-port", port, "--tls-cert-file", filepath.Join(dir, "server.crt"),
+		"--tls-key-file", filepath.Join(dir, "server.key"), "--tls-ca-cert-file", filepath.Join(dir, "ca.crt")))
+	with := func(scheme, addr, authority string, parameters string) string {
+		return scheme + strings.TrimPrefix(s.url(addr), "redis") + "&cacert=" + filepath.Join(authority, "ca.crt") + parameters
+	}
+	cert := func(dir string) string {
+		return "&cert=" + filepath.Join(dir, "client.crt") + "&cert_key=" + filepath.Join(dir, "client.key")
+	}
+	const name = "&server_name=etcd.internal" // as the certificates have it
+	secure := "127.0.0.1:" + port
+	released(t, opened(t, with("rediss", secure, dir, name+cert(dir)), "a").campaign(soon(t)))
+	refuses(t, with("rediss", secure, other, name+cert(dir)), "want cacert=FILE")
+	refuses(t, with("rediss", secure, dir, cert(dir)), "want server_name=NAME")
+	for _, own := range []string{"", cert(other)} {
+		harness.Eventually(t, "it is refused", func() bool { // the connection may end before the client has read why
+			e, err := redis.Open(t.Context(), driver.Target{URL: parse(t, with("rediss", secure, dir, name+own)), Name: "e", ID: "a"})
+			if err == nil {
+				_ = e.Close()
+			}
+			return driver.IsPermanent(err) && strings.Contains(err.Error(), "want cert=FILE and cert_key=FILE")
+		})
+	}
 }
 
 // redisPair is a master with a replica and a Sentinel that see it through cables, so that it can live on alone.

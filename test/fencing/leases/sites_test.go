@@ -214,6 +214,15 @@ func newRedisPairSite(t *testing.T) *site {
 				return func() error { p.cut(false); return nil }, nil
 			}},
 		}}},
+		heal: func(ctx context.Context) error { // Sentinel takes its time to make the old master a replica
+			for _, r := range []*server.Redis{p.master, p.replica} {
+				info, err := r.Client(t).Info(ctx, "replication").Result()
+				if err == nil && strings.Contains(info, "role:master") && strings.Contains(info, "connected_slaves:1") {
+					return nil
+				}
+			}
+			return errors.New("no master has a replica")
+		},
 	}
 }
 
