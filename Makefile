@@ -138,9 +138,20 @@ package: ## bin/package: a .deb and an .rpm for this machine's architecture (VER
 	bin/package/elect completion fish >bin/package/elect.fish
 	for kind in deb rpm; do GOARCH=$$(go env GOARCH) VERSION='$(VERSION)' go run $(NFPM) package -f deploy/package/nfpm.yaml -p $$kind -t bin/package; done
 
+# Built once, and found by tests that are skipped without them. Consul is under the Business Source License: it is built
+# for tests, and nothing of it is in a product.
+SERVERS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/elect-test
+BUILD := GOWORK=off GOFLAGS= CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags='-s -w'
+
+.PHONY: servers
+servers: ## build, for minutes, the servers of tests that are skipped without them: Consul, kube-apiserver, client-go
+	cd test/fencing/server/testdata/consul && $(BUILD) -o '$(SERVERS)/consul' github.com/hashicorp/consul
+	cd test/fencing/server/testdata/clientgo && $(BUILD) -o '$(SERVERS)/clientgo' .
+	cd test/fencing/server/testdata/apiserver && $(BUILD) -o '$(SERVERS)/kube-apiserver' k8s.io/kubernetes/cmd/kube-apiserver
+
 .PHONY: manifests
 manifests: ## validate deploy/kubernetes against the schema of Kubernetes 1.30; builds for minutes the first time
-	go run $(KUBECTL_VALIDATE) --version 1.30 deploy/kubernetes/peers.yaml deploy/kubernetes/sidecar.yaml
+	go run $(KUBECTL_VALIDATE) --version 1.30 deploy/kubernetes/peers.yaml deploy/kubernetes/role.yaml deploy/kubernetes/sidecar.yaml
 
 .PHONY: ci
 ci: ## all that CI does

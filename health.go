@@ -64,11 +64,14 @@ const (
 )
 
 func (h *Health) complete() error {
+	if h.WhenAllIll != AllIllLead && h.WhenAllIll != AllIllNone {
+		return fmt.Errorf("elect.Config.Health.WhenAllIll is %d; want AllIllLead or AllIllNone", h.WhenAllIll)
+	}
 	if h.Check == nil {
 		if h.Every != 0 || h.Timeout != 0 || h.Failures != 0 || h.Successes != 0 {
 			return errors.New("elect.Config.Health has no Check; want one, or no Health but WhenAllIll")
 		}
-		return h.completeAllIll()
+		return nil
 	}
 	for _, d := range []struct {
 		name  string
@@ -93,18 +96,11 @@ func (h *Health) complete() error {
 			*n.value = n.zero
 		}
 	}
-	return h.completeAllIll()
-}
-
-func (h *Health) completeAllIll() error {
-	if h.WhenAllIll != AllIllLead && h.WhenAllIll != AllIllNone {
-		return fmt.Errorf("elect.Config.Health.WhenAllIll is %d; want AllIllLead or AllIllNone", h.WhenAllIll)
-	}
 	return nil
 }
 
-// illness is the end of a term by a failed check or by [Term.GiveWay]. It matches [driver.ErrUnhealthy] and not what the
-// check returned, which may be an error of another election.
+// illness is the end of a term by a failed check or by [Term.GiveWay]. It matches [driver.ErrUnhealthy] and not what
+// the check returned, which may be an error of another election.
 type illness struct {
 	why   error
 	given bool          // by GiveWay
@@ -126,7 +122,7 @@ const (
 	ill
 )
 
-// health is the state of a participant's health. Without a check it is well, unless it rests.
+// health is the state of a participant's health. Without a check the participant is well, unless it rests.
 type health struct {
 	cfg      Health
 	election *Election

@@ -19,7 +19,7 @@ type Term struct {
 	election *Election
 	mandate  driver.Mandate
 	ctx      context.Context
-	period   context.Context // ends when this participant is ill, with an illness
+	period   context.Context // ends with an illness when this participant is ill
 	sicken   context.CancelCauseFunc
 	began    time.Time
 	end      context.CancelCauseFunc
@@ -137,9 +137,9 @@ func (t *Term) Next() Sequence {
 // returned: by [Election.Lead], or after [Election.Campaign] by [Term.Release].
 func (t *Term) Resign() { _ = t.finish(driver.ErrResigned) }
 
-// GiveWay ends the term's context with ReasonUnhealthy and the error why, as failed checks of [Config].Health do, and
-// like after these this participant stands aside for a minute or longer. For that time it is ill: EventIll has the error
-// why, and EventWell comes when it may stand again. It is for a program that learns that its work is ill while it leads,
+// GiveWay ends the term's context with ReasonUnhealthy and the error why, as failed checks of [Config].Health do. This
+// participant then stands aside for a minute or longer, as after these. For that time it is ill: EventIll has the error
+// why, and EventWell comes when it may stand again. GiveWay is for a program that learns otherwise that its work is ill,
 // as from a watchdog. The leadership is released as with Resign.
 func (t *Term) GiveWay(why error) {
 	t.sicken(illness{why: why, given: true})

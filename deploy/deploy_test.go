@@ -1,5 +1,5 @@
-// Package deploy tests what is in this directory as far as programs can that need no cluster and no service manager.
-// What depends on the flags of elect run is tested in cmd/elect, and the alert rules in electprom.
+// Package deploy tests the files of this directory, without a cluster and without a service manager. Package cmd/elect
+// tests what depends on the flags of elect run, and electprom the alert rules.
 package deploy
 
 import (
@@ -32,7 +32,8 @@ func write(t *testing.T, path string, text []byte, mode os.FileMode) {
 	}
 }
 
-// TestUnit: systemd-analyze has nothing to say against the unit, and finds it as closed as the unit's comments explain.
+// TestUnit: systemd-analyze verifies the unit without a warning, and its exposure is at most what the unit's comments
+// explain.
 func TestUnit(t *testing.T) {
 	needs(t, "systemd-analyze")
 	text, err := os.ReadFile("systemd/elect@.service")
@@ -108,8 +109,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestFollowLeader: the script moves the selector to its pod, and runs the job after that. An older leader is refused,
-// also if the later one has written after the older one had read.
+// TestFollowLeader: the script sets the selector to its pod, and then runs the job. An older leader is refused, even if
+// the later one writes between the older one's read and write.
 func TestFollowLeader(t *testing.T) {
 	needs(t, "curl")
 	for name, c := range map[string]struct {

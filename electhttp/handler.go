@@ -37,9 +37,9 @@ type Config struct {
 	Trusted bool
 
 	// Hosts are the names of this server, without ports, that a request may have as its Host, beside localhost and
-	// addresses of loopback; others get the status 421. So the page of another site whose name leads to this server (DNS
-	// rebinding) reads nothing. Nil means any name: behind TLS, whose certificate has the name, on a Unix socket, and in a
-	// server that checks this itself. An empty slice means none beside those.
+	// addresses of loopback; others get the status 421. So the page of another site whose name resolves to this server
+	// (DNS rebinding) reads nothing. Nil allows any name: use it behind TLS, whose certificate has the name, on a Unix
+	// socket, and in a server that checks the name itself. An empty slice allows no further name.
 	Hosts []string
 
 	// Watchers is the greatest number of clients that watch at the same time; 0 means 1024.
@@ -69,15 +69,15 @@ type Handler struct {
 	election *elect.Election
 	role     role
 	health   string      // well or ill; empty: nothing was checked
-	starts   bool        // the work of a term is not active yet
+	starts   bool        // the work is not active yet; see Starting
 	term     *elect.Term // from EventElected to EventReleased
 	stuck    time.Time   // when the term was first seen to outlive its lease; zero if it does not
 	state    elect.State
-	known    chan struct{} // closed when state is the present one
+	known    chan struct{} // closed once state is the present one
 	needed   time.Time     // when a client last needed the state
 	waiting  int           // clients that wait for known
-	changes  uint64        // of what a snapshot shows
-	shot     *snapshot     // after that many changes; nil if none was made yet
+	changes  uint64        // counts those of what a snapshot shows
+	shot     *snapshot     // the present one; nil until somebody needs it
 	watchers int
 	latest   *event
 	outdated []*event // events that were replaced, and whose watchers publish is to wake
@@ -178,7 +178,7 @@ func (h *Handler) routes() []route {
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
-	if !h.called(r.Host) {
+	if !h.hasName(r.Host) {
 		problem(w, http.StatusMisdirectedRequest, "", fmt.Sprintf("the Host %.100q is not of this server; want %s", r.Host, strings.Join(append(h.cfg.Hosts, "localhost"), " or ")))
 		return
 	}
@@ -193,8 +193,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-// called reports whether a Host is a name of this server. HTTP/1.0 has none, and no browser speaks that.
-func (h *Handler) called(host string) bool {
+// hasName reports whether a Host is a name of this server. A request of HTTP/1.0 may have none, which no browser sends.
+func (h *Handler) hasName(host string) bool {
 	if h.cfg.Hosts == nil || host == "" {
 		return true
 	}
@@ -227,7 +227,7 @@ func (h *Handler) Attach(e *elect.Election) error {
 	if e.Limits().Lease > 0 {
 		go h.observe(h.life, e)
 	} else {
-		h.unknown()
+		h.forget()
 		go h.observeIfNeeded(e)
 	}
 	return nil
@@ -270,8 +270,8 @@ func (h *Handler) OnEvent(e elect.Event) {
 	h.mu.Unlock()
 }
 
-// Starting says whether the work of the present term and of later ones is not active yet, as while it warms up. While
-// it is not, the state of a leader is starting, and neither /leader nor /follower answers 200. It does not block.
+// Starting sets whether the work of the present term and of later ones is still starting, as while it fills a cache.
+// While it is, the state of a leader is starting, and neither /leader nor /follower answers 200. It does not block.
 func (h *Handler) Starting(is bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

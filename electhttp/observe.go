@@ -40,8 +40,8 @@ func (h *Handler) observe(ctx context.Context, e *elect.Election) {
 	}
 }
 
-// observeIfNeeded keeps the state while clients need it. Without a lease a back end polls, and a standby is to cost
-// next to nothing.
+// observeIfNeeded keeps the state while clients need it. A back end without a lease polls, which would cost a standby
+// more than all else that it does.
 func (h *Handler) observeIfNeeded(e *elect.Election) {
 	for {
 		select {
@@ -66,7 +66,7 @@ func (h *Handler) observeIfNeeded(e *elect.Election) {
 		stop()
 		h.mu.Lock()
 		if h.life.Err() == nil {
-			h.unknown()
+			h.forget()
 		}
 		h.mu.Unlock()
 	}
@@ -78,14 +78,14 @@ func (h *Handler) isNeeded() bool {
 	return h.watchers > 0 || h.waiting > 0 || time.Since(h.needed) < linger
 }
 
-// unknown makes the clients to come wait for another state. h.mu is held.
-func (h *Handler) unknown() {
+// forget makes later clients wait for a new state. h.mu is held.
+func (h *Handler) forget() {
 	h.known = make(chan struct{})
 	h.state.Stale, h.state.Cause = true, errUnanswered
 	h.changed()
 }
 
-// need waits until the state is the present one, or for lookTime.
+// need waits until the state is the present one, for lookTime at most.
 func (h *Handler) need(ctx context.Context) {
 	h.mu.Lock()
 	known := h.known
@@ -100,7 +100,7 @@ func (h *Handler) need(ctx context.Context) {
 	defer h.wait(-1)
 	select {
 	case h.wake <- struct{}{}:
-	default: // somebody else did
+	default: // another client did
 	}
 	limit := time.NewTimer(lookTime)
 	defer limit.Stop()
@@ -142,7 +142,7 @@ type view struct {
 	Health   string        `json:"health,omitempty"`
 }
 
-// snapshot is the state after a number of changes. Nobody writes to it.
+// snapshot is the state after a number of changes. It is not changed.
 type snapshot struct {
 	changes   uint64
 	view      view

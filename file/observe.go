@@ -48,8 +48,8 @@ func (e *Elector) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	}
 }
 
-// nextPoll is the time until this process polls next: at most [Poll]. All that polls in a process does so at the same
-// instants, because to wake up costs more than the poll; other processes do at other ones.
+// nextPoll is the time until this process polls next, at most [Poll]. All polls of a process are at the same instants,
+// because to wake up costs more than a poll. Other processes poll at other instants.
 func nextPoll() time.Duration {
 	now := time.Now().UnixNano() + int64(os.Getpid())*int64(time.Millisecond)
 	return Poll - time.Duration(now%int64(Poll))

@@ -49,7 +49,7 @@ func (n *Node) newRunner() *runtime.Runner {
 // ballots is a node's [runtime.Disk].
 type ballots struct {
 	save   func([]byte) error
-	mirror func([]byte) error // of nothing
+	mirror func([]byte) error // ignores its argument
 }
 
 func (b ballots) Save(data []byte) error { return b.save(data) }

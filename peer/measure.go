@@ -21,8 +21,8 @@ func (n *Node) Measure() driver.Measurements {
 	return m
 }
 
-// quorumContact is how long ago a node last heard a quorum of the voters, itself included if it is one; negative if
-// never.
+// quorumContact returns how long ago a node last heard a quorum of the voters, itself included if it is a voter; it is
+// negative if it never did.
 func quorumContact(s *NodeStatus) time.Duration {
 	var heard []time.Duration
 	for _, v := range s.Voters {

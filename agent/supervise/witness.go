@@ -3,9 +3,10 @@ package supervise
 import "context"
 
 // Witness prepares to tell the voters, or the store, that a process is dead with all its work, so that the next leader
-// need not wait for the end of its lease. KeeperMain takes one; peer.Witness, etcd.Witness and what sqlstore.Witness
-// returns are some. The testament is that of the mandate given to Command.Under or Guardian.Lead. It tells the witness
-// for which process it speaks, to whom, and with which credentials. It reaches the keeper over a socket.
+// need not wait for the end of its lease. KeeperMain takes one; peer.Witness, etcd.Witness, kubernetes.Witness and what
+// sqlstore.Witness returns are some. The testament is that of the mandate given to Command.Under or Guardian.Lead. It
+// tells the witness for which process it speaks, to whom, and with which credentials. It reaches the keeper over a
+// socket.
 //
 // It is called in the keeper, soon after the start of the command, and may take its time, for example to open
 // connections. speak is called at most once, after the death of every process that the testament is about: the work,

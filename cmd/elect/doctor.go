@@ -46,11 +46,11 @@ it compares
 that fits well, or else the slowest tight one. It does not recommend fast if round trips
 are not known.
 
-In a database or etcd doctor asks the server instead, and measures nothing: the version,
-the role, the user's rights, and each setting that matters, with what it means for the
-election. "wrong" means that elections do not work, or lose their guarantee. It also computes how long a
-takeover takes at the longest with the times of the URL. In etcd --name may be needed,
-if the user's rights are those of one election.
+In a store doctor asks the server instead, and measures nothing: the version, the role,
+the user's rights, and each setting that matters, with what it means for the election.
+"wrong" means that elections do not work, or lose their guarantee. It also computes how
+long a takeover takes at the longest with the times of the URL. In etcd, ZooKeeper and
+Kubernetes --name may be needed, if the user's rights are those of one election.
 
 Rare pauses need a long measurement: --for 10m, under the usual load. Without --election
 doctor checks this machine alone. It needs no right but to write to the data directory,
@@ -64,7 +64,7 @@ elect status, too, for the reason that stderr has; 130 interrupted.
 certificates (a list of file, for, expires, days_left, soon), files, contain (level,
 missing, guard, pid), voters, problems, notes, profiles (a list of name, heartbeat_ms, promise_ms,
 lease_ms, slot_ms, worst_takeover_ms, fits, findings) and recommended. Each measurement
-has samples, p50_ms, p99_ms and max_ms. For a database or etcd the object has election,
+has samples, p50_ms, p99_ms and max_ms. For a store the object has election,
 lease_ms, worst_takeover_ms, assumes and server (a list of what, value, means, wrong).
 -o yaml writes the same on several lines.`
 
@@ -99,7 +99,7 @@ func newDoctor(openers elect.Openers) *cobra.Command {
 				return p.examine(cmd, openers, format)
 			}
 			if cmd.Flags().Changed("name") {
-				return exit.Usagef("--name: only an election in etcd or a database has one here; leave it out")
+				return exit.Usagef("--name: only an election in a store has one here; leave it out")
 			}
 			if !cmd.Flags().Changed("election") && !p.isPeer() {
 				election = "" // the variable names another kind of election
@@ -126,8 +126,8 @@ func newDoctor(openers elect.Openers) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&election, "election", "", "`URL` of an election among peers, in etcd or in a database (default: none, this machine alone)")
-	f.StringVar(&name, "name", "", "`NAME` of the election in etcd or a database (default: doctor)")
+	f.StringVar(&election, "election", "", "`URL` of an election among peers or in a store (default: none, this machine alone)")
+	f.StringVar(&name, "name", "", "`NAME` of the election in a store (default: doctor)")
 	f.StringVar(&data, "data", "", "`DIR` that holds, or will hold, the data directories (default: that of the URL, or elect-peer in your state directory)")
 	f.Var(cli.Duration(&span), "for", "`TIME` to measure for")
 	format.flag(f)
@@ -162,7 +162,7 @@ func patient(election string, cfg *doctor.Config) (voters int, configured *quoru
 	if election != "" {
 		p := place{election: election, name: "doctor"}
 		if !p.isPeer() {
-			return 0, nil, exit.Usagef("--election %s: there is nothing to measure; want peer://n1@10.0.0.1:7400,…, etcd://…, postgres://… or mysql://…, or none", p.shown())
+			return 0, nil, exit.Usagef("--election %s: there is nothing to measure; want the URL of peers, a database or another store, or none", p.shown())
 		}
 		listed, peers, err := p.measurable()
 		if err != nil {

@@ -70,8 +70,8 @@ The proxy forwards HTTP/1.1 and HTTP/2, with and without --cert, streams, traile
 WebSockets. SIGTERM ends it: requests in flight may end within --grace.
 
 It writes messages for people to stderr. With --log-format json each line is an object
-with time, level, msg and mostly event: warning, serving, guarding, ending, ended or
-failed.`
+with time, level and msg, and most have event: warning, serving, guarding, ending, ended
+or failed.`
 
 // markHelp describes the values of --mark.
 const markHelp = `of the mark: file:DIR, a directory on a local disk; postgres://… or mysql://…, a table that several proxies share (elect fence install; a password belongs in ELECT_MARK); or memory, which forgets it at every restart and then lets a stale leader in`

@@ -7,9 +7,13 @@ require (
 	github.com/electd/elect/electprom v0.0.0
 	github.com/electd/elect/internal/cli v0.0.0
 	github.com/electd/elect/peer v0.0.0
+	github.com/electd/elect/store/consul v0.0.0
 	github.com/electd/elect/store/etcd v0.0.0
+	github.com/electd/elect/store/kubernetes v0.0.0
 	github.com/electd/elect/store/nats v0.0.0
+	github.com/electd/elect/store/redis v0.0.0
 	github.com/electd/elect/store/s3 v0.0.0
+	github.com/electd/elect/store/zookeeper v0.0.0
 	github.com/lib/pq v1.12.3
 	github.com/prometheus/client_golang v1.25.0
 	github.com/rogpeppe/go-internal v1.16.0
@@ -27,6 +31,7 @@ require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
+	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect
 	github.com/klauspost/compress v1.20.1 // indirect
@@ -71,7 +76,15 @@ replace github.com/electd/elect/peer => ../../peer
 
 replace github.com/electd/elect/fence/fenceredis => ../../fence/fenceredis
 
+replace github.com/electd/elect/store/consul => ../../store/consul
+
 replace github.com/electd/elect/store/etcd => ../../store/etcd
+
+replace github.com/electd/elect/store/redis => ../../store/redis
+
+replace github.com/electd/elect/store/kubernetes => ../../store/kubernetes
+
+replace github.com/electd/elect/store/zookeeper => ../../store/zookeeper
 
 replace github.com/electd/elect/store/nats => ../../store/nats
 

@@ -35,8 +35,8 @@ are named on stderr.
   event   elected, active (its lease is proven), lost, follows; paused or resumed
   leader  the leader; for paused and resumed the node itself
   token   its token, as a string
-  reason  why, if there is something to say; for lost it begins with the word that
-          metrics and logs have: expired, superseded, resigned, …
+  reason  why, if there is something to say; for lost it begins with the word of
+          metrics and logs: expired, superseded, resigned, …
 -o yaml writes the same on several lines.`
 
 func newHistory(openers elect.Openers) *cobra.Command {

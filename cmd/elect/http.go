@@ -109,8 +109,8 @@ func (f *httpFlags) from(name string) string {
 	return variable(name)
 }
 
-// listenHTTP listens on the address of a flag, unix:PATH or HOST:PORT, and returns its URL for people. Beyond loopback
-// it must be secure; certificate names the flags for it.
+// listenHTTP listens on the address of a flag, unix:PATH or HOST:PORT, and returns its URL for people. An address
+// beyond loopback must be secure; certificate names the flags for that.
 func listenHTTP(flag, addr string, secure bool, certificate string) (l net.Listener, shown string, err error) {
 	path, local := strings.CutPrefix(addr, "unix:")
 	switch {
@@ -130,7 +130,7 @@ func listenHTTP(flag, addr string, secure bool, certificate string) (l net.Liste
 	return l, shown, err
 }
 
-// metricsHandler serves the metrics of collectors. It does not compress: that takes longer than a near network saves.
+// metricsHandler serves the metrics of collectors. It does not compress: on a near network that saves no time.
 func metricsHandler(of ...prometheus.Collector) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(of...)

@@ -17,17 +17,25 @@ import (
 	"github.com/electd/elect/file"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/peer"
+	"github.com/electd/elect/store/consul"
 	"github.com/electd/elect/store/etcd"
+	"github.com/electd/elect/store/kubernetes"
 	"github.com/electd/elect/store/nats"
+	"github.com/electd/elect/store/redis"
 	"github.com/electd/elect/store/s3"
+	"github.com/electd/elect/store/zookeeper"
 )
 
 func main() {
 	supervise.KeeperMain(witness) // it does not return in a keeper, which must not run any of the code below
+	marks.QuietRedis()
 	os.Exit(cli.Run(newRoot(elect.Openers{
 		"file": file.Open, peerScheme: openPeer,
 		"postgres": marks.OpenElection, "postgresql": marks.OpenElection, "mysql": marks.OpenElection,
-		"etcd": etcd.Open, "nats": nats.Open, "s3": s3.Open,
+		"consul": consul.Open, "etcd": etcd.Open, "kubernetes": kubernetes.Open,
+		"redis": redis.Open, "rediss": redis.Open, "redis+unix": redis.Open,
+		"zookeeper": zookeeper.Open, "zk": zookeeper.Open,
+		"nats": nats.Open, "s3": s3.Open,
 	}), os.Args[1:]))
 }
 
@@ -38,8 +46,16 @@ func witness(ctx context.Context, testament []byte) (speak func(context.Context)
 	}
 	_ = json.Unmarshal(testament, &of) // what is malformed is refused below
 	switch of.Scheme {
+	case "consul":
+		return consul.Witness(ctx, testament)
 	case "etcd":
 		return etcd.Witness(ctx, testament)
+	case "redis", "rediss", "redis+unix":
+		return redis.Witness(ctx, testament)
+	case "kubernetes":
+		return kubernetes.Witness(ctx, testament)
+	case "zookeeper", "zk":
+		return zookeeper.Witness(ctx, testament)
 	case "nats":
 		return nats.Witness(ctx, testament)
 	case "s3":

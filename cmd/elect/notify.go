@@ -12,20 +12,20 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 )
 
-// notifyFlags are those of elect run about what COMMAND says of itself, and about what runs before it.
+// notifyFlags are the flags of elect run for sd_notify(3) and for --prepare.
 type notifyFlags struct {
 	set            *pflag.FlagSet
 	watchdog, wait time.Duration
 	prepare        string
 }
 
-// notifyFlagNames are the names of those flags.
+// notifyFlagNames are the names of these flags.
 var notifyFlagNames = [...]string{"watchdog", "wait-ready", "prepare"}
 
 func (f *notifyFlags) flags(set *pflag.FlagSet) {
 	f.set = set
 	set.Var(cli.Duration(&f.watchdog), "watchdog", "`TIME` after which a COMMAND that has not said WATCHDOG=1 is ill (default: never)")
-	set.Var(cli.Duration(&f.wait), "wait-ready", "`TIME` within which COMMAND says READY=1, or is ill; until then it is starting (default: it need not)")
+	set.Var(cli.Duration(&f.wait), "wait-ready", "`TIME` within which COMMAND must say READY=1, or is ill; until then it is starting (default: it need not)")
 	set.Lookup("watchdog").DefValue, set.Lookup("wait-ready").DefValue = "", ""
 	set.StringVar(&f.prepare, "prepare", "", "`COMMAND` for sh -c that runs while this candidate stands by")
 }

@@ -21,7 +21,7 @@ stands again when another candidate was elected, or after a second.
 A leader that is frozen cannot answer. Then resign ends with 69 after 10 s at most, and
 the leader may still resign when it runs again.
 
-In a database or etcd the request is recorded beside the leader's token. The leader
+In a store the request is recorded beside the leader's token. The leader
 obeys it at its next renewal at the latest, and no later leader does. If the term ends
 before the answer is read, it is not known whether the leader obeyed or died, and the
 command succeeds and says so. A leader of another program, such as etcdctl elect,
@@ -33,7 +33,7 @@ It prints the leader that was asked. -o json writes one object on one line: elec
 name, id and token, a string.
 
 Exit codes:
-  0   the leader has agreed; in a database or etcd also: its term has ended
+  0   the leader has agreed; in a store also: its term has ended
   3   there is no leader
   69  the leader did not answer, or --token is not its token
   77  the certificate does not have the role operate`

@@ -21,6 +21,10 @@ const rootHelp = `elect keeps exactly one of your replicas at work.
   peer://n1@HOST:PORT,n2@…       among a few machines
   postgres://… or mysql://…      in a database (elect install makes its table)
   etcd://HOST1,HOST2/PREFIX      in etcd
+  redis://HOST:PORT/DB           in Redis or Valkey
+  consul://HOST:PORT/PREFIX      in Consul
+  kubernetes://NAMESPACE         in a Lease of Kubernetes
+  zookeeper://HOST1,HOST2/PATH   in ZooKeeper
   nats://HOST1,HOST2/BUCKET      in a bucket of NATS JetStream
   s3://BUCKET/PREFIX             in S3, or a store of its protocol
 

@@ -131,25 +131,25 @@ environment. All that it leaves is killed; at the level sweep what has called se
 goes on.
 
 On Linux COMMAND may speak sd_notify(3): it finds a socket in NOTIFY_SOCKET, and with
---watchdog WATCHDOG_USEC. If it has not said WATCHDOG=1 for --watchdog, or not READY=1
-within --wait-ready, or says WATCHDOG=trigger, this leader is ill, as by
---health-command. Until READY=1 the watchdog does not count, and /leader of --http
-answers 503. --prepare runs while this candidate stands by, and again when it fails,
-after 1 s up to 30 s. It is stopped before COMMAND starts: SIGTERM, and SIGKILL a
-second later. If elect run itself has NOTIFY_SOCKET, it tells that manager what it
-does, and hides it from COMMAND. docs/notify.md has more.
+--watchdog the time in WATCHDOG_USEC. If it does not say WATCHDOG=1 for --watchdog, or
+READY=1 within --wait-ready, or says WATCHDOG=trigger, this leader is ill, as by
+--health-command. With --wait-ready, the watchdog does not count until READY=1, and
+/leader of --http answers 503. --prepare runs while this candidate stands by, and again
+when it fails, after 1 s up to 30 s. It is stopped before COMMAND starts: SIGTERM, and
+SIGKILL a second later. If elect run itself has NOTIFY_SOCKET, it reports its state to
+that service manager, and hides the variable from COMMAND. docs/notify.md has more.
 
 --http serves the state of this candidate and its leader: GET /leader, /follower, /livez,
 /readyz, /v1/elections/NAME, /v1/elections/NAME/watch, /metrics for Prometheus,
 /openapi.json, and with --http-sidecar / as the leader-elector sidecar of Kubernetes did.
-The address is on loopback (127.0.0.1:4040), where the Host of a request must be
-localhost, an address of loopback or that of --http, or a Unix socket (unix:PATH) that
-only this user can open. One process at a time listens on PATH, and holds a lock on
-PATH.lock. Elsewhere it needs --http-cert
-and --http-key. POST …/resign and …/transfer need the token of --http-token-file, or the
-Unix socket. With port 0 the system chooses one, which is on stderr. --listen is another
-address, that of peers. If it cannot listen, elect run ends before it stands, with 69, or
-73 where permission is missing. docs/http.md has more.
+The address is on loopback (127.0.0.1:4040) or a Unix socket (unix:PATH) that only this
+user can open; any other needs --http-cert and --http-key. On loopback without them the
+Host of a request must be localhost, an address of loopback or that of --http. One
+process at a time listens on PATH, and holds a lock on PATH.lock. POST …/resign and
+…/transfer need the token of --http-token-file, or the Unix socket. With port 0 the
+system chooses a port; a line on stderr has it. --listen is the address for peers. If it
+cannot listen, elect run ends before it stands, with 69, or 73 where permission is
+missing. docs/http.md has more.
 
 elect run writes messages for people to stderr, which COMMAND inherits. --log-time
 puts the time before each line. With --log-format json each line is an object with
@@ -177,7 +177,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	var positions positionFlags
 	var health healthFlags
 	var notify notifyFlags
-	var face httpFlags
+	var server httpFlags
 	exclusive := true
 	cfg := runner.Config{Openers: openers, Wait: runner.NoLimit, Grace: supervise.DefaultGrace}
 	restart := runner.OnFailure.String()
@@ -274,7 +274,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 			}
 			cfg.NonExclusive = !exclusive
 			cfg.Grace = max(cfg.Grace, 1) // 0 would be the supervisor's default; here it means none
-			if cfg.HTTP, err = face.listen(electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown}); err != nil {
+			if cfg.HTTP, err = server.listen(electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown}); err != nil {
 				return err
 			}
 			if cfg.HTTP != nil && cfg.Health.Check != nil {
@@ -304,7 +304,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	positions.flags(f)
 	health.flags(f)
 	notify.flags(f)
-	face.flags(f)
+	server.flags(f)
 	_ = cmd.RegisterFlagCompletionFunc("when-all-ill", cobra.FixedCompletions([]string{"lead", "none"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	// the flag exists
 	_ = cmd.RegisterFlagCompletionFunc("position", cobra.FixedCompletions([]string{"ignore", "prefer", "require"}, cobra.ShellCompDirectiveNoFileComp))

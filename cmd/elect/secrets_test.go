@@ -19,24 +19,36 @@ import (
 )
 
 // TestSecretsStaySecret: neither the password of a URL nor the token of --http-token-file is in what elect run writes or
-// serves, nor in the arguments and, of the command, the environment of what it starts.
+// serves, in the arguments of the processes that it starts, or in the environment of the command.
 func TestSecretsStaySecret(t *testing.T) {
 	const password, token = "hunter2-password", "hunter2-token-0123456789"
 	for name, election := range map[string]string{
 		"file": "file:", "mysql": "mysql://me:" + password + "@127.0.0.1:1/app",
 		"postgres": "postgres://me:" + password + "@127.0.0.1:1/app", "etcd": "etcd://me:" + password + "@127.0.0.1:1/app",
-		"nats": "nats://me:" + password + "@127.0.0.1:1/app",
+		"redis":      "redis://me:" + password + "@127.0.0.1:1/0",
+		"consul":     "consul://me:" + password + "@127.0.0.1:1/app",
+		"kubernetes": "",
+		"zookeeper":  "zookeeper://me:" + password + "@127.0.0.1:1/app",
+		"nats":       "nats://me:" + password + "@127.0.0.1:1/app",
 	} {
 		for _, form := range []string{"--log-format=text", "--log-format=json", "--verbose"} {
 			t.Run(name+" "+form, func(t *testing.T) {
 				t.Parallel()
-				dir := t.TempDir()
+				dir, election := t.TempDir(), election
 				file := filepath.Join(dir, "token")
 				if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
 					t.Fatal(err)
 				}
 				if election == "file:" {
 					election = "file:" + filepath.Join(dir, "place")
+				}
+				if name == "kubernetes" {
+					config := filepath.Join(dir, "config")
+					if err := os.WriteFile(config, []byte("current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"+
+						"clusters: [{name: k, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: [{name: u, user: {token: "+password+"}}]\n"), 0o600); err != nil {
+						t.Fatal(err)
+					}
+					election = "kubernetes://default?kubeconfig=" + config
 				}
 				cmd := exec.Command("elect", "run", "--name", "e", "--id", "a", form, "--http", "127.0.0.1:0", "--http-token-file", file, "--", "sh", "-c", "echo runs; env; exec sleep 1000")
 				cmd.Env = append(environment(t), "ELECT_ELECTION="+election)

@@ -12,8 +12,8 @@ import (
 )
 
 // listenPrivately listens on a Unix socket to which only this user can connect, from the moment that it has its path.
-// It replaces a socket on which no process listens. While it listens it holds a lock on the file PATH.lock, so that of
-// two processes that find such a socket at the same time one replaces it. The file stays.
+// It replaces a socket on which no process listens. While it listens it holds a lock on the file PATH.lock, so that
+// only one of several processes replaces such a socket. The file stays.
 func listenPrivately(path string) (_ net.Listener, err error) {
 	lock, err := tryLock(path + ".lock")
 	if errors.Is(err, errLocked) {

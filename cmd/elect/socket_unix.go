@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLock locks a file, which it makes if there is none, until it is closed or this process ends.
+// tryLock makes a file if there is none, and locks it until the file is closed or this process ends.
 func tryLock(path string) (io.Closer, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -36,22 +36,21 @@ longest round trip, health, and alerts. Each argument is one of:
   unix:PATH           the same on a socket
 
 Without arguments all elections at the place of --election are shown. What several
-sources say of one election is one row. A source that does not answer is a row, or
-trouble in one, and delays no other. Round trips are known among peers; leases are known
-among peers and over HTTP; health is known over HTTP, and is - without health checks.
-LEASE is what was left when it was read, and - if that is longer ago than two looks and
-2 s. A leader with ? is the last one known. The alerts are those of deploy/prometheus, by
-what was seen since the start.
+sources say of one election is one row. A source that does not answer has a row, or is
+named under TROUBLE, and delays no other. Round trips are known among peers, leases
+among peers and over HTTP, and health over HTTP. HEALTH is - without health checks. LEASE
+is what was left when it was read, and - if that is longer ago than both 2 s and two
+times --every. A leader with ? is the last one known. The alerts are those of
+deploy/prometheus, judged by what was seen since the start.
 
 Keys: q ends it; arrows, j, k and page keys select; Enter shows the nodes of an election,
 Esc all elections; s sorts by name, alerts, changes or age of the leader.
 
-Not at a terminal, and with -o json or yaml, it shows the present once, and ends.
-
-Exit codes, if it shows the present once:
+With -o json or yaml, and if it is not on a terminal, it shows the present state once,
+and ends. Exit codes then:
   0   each election has a leader
   3   one has none, or none was held in a directory
-  64  a source cannot be asked like that
+  64  an argument is wrong
   69  a source does not answer
 
 -o json writes one object on one line:
@@ -123,12 +122,12 @@ func newTop(openers elect.Openers) *cobra.Command {
 		},
 	}
 	p.flags(cmd.Flags())
-	cmd.Flags().Var(cli.Duration(&every), "every", "`TIME` between two looks at what does not tell its changes")
+	cmd.Flags().Var(cli.Duration(&every), "every", "`TIME` between two requests to sources that do not report changes")
 	format.flag(cmd.Flags())
 	return cmd
 }
 
-// topVerdict is the error of a snapshot, for the exit code.
+// topVerdict returns the error that a snapshot ends with, for the exit code.
 func topVerdict(d top.Document) error {
 	for _, s := range d.Sources {
 		if s.Error != "" && s.Error != top.ErrNone.Error() {
@@ -156,7 +155,7 @@ type topSources struct {
 	cmd     *cobra.Command
 	openers elect.Openers
 	every   time.Duration
-	live    bool // until the user quits
+	live    bool // on a terminal, until the user quits; else once
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -164,9 +163,9 @@ type topSources struct {
 	first  sync.WaitGroup // sources that have not reported yet
 
 	reports  chan top.Report
-	found    chan place // elections that were held for the first time
+	found    chan place // elections that list has found
 	panicked chan error
-	known    map[top.Key]bool // of elections that are asked, or are in found
+	known    map[top.Key]bool // the elections that were added
 	model    top.Model
 }
 
@@ -329,7 +328,7 @@ func (t *topSources) watch(p place, of top.Key, report func(top.Report)) {
 	}
 }
 
-// pause waits, and returns false if it is over.
+// pause waits, and returns false if the context ends first.
 func (t *topSources) pause(d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -339,8 +338,7 @@ func (t *topSources) pause(d time.Duration) bool {
 	}
 }
 
-// start runs do in a goroutine. A panic ends the whole: an uncaught one would end the process without restoring the
-// terminal.
+// start runs do in a goroutine. A panic ends elect top in order: an uncaught one would not restore the terminal.
 func (t *topSources) start(do func()) {
 	t.work.Go(func() {
 		defer func() {
@@ -371,7 +369,7 @@ func (t *topSources) ask(do func(report func(top.Report))) {
 	})
 }
 
-// addFound adds an election that a list has found.
+// addFound adds an election that list has found.
 func (t *topSources) addFound(p place) {
 	if err := t.addElection(p); err != nil { // a directory with a name that no election has
 		t.model.Expect(source(&p), top.KeyOf(p.shown(), p.name))

@@ -4,12 +4,12 @@
 #	elect run … -- follow-leader.sh SERVICE COMMAND [ARG…]
 #
 # The selector of the Service is set to the name of this pod, which a StatefulSet has as a label on each of its pods. So
-# there is one object, and one write moves all traffic. A label that is moved from pod to pod needs two writes, between
-# which there are two leaders or none, and the right to change any pod.
+# one write of one object moves all traffic. A label that moves from pod to pod would need two writes, between which two
+# pods or none have it, and the right to change any pod.
 #
 # The write is fenced. The annotation elect.example/token is the mark: it holds the token of the leader that has written
-# last. The API server refuses a write if the Service has changed since this script has read it (resourceVersion). So an
-# older leader, though it wakes up between its read and its write, cannot take the Service back.
+# last. The API server refuses a write if the Service has changed since this script read it (resourceVersion). So an
+# older leader that wakes up between its read and its write cannot take the Service back.
 #
 # It needs curl, POD_NAME, and a service account that may get and patch this Service. If the API server does not answer
 # for 10 s it ends with 1, and so gives leadership back: another node may reach it.

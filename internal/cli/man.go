@@ -12,8 +12,8 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 )
 
-// newMan returns the verb that writes a page of the manual for each verb, from what the verb's help is made of.
-// Cobra's own pages are made by way of Markdown, which joins the lines of the tables that our help has.
+// newMan returns the verb that writes a manual page for each verb, from the texts of its help. It does not use cobra's
+// generator, which goes through Markdown and so joins the lines of tables in the help.
 func newMan(name string) *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",
@@ -35,7 +35,7 @@ func newMan(name string) *cobra.Command {
 	}
 }
 
-// writePages writes the pages of a verb and of all below it.
+// writePages writes the pages of a verb and of all verbs below it.
 func writePages(cmd *cobra.Command, dir string) error {
 	cmd.InitDefaultHelpFlag() // so that it is shown
 	if err := os.WriteFile(filepath.Join(dir, pageOf(cmd)+".1"), page(cmd), 0o644); err != nil {
@@ -62,7 +62,7 @@ func described(cmd *cobra.Command) []*cobra.Command {
 
 func pageOf(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// page is the page of a verb in the macros of man(7).
+// page returns the page of a verb in the macros of man(7).
 func page(cmd *cobra.Command) []byte {
 	var b strings.Builder
 	root := cmd.Root().Name()
@@ -79,7 +79,7 @@ func page(cmd *cobra.Command) []byte {
 		fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(c.Name()), roff(c.Short))
 	}
 	fmt.Fprint(&b, ".SH OPTIONS\n")
-	for line := range strings.Lines(cmd.LocalFlags().FlagUsages()) { // one line a flag, in two columns
+	for line := range strings.Lines(cmd.LocalFlags().FlagUsages()) { // a line for each flag, in two columns
 		flag, usage, _ := strings.Cut(strings.TrimSpace(line), "   ")
 		fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(flag), roff(strings.TrimSpace(usage)))
 	}
@@ -109,9 +109,9 @@ func page(cmd *cobra.Command) []byte {
 	return []byte(b.String())
 }
 
-// prose writes a help text: lines that are indented stay as they are, others are filled.
+// prose writes a help text. Indented lines are kept as they are, others are filled.
 func prose(b *strings.Builder, text string) {
-	var kept bool // in lines that stay as they are
+	var kept bool // the last line was kept as it is
 	keep := func(now bool) {
 		if kept && !now {
 			fmt.Fprint(b, ".fi\n")
@@ -139,7 +139,7 @@ func prose(b *strings.Builder, text string) {
 	keep(false)
 }
 
-// roff escapes what roff would take for its own, or for another character than the one that is meant.
+// roff escapes characters that roff would read as requests, or print as other characters.
 func roff(text string) string {
 	var b strings.Builder
 	for _, r := range strings.ReplaceAll(text, "\t", "    ") {
@@ -170,7 +170,7 @@ func roff(text string) string {
 	return b.String()
 }
 
-// built is the day of the revision that this program was built from, if known.
+// built returns the day of the revision that this program was built from, or "".
 func built() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {

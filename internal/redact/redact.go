@@ -84,11 +84,15 @@ func tokened(u *url.URL) bool {
 // key, or switch something.
 var named = map[string][]string{
 	peer:         {"key"},
+	"consul":     {"key", "cert_key", "token_file"},
 	"etcd":       {"key", "cert_key", "password_file"},
 	"s3":         {"credentials_file"},
 	"nats":       {"cert_key", "password_file", "token_file", "nkey"},
 	"postgres":   {"passfile", "sslkey"},
 	"postgresql": {"passfile", "sslkey"},
+	"redis":      {"key", "cert_key", "password_file"},
+	"rediss":     {"key", "cert_key", "password_file"},
+	"redis+unix": {"key", "cert_key", "password_file"},
 	"mysql":      {"allowCleartextPasswords", "allowNativePasswords", "allowOldPasswords", "serverPubKey"},
 }
 

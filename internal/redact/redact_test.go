@@ -52,6 +52,7 @@ func Test(t *testing.T) {
 		{"nats://me@a/x?password_file=/p", "nats://me@a/x?password_file=xxxxx", "nats://me@a/x?password_file=/p"},
 		{"etcd://me:hunter2@a/x?key=/jobs&cert=c&cert_key=/k&password_file=/p", "etcd://me:xxxxx@a/x?key=/jobs&cert=c&cert_key=/k&password_file=xxxxx", "etcd://me@a/x?key=/jobs&cert=c&cert_key=/k&password_file=/p"},
 		{"consul://db?Token=hunter2&a=b", "consul://db?Token=xxxxx&a=b", "consul://db?a=b"},
+		{"consul://me:hunter2@db/x?key=k&cert_key=/k&token_file=/t", "consul://me:xxxxx@db/x?key=k&cert_key=/k&token_file=/t", "consul://me@db/x?key=k&cert_key=/k&token_file=/t"},
 		{"postgres://db/x;password=hunter2", "postgres://db/x;password=xxxxx", "postgres://db/x;password=hunter2"},
 		{"redis:me:hunter2@db", "redis:xxxxx@db", "redis:me:hunter2@db"}, // not a URL that leads anywhere
 	} {

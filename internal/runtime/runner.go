@@ -327,8 +327,8 @@ func (r *Runner) States() *States { return r.states }
 // Counters are the counters so far.
 func (r *Runner) Counters() Counters { return r.counted.now() }
 
-// Illness is for how long the disk has been ill: no write has succeeded within [SlowSync] since. 0 means that it is well;
-// then past is for how long, since it was ill.
+// Illness returns for how long the disk has been ill: no write has succeeded within [SlowSync] in that time. If it is
+// well lasts is 0, and past is for how long it has been so; [math.MaxInt64] if it was never ill.
 func (r *Runner) Illness() (lasts, past time.Duration) { return r.saver.illness() }
 
 // Token is the fencing token of a count; 0 if it cannot be one.

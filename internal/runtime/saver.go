@@ -19,9 +19,9 @@ type Disk interface {
 }
 
 const (
-	// Probe is the time between the end of a write and the next one, if there is nothing to save.
+	// Probe is the time from the end of a write to the next call of Settle, if there is nothing to save.
 	Probe = 10 * time.Second
-	// SlowSync is the longest time that a write to a disk takes that is well.
+	// SlowSync is the longest time that a write takes on a disk that is well.
 	SlowSync = time.Second
 )
 
@@ -41,15 +41,16 @@ type saver struct {
 	number uint64 // of data; 0: none is queued
 	data   []byte
 
-	// Read by any goroutine. The times are by the monotonic clock, since life.
-	life  time.Time    // start was called
-	began atomic.Int64 // when the write under way began; 0: there is none
-	ill   atomic.Int64 // when the first of those began that failed or were slow, if the last one was; else 0
-	ended atomic.Int64 // when the last one ended that failed or was slow, after it; 0: none has
+	// Any goroutine may read these. The times are nanoseconds of the monotonic clock since life. A bad write is one
+	// that failed or was slow.
+	life  time.Time    // when start was called
+	began atomic.Int64 // when the write under way began; 0 if there is none
+	ill   atomic.Int64 // when the first of a row of bad writes began; 0 if the last write was good
+	ended atomic.Int64 // when the last bad write ended; 0 if there was none
 }
 
-// illness is for how long the disk has been ill: no write has succeeded within SlowSync since. 0 means that it is well.
-// past is how long it has been well after that, or a long time.
+// illness returns for how long the disk has been ill: no write has succeeded within SlowSync in that time. If it is
+// well lasts is 0, and past is for how long it has been so; [math.MaxInt64] if it was never ill.
 func (s *saver) illness() (lasts, past time.Duration) {
 	now := s.now()
 	since := s.ill.Load()
@@ -67,7 +68,7 @@ func (s *saver) illness() (lasts, past time.Duration) {
 
 func (s *saver) now() int64 { return int64(time.Since(s.life)) + 1 } // never 0
 
-// write does one write, and learns from it how the disk is.
+// write does one write, and notes whether it was bad.
 func (s *saver) write(do func() error) (took time.Duration, err error) {
 	began := s.now()
 	s.began.Store(began)
@@ -147,7 +148,7 @@ func (s *saver) run() {
 	}
 }
 
-// rest is the time until the next probe: short if the disk is ill, to learn soon that it is well.
+// rest is the time until the next probe. It is short while the disk is ill, to see soon that it is well.
 func (s *saver) rest() time.Duration {
 	if s.ill.Load() != 0 {
 		return SlowSync

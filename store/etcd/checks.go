@@ -11,9 +11,9 @@ import (
 	"github.com/electd/elect/store/internal/pool"
 )
 
-// checks makes the requests of Verify and Touch of all elections that share a client: each is at most three reads, or
-// one transaction. Those that go together are one transaction. If it only reads, it is a linearizable read in etcd; if
-// it writes, the client does not repeat it. Machines check at common instants, so this is one request for many
+// checks makes the requests of Verify and Touch of all elections that share a client. Each is at most three reads, or
+// one transaction; those that wait together become one transaction. If that only reads, it is a linearizable read in
+// etcd; if it writes, the client does not repeat it. Machines check at common instants, so this is one request for many
 // elections.
 type checks = pool.Batch[[]clientv3.Op, checked]
 

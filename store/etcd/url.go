@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"strconv"
@@ -125,31 +124,17 @@ func (c *connection) access() access {
 
 // parse reads a URL, with what the environment has beside it.
 func parse(u *url.URL, name string, env func(string) string) (cfg Config, client *connection, err error) {
-	authority, path, user := u.Host, u.Path, u.User
-	if u.Opaque != "" { // several hosts; see elect.ParseURL
-		place, found := strings.CutPrefix(u.Opaque, "//")
-		authority, path, _ = strings.Cut(place, "/")
-		if strings.Contains(place, "/") {
-			path = "/" + path
-		}
-		if path, err = url.PathUnescape(path); err != nil || !found {
-			return cfg, nil, errors.New("the URL does not parse; want etcd://HOST,HOST/PREFIX")
-		}
-		if at := strings.LastIndexByte(authority, '@'); at >= 0 {
-			one, err := url.Parse("etcd://" + authority[:at] + "@host")
-			if err != nil {
-				return cfg, nil, errors.New("the user in the URL does not parse; want etcd://USER@HOST,HOST/PREFIX")
-			}
-			authority, user = authority[at+1:], one.User
-		}
+	at, err := drive.ParsePlace(u, "2379")
+	if err != nil {
+		return cfg, nil, err
 	}
 	p, err := parameters(u.RawQuery, &cfg)
 	if err != nil {
 		return cfg, nil, err
 	}
 	if cfg.Key = p["key"]; cfg.Key == "" {
-		if cfg.Key = name; path != "" {
-			cfg.Key = strings.TrimSuffix(path, "/") + "/" + name
+		if cfg.Key = name; at.Path != "" {
+			cfg.Key = strings.TrimSuffix(at.Path, "/") + "/" + name
 		}
 	}
 	client = &connection{Config: clientv3.Config{
@@ -158,20 +143,14 @@ func parse(u *url.URL, name string, env func(string) string) (cfg Config, client
 	if err = client.secure(p, env); err != nil {
 		return cfg, nil, err
 	}
-	if client.Username, client.Password, err = credentials(p, user, env); err != nil {
+	if client.Username, client.Password, err = credentials(p, at.User, env); err != nil {
 		return cfg, nil, err
 	}
 	scheme := "http://"
 	if client.TLS != nil {
 		scheme = "https://"
 	}
-	for host := range strings.SplitSeq(authority, ",") {
-		if _, _, err := net.SplitHostPort(host); err != nil {
-			host = net.JoinHostPort(strings.Trim(host, "[]"), "2379")
-		}
-		if name, port, err := net.SplitHostPort(host); err != nil || name == "" || port == "" {
-			return cfg, nil, fmt.Errorf("host %.100q; want HOST or HOST:PORT, and a comma between two", host)
-		}
+	for _, host := range at.Hosts {
 		client.Endpoints = append(client.Endpoints, scheme+host)
 	}
 	return cfg, client, nil

@@ -11,11 +11,16 @@ require (
 	github.com/electd/elect/fence/fencegrpc v0.0.0
 	github.com/electd/elect/fence/fenceredis v0.0.0
 	github.com/electd/elect/peer v0.0.0
+	github.com/electd/elect/store/consul v0.0.0
 	github.com/electd/elect/store/etcd v0.0.0
+	github.com/electd/elect/store/kubernetes v0.0.0
 	github.com/electd/elect/store/nats v0.0.0
+	github.com/electd/elect/store/redis v0.0.0
 	github.com/electd/elect/store/s3 v0.0.0
+	github.com/electd/elect/store/zookeeper v0.0.0
 	github.com/electd/elect/test/chaos v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1
+	github.com/go-zookeeper/zk v1.0.4
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/mattn/go-sqlite3 v1.14.53
 	github.com/nats-io/nats.go v1.55.0
@@ -50,6 +55,7 @@ require (
 	go.etcd.io/etcd/client/pkg/v3 v3.7.3 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
@@ -63,8 +69,12 @@ replace (
 	github.com/electd/elect/fence/fencegrpc => ../../fence/fencegrpc
 	github.com/electd/elect/fence/fenceredis => ../../fence/fenceredis
 	github.com/electd/elect/peer => ../../peer
+	github.com/electd/elect/store/consul => ../../store/consul
 	github.com/electd/elect/store/etcd => ../../store/etcd
+	github.com/electd/elect/store/kubernetes => ../../store/kubernetes
 	github.com/electd/elect/store/nats => ../../store/nats
+	github.com/electd/elect/store/redis => ../../store/redis
 	github.com/electd/elect/store/s3 => ../../store/s3
+	github.com/electd/elect/store/zookeeper => ../../store/zookeeper
 	github.com/electd/elect/test/chaos => ../chaos
 )

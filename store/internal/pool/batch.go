@@ -13,10 +13,10 @@ type Batch[Q, A any] struct {
 	// ends with Life, and when all callers have given up.
 	Ask  func(ctx context.Context, all []Q) ([]A, error)
 	Most int
-	// Life ends all requests. There are no calls of Do after its end. Nil never ends.
+	// The end of Life ends all requests; Do is not called after it. A nil Life never ends.
 	Life context.Context
-	// Halve reports whether one of several callers may be the reason for an error of Ask. Then each half is asked for by
-	// itself. Nil is never.
+	// Halve reports whether one of several callers may be the reason for an error of Ask. Then Ask is called for each
+	// half. Nil means never.
 	Halve func(err error) bool
 
 	work  sync.WaitGroup

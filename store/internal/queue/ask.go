@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/protocol"
+	machine "github.com/electd/elect/internal/protocol/queue"
 )
 
 // Ask implements [runtime.Store]. The machine has at most one request of a kind in flight.
@@ -36,7 +37,9 @@ func (e *Elector) Ask(a protocol.Ask, tell func(protocol.Answer)) {
 			text = encodeMark(a.Mark, e.since)
 		}
 	case protocol.List:
-		own = e.known[e.own]
+		if own = e.known[e.own]; own.Order == 0 {
+			own = Entry{Session: a.Session}
+		}
 	}
 	needs := a.Op == protocol.Verify || a.Op == protocol.Touch || a.Op == protocol.Mark || a.Op == protocol.Leave
 	if needs && !known && err == nil {
@@ -71,6 +74,8 @@ func (e *Elector) do(ctx context.Context, a *protocol.Ask, own Entry, text strin
 				}
 			}
 		}
+	case protocol.Sync:
+		err = e.queue.(Syncer).Sync(ctx, a.Session) // only that dialect asks for it
 	case protocol.List:
 		var l Listing
 		if l, err = e.queue.List(ctx, own); err == nil {
@@ -119,10 +124,13 @@ func (e *Elector) forget() {
 // listed fills in the answer to List. A mark that is not ours counts as none, after which a winner
 // waits for the longest hold.
 func (e *Elector) listed(l *Listing, own Entry, out *protocol.Answer) (heard func()) {
-	known := map[uint64]Entry{own.Order: own}
+	known, mine := map[uint64]Entry{own.Order: own}, own.Order
 	for i := range l.Entries {
 		from := &l.Entries[i]
 		known[from.Order] = *from
+		if from.Session == own.Session && (mine == 0 || from.Order < mine) && e.cfg.Machine.Dialect == machine.ZooKeeper {
+			mine = from.Order // the answer to its Enter was lost
+		}
 		out.Entries = append(out.Entries, decode(from).entry(from))
 	}
 	m, err := decodeMark(l.Mark)
@@ -134,7 +142,9 @@ func (e *Elector) listed(l *Listing, own Entry, out *protocol.Answer) (heard fun
 	out.Revision = l.Revision
 	return func() {
 		if e.own == own.Order {
-			e.known = known
+			if e.known = known; own.Session == e.session {
+				e.own = mine
+			}
 		}
 		if bad := err != nil; bad != e.warned {
 			if e.warned = bad; bad {

@@ -26,8 +26,8 @@ type Queue interface {
 	Close(ctx context.Context, session uint64) error
 	// Enter creates the entry of a session, or returns the one that it has.
 	Enter(ctx context.Context, session uint64, text string) (Entry, error)
-	// List reads, at one moment, the mark, the last touch, the wish, the first entry, own, and the one before own; if own is
-	// the zero Entry, not the last two. It is linearizable.
+	// List reads, at one moment, the mark, the last touch, the wish, the first entry, own, and the one before own; if own has
+	// no Order, not the last two. It is linearizable, except in a [Syncer].
 	List(ctx context.Context, own Entry) (Listing, error)
 	// Watch returns nil when e was changed or deleted after that revision, or for the zero Entry
 	// when there is any change in the queue.
@@ -43,6 +43,16 @@ type Queue interface {
 	WatchTouch(ctx context.Context, after uint64, seen func(Touch)) error
 	// Change makes a change in one transaction if own exists, otherwise it returns ErrGone.
 	Change(ctx context.Context, own Entry, c Change) error
+}
+
+// Syncer is a Queue in ZooKeeper's dialect. Enter makes another entry each time, and an entry whose session is gone is gone,
+// too. Touch returns only own and the wish, because no candidate watches touches. List with a Session reads what that
+// session has written, and may lag behind what others have; it reads all entries of the session, and its mark is no
+// older than its entries. So may Verify. Only List without a Session is linearizable.
+type Syncer interface {
+	Queue
+	// Sync returns when the store has committed a write of the session. No earlier request of it takes effect after that.
+	Sync(ctx context.Context, session uint64) error
 }
 
 // Entry is one place in the queue.
@@ -149,7 +159,7 @@ func (e *Elector) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 		any := false
 		for ctx.Err() == nil {
 			s, first, revision, err := e.observe(ctx)
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || e.Life.Err() != nil { // ctx may be told of the end a moment later
 				return
 			}
 			if err != nil {

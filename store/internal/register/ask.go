@@ -42,7 +42,10 @@ func (e *Elector) Ask(a protocol.Ask, tell func(protocol.Answer)) {
 			return k, true, err
 		})
 	case protocol.Watch:
-		if w, ok := e.register.(Watcher); ok { // otherwise the machine polls
+		switch w := e.register.(type) { // without either the machine polls
+		case Sighter:
+			e.Go(func() { w.Sight(e.Life, func(k Kept) { tell(e.sighted(a.Number, k)) }) })
+		case Watcher:
 			e.Go(func() {
 				w.Watch(e.Life, func() {
 					if hurry := e.hurry.Load(); hurry != nil {
@@ -55,6 +58,21 @@ func (e *Elector) Ask(a protocol.Ask, tell func(protocol.Answer)) {
 	default:
 		panic("register: the machine asks to " + a.Op.String())
 	}
+}
+
+// sighted is the answer of a watch that shows a record. One that is not elect's is read, which tells what is wrong.
+func (e *Elector) sighted(number uint64, k Kept) protocol.Answer {
+	answer := protocol.Answer{Number: number, Status: protocol.StatusEvent}
+	if k.Version == "" {
+		return answer
+	}
+	r, in, err := decode(k.Text)
+	if err != nil {
+		return answer
+	}
+	e.Run.Do(func() { e.heard(r, in) })
+	answer.Version, answer.Record, answer.Store = e.versions.number(k.Version), *r, k.Store
+	return answer
 }
 
 // reading returns what reads the record. At rest, which is when a participant that does not lead reads again after a
@@ -165,7 +183,7 @@ func (e *Elector) standing(ctx context.Context) (s drive.Standing, err error) {
 	if err != nil || in.Holder == "" {
 		return s, err
 	}
-	s.Leader, s.Count = in.Holder, in.Count
+	s.Leader, s.Count, s.Deaf = in.Holder, in.Count, k.Deaf
 	s.Wish, _ = drive.ParseWish(in.Wish) // malformed text is no wish
 	s.Record = func(ctx context.Context, w drive.Wish) error {
 		in.Wish = json.RawMessage(w.Text())

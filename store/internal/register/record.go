@@ -119,6 +119,42 @@ func decode(text string) (*protocol.Record, *record, error) {
 	return r, &in, nil
 }
 
+// Summary is what a store that others use, too, shows them of a record.
+type Summary struct {
+	Holder, Nonce string // no Holder: free
+	Freed         bool   // by a release; otherwise a record without a holder was just created
+	Count         uint64
+	Lease         time.Duration
+	Since         time.Time
+	Store         string
+}
+
+// Summarize reads a record.
+func Summarize(text string) (Summary, error) {
+	r, in, err := decode(text)
+	if err != nil {
+		return Summary{}, err
+	}
+	return Summary{Holder: in.Holder, Nonce: in.Nonce, Freed: in.Freed != nil, Count: in.Count, Lease: r.Duration, Since: in.Since, Store: in.Store}, nil
+}
+
+// Foreign is the text of a record for what another program has written, of which s tells.
+func Foreign(s Summary) string {
+	in := record{Format: format, Holder: s.Holder, Count: s.Count, Nonce: s.Nonce, Lease: s.Lease.String(), Store: s.Store, Since: s.Since}
+	text, _ := in.text() // never fails for these fields
+	return text
+}
+
+// Raised returns a record with at least that count.
+func Raised(text string, count uint64) (string, error) {
+	_, in, err := decode(text)
+	if err != nil || in.Count >= count {
+		return text, err
+	}
+	in.Count = count
+	return in.text()
+}
+
 // News reports whether text, which replaces old, is more than a renewal.
 func News(old, text string) bool {
 	_, a, err := decode(old)

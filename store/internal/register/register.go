@@ -36,6 +36,14 @@ type Watcher interface {
 	Watch(ctx context.Context, changed func())
 }
 
+// Sighter is a Register whose notifications have the record, so that nothing has to be read to see a renewal.
+type Sighter interface {
+	Register
+	// Sight calls seen with each version of the record, which may be late, until ctx ends. A Kept without a version
+	// means that the record may have changed, or is not there.
+	Sight(ctx context.Context, seen func(Kept))
+}
+
 // Sharer is a Register that can read the records of several elections with one request.
 type Sharer interface {
 	Register
@@ -50,6 +58,7 @@ type Kept struct {
 	Text    string
 	Version string // differs for each text that was ever kept; "": there is no record
 	Store   string // the incarnation of the store; "" where there is none to tell
+	Deaf    string // why the holder reads no wishes; "": it does
 }
 
 // What a Register's errors may be.

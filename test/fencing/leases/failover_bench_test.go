@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+	goredis "github.com/redis/go-redis/v9"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 
@@ -38,6 +40,8 @@ func serveNative() {
 	defer stop()
 	resign, err := map[string]func(context.Context, string) (func(), error){
 		"etcd":       leadEtcd,
+		"redis":      leadRedis,
+		"zookeeper":  leadZooKeeper,
 		"nats":       leadNATS,
 		"postgresql": leadSQL("pgx", "SELECT pg_advisory_lock(7)", "SELECT pg_advisory_unlock(7)"),
 		"mariadb":    leadSQL("mysql", "DO GET_LOCK('native', 1000)", "DO RELEASE_LOCK('native')"), // it takes no endless time
@@ -67,6 +71,47 @@ func leadEtcd(ctx context.Context, at string) (func(), error) {
 	return func() { _ = e.Resign(context.Background()) }, e.Campaign(ctx, "x")
 }
 
+// leadRedis leads with SET NX PX, which it renews three times in 2 s, and a waiting one tries every 200 ms, as elect's do
+// here.
+func leadRedis(ctx context.Context, at string) (func(), error) {
+	c := goredis.NewClient(&goredis.Options{Addr: at})
+	me := strconv.Itoa(os.Getpid())
+	fmt.Fprintln(os.Stderr, "standing by")
+	for {
+		won, err := c.SetNX(ctx, "native", me, 2*time.Second).Result()
+		if err != nil {
+			return nil, err
+		}
+		if won {
+			break
+		}
+		<-time.After(200 * time.Millisecond)
+	}
+	mine := func(do string) *goredis.Script {
+		return goredis.NewScript("if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call(" + do + ") end return 1")
+	}
+	go func() {
+		for ctx.Err() == nil {
+			_ = mine("'PEXPIRE', KEYS[1], 2000").Run(ctx, c, []string{"native"}, me).Err()
+			<-time.After(2 * time.Second / 3)
+		}
+	}()
+	return func() { _ = mine("'DEL', KEYS[1]").Run(context.Background(), c, []string{"native"}, me).Err() }, nil
+}
+
+// leadZooKeeper leads with the lock of the client, which is ZooKeeper's recipe, and a session as long as ours.
+func leadZooKeeper(ctx context.Context, at string) (func(), error) {
+	c, _, err := zk.Connect([]string{at}, zooKeeperLease, zk.WithLogInfo(false))
+	if err != nil {
+		return nil, err
+	}
+	lock := zk.NewLock(c, "/native", zk.WorldACL(zk.PermAll))
+	fmt.Fprintln(os.Stderr, "standing by")
+	return func() { _ = lock.Unlock() }, lock.Lock()
+}
+
+const zooKeeperLease = 4 * time.Second
+
 // leadSQL leads with a lock of a session.
 func leadSQL(driver, lock, unlock string) func(context.Context, string) (func(), error) {
 	return func(ctx context.Context, at string) (func(), error) {
@@ -88,23 +133,51 @@ func leadSQL(driver, lock, unlock string) func(context.Context, string) (func(),
 // line: of elect run, and in turns of the store's own elector. Each iteration is a round of each kind.
 func BenchmarkFailover(b *testing.B) {
 	program := harness.Build(b, "../../../cmd/elect")
-	stores := map[string]func(b *testing.B) (string, string){
-		"etcd": func(b *testing.B) (string, string) {
+	native := func(name, at string) func() *exec.Cmd {
+		return func() *exec.Cmd {
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), nativeEnv+"="+name+"="+at)
+			return cmd
+		}
+	}
+	stores := map[string]func(b *testing.B) (string, func() *exec.Cmd){
+		"etcd": func(b *testing.B) (string, func() *exec.Cmd) {
 			at := startEtcd(b).URL
-			return strings.Replace(at, "http://", "etcd://", 1) + "/bench?lease=2s&servers_fixed=on", at
+			return strings.Replace(at, "http://", "etcd://", 1) + "/bench?lease=2s&servers_fixed=on", native("etcd", at)
 		},
-		"nats": func(b *testing.B) (string, string) {
+		"redis": func(b *testing.B) (string, func() *exec.Cmd) {
+			s := newSlot(b, server.StartRedis(b))
+			return s.url(""), native("redis", s.server.Addr)
+		},
+		"consul": func(b *testing.B) (string, func() *exec.Cmd) { // its locks have sessions of 15 s
+			c := server.StartConsul(b)
+			return "consul://" + c.Addr + "/bench?lease=15s", func() *exec.Cmd {
+				cmd := c.Command()
+				cmd.Args = append([]string{"sh", "-c", `exec 3>&1 1>&2; exec "$0" lock -verbose bench/native 'echo $$ >&3; exec sleep 1000'`}, cmd.Args...)
+				cmd.Path = "/bin/sh"
+				return cmd
+			}
+		},
+		"zookeeper": func(b *testing.B) (string, func() *exec.Cmd) {
+			at := server.StartZooKeeper(b).Addr
+			return fmt.Sprintf("zookeeper://%s/bench?lease=%v", at, zooKeeperLease), native("zookeeper", at)
+		},
+		"nats": func(b *testing.B) (string, func() *exec.Cmd) {
 			n := server.StartNATS(b)
-			return newBucket(b, n).url(""), "nats://" + n.Addr
+			return newBucket(b, n).url(""), native("nats", "nats://"+n.Addr)
+		},
+		"s3": func(b *testing.B) (string, func() *exec.Cmd) { // it has no elector
+			s3Credentials(b)
+			return newObjects(b, server.StartS3(b)).url(""), nil
 		},
 	}
 	for name, start := range databases(b) {
 		if name != "sqlite" { // it has no elector
-			stores[name] = func(b *testing.B) (string, string) {
+			stores[name] = func(b *testing.B) (string, func() *exec.Cmd) {
 				d := start(b)
 				p := d.place(b)
-				_, native := p.source()
-				return p.url(""), native
+				_, at := p.source()
+				return p.url(""), native(name, at)
 			}
 		}
 	}
@@ -112,11 +185,7 @@ func BenchmarkFailover(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			at, native := start(b)
 			ours := func(id string) *candidate { return stands(b, program, at, id) }
-			theirs := func(string) *candidate {
-				cmd := exec.Command(os.Args[0])
-				cmd.Env = append(os.Environ(), nativeEnv+"="+name+"="+native)
-				return began(b, "native", cmd)
-			}
+			theirs := func(string) *candidate { return began(b, "native", native()) }
 			took := map[string][]time.Duration{}
 			for b.Loop() {
 				for _, c := range []struct {
@@ -136,18 +205,26 @@ func BenchmarkFailover(b *testing.B) {
 					{"run-killed/elect", ours, func(c *candidate, _ int) { c.signal(syscall.SIGKILL) }},
 					{"command-killed/elect", ours, func(_ *candidate, work int) { killed(work) }},
 				} {
-					if name != "etcd" && name != "nats" && c.what == "stopped/native" {
+					if !slices.Contains([]string{"etcd", "redis", "consul", "zookeeper", "nats"}, name) && c.what == "stopped/native" {
 						continue // it leads for ever
+					}
+					if native == nil && strings.HasSuffix(c.what, "/native") {
+						continue
 					}
 					first := c.begin("first")
 					work := first.leads(b)
 					next := c.begin("next")
-					harness.Eventually(b, "it stands by", func() bool { return strings.Contains(next.said.String(), "standing by") })
+					harness.Eventually(b, "it stands by", func() bool {
+						return strings.Contains(next.said.String(), "standing by") || strings.Contains(next.said.String(), "Attempting lock acquisition")
+					})
 					<-time.After(500*time.Millisecond + rand.N(time.Second)) // somewhere between two renewals
 					begun := time.Now()
 					c.how(first, work)
-					next.leads(b)
+					after := next.leads(b)
 					took[c.what] = append(took[c.what], time.Since(begun))
+					if name == "consul" {
+						killed(work, after) // a consul lock that was killed leaves its command
+					}
 					next.signal(syscall.SIGTERM)
 					first.end()
 					next.end()

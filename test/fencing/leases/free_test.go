@@ -72,6 +72,14 @@ func TestKeeperFrees(t *testing.T) {
 func stores(t *testing.T, lease string) map[string]func(t *testing.T) string {
 	at := map[string]func(t *testing.T) string{"etcd": func(t *testing.T) string {
 		return strings.Replace(startEtcd(t).URL, "http://", "etcd://", 1) + "/free?max_hold=2s&lease=" + lease
+	}, "consul": func(t *testing.T) string {
+		return fmt.Sprintf("consul://%s/free?lease=%s&max_lease=%[2]s", server.StartConsul(t).Addr, lease)
+	}, "kubernetes": func(t *testing.T) string {
+		return leaseURL(t, server.StartKubernetes(t), "admin", "", "max_lease="+lease+"&lease="+lease)
+	}, "redis": func(t *testing.T) string {
+		return "redis://" + server.StartRedis(t).Addr + "?max_lease=" + lease + "&lease=" + lease
+	}, "zookeeper": func(t *testing.T) string {
+		return "zookeeper://" + server.StartZooKeeper(t).Addr + "/free?max_hold=2s&lease=" + lease
 	}, "nats": func(t *testing.T) string {
 		b := newBucket(t, server.StartNATS(t))
 		b.times = "lease=" + lease + "&max_lease=" + lease

@@ -18,10 +18,14 @@ import (
 	"github.com/electd/elect/driver/electtest"
 	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/long"
+	"github.com/electd/elect/store/consul"
 	"github.com/electd/elect/store/etcd"
+	"github.com/electd/elect/store/kubernetes"
 	"github.com/electd/elect/store/nats"
+	"github.com/electd/elect/store/redis"
 	"github.com/electd/elect/store/s3"
 	"github.com/electd/elect/store/sqlstore"
+	"github.com/electd/elect/store/zookeeper"
 	"github.com/electd/elect/test/fencing/server"
 )
 
@@ -37,9 +41,13 @@ var openers = map[string]driver.Opener{
 	"sqlite": sqlstore.Opener(sqlstore.SQLite, func(u *url.URL) (*sql.DB, error) {
 		return sql.Open("sqlite3", "file:"+u.Path+"?_journal_mode=WAL&_synchronous=FULL&_busy_timeout=1000")
 	}),
-	"etcd": etcd.Open,
-	"nats": nats.Open,
-	"s3":   s3.Open,
+	"etcd":  etcd.Open,
+	"redis": redis.Open, "rediss": redis.Open,
+	"consul":     consul.Open,
+	"kubernetes": kubernetes.Open,
+	"zookeeper":  zookeeper.Open,
+	"nats":       nats.Open,
+	"s3":         s3.Open,
 }
 
 func TestMain(m *testing.M) {

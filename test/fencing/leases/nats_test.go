@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -345,6 +346,7 @@ func leadNATS(ctx context.Context, at string) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
+	fmt.Fprintln(os.Stderr, "standing by")
 	revision, err := kv.Create(ctx, "leader", nil)
 	for errors.Is(err, jetstream.ErrKeyExists) {
 		<-time.After(100 * time.Millisecond) // an expiry is not told

@@ -183,7 +183,13 @@ type local struct {
 
 func elector(t *testing.T, p *place, id string) local {
 	t.Helper()
-	u := parse(t, p.url(""))
+	return opened(t, p.url(""), id)
+}
+
+// opened is a participant of the election "e" at a URL.
+func opened(t *testing.T, url, id string) local {
+	t.Helper()
+	u := parse(t, url)
 	e, err := openers[u.Scheme](t.Context(), driver.Target{URL: u, Name: "e", ID: id})
 	if err != nil {
 		t.Fatal(err)

@@ -44,7 +44,7 @@ func newObjects(t testing.TB, s *server.S3) *objects {
 }
 
 // s3Credentials has the credentials in the environment of this process.
-func s3Credentials(t *testing.T) {
+func s3Credentials(t testing.TB) {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", server.S3Key)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", server.S3Secret)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -186,6 +187,87 @@ func newEtcdSites(t *testing.T) func(t *testing.T) *site {
 		s.victims, s.heal = []victim{memberFaults(t, members), key.victim()}, key.heal
 		return s
 	}
+}
+
+// newRedisSites starts a Redis.
+func newRedisSites(t *testing.T) func(t *testing.T) *site {
+	r := server.StartRedis(t)
+	return func(t *testing.T) *site {
+		s := newSlot(t, r)
+		v, heal := s.byHand(t)
+		return &site{
+			addrs: []string{r.Addr}, url: func(addrs []string) string { return s.url(addrs[0]) },
+			victims: []victim{hurts(t, "server", func() process { return r }), v}, heal: heal,
+		}
+	}
+}
+
+// newRedisPairSite has a Redis whose replica must have each write. Sentinel promotes the replica when the ways to the
+// master are cut, while all workers can reach it, and makes the old master a replica when they are healed.
+func newRedisPairSite(t *testing.T) *site {
+	p := newRedisPair(t, "&replicas=1")
+	return &site{
+		addrs: []string{p.sentinel.Addr}, url: func(addrs []string) string { return p.url(addrs[0]) + "&master_name=jobs" },
+		victims: []victim{hurts(t, "replica", func() process { return p.replica }), {"master", []fault{
+			{"cut off from replica and Sentinel", func(*rand.Rand) (func() error, error) {
+				p.cut(true)
+				return func() error { p.cut(false); return nil }, nil
+			}},
+		}}},
+		heal: func(ctx context.Context) error { // Sentinel takes its time to make the old master a replica
+			for _, r := range []*server.Redis{p.master, p.replica} {
+				info, err := r.Client(t).Info(ctx, "replication").Result()
+				if err == nil && strings.Contains(info, "role:master") && strings.Contains(info, "connected_slaves:1") {
+					return nil
+				}
+			}
+			return errors.New("no master has a replica")
+		},
+	}
+}
+
+// byHand is what is done to an election's key by hand, and what undoes it.
+func (s *slot) byHand(t *testing.T) (victim, func(context.Context) error) {
+	was := map[string]string{} // by the nonsense in its place
+	replace := goredis.NewScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then
+  redis.call('SET', KEYS[1], ARGV[2])
+end
+return redis.status_reply('OK')`)
+	heal := func(ctx context.Context) (err error) {
+		for nonsense, record := range was {
+			err = errors.Join(err, replace.Run(ctx, s.client, []string{s.key}, nonsense, record).Err())
+		}
+		return err
+	}
+	end := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), byHand)
+		defer cancel()
+		return heal(ctx)
+	}
+	do := func(name string, command ...any) fault {
+		return fault{name, func(*rand.Rand) (func() error, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), byHand)
+			defer cancel()
+			return nil, s.client.Do(ctx, command...).Err()
+		}}
+	}
+	return victim{"key", []fault{
+		{"edited to nonsense, and back", func(r *rand.Rand) (func() error, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), byHand)
+			defer cancel()
+			nonsense := []string{"nonsense", `{"format":2}`, ""}[r.IntN(3)] + strings.Repeat(" ", len(was))
+			record, err := s.client.Get(ctx, s.key).Result()
+			if err != nil {
+				return nil, err
+			}
+			was[nonsense] = record
+			return end, replace.Run(ctx, s.client, []string{s.key}, record, nonsense).Err()
+		}},
+		do("given an expiry", "EXPIRE", s.key, 60),
+		do("without the scripts", "SCRIPT", "FLUSH"),
+		do("in a server that is paused for writes", "CLIENT", "PAUSE", 1500, "WRITE"),
+		do("in a server that ends all connections", "CLIENT", "KILL", "TYPE", "normal"),
+	}}, heal
 }
 
 // memberFaults are those of the members of an etcd. Each ends before the next one.

@@ -58,6 +58,8 @@ func sites(t *testing.T) map[string]func(t *testing.T) func(t *testing.T) *site 
 	}
 	all["postgresql with a standby"] = func(*testing.T) func(t *testing.T) *site { return newPairSite }
 	all["etcd"] = newEtcdSites
+	all["redis"] = newRedisSites
+	all["redis with a replica"] = func(*testing.T) func(t *testing.T) *site { return newRedisPairSite }
 	return all
 }
 

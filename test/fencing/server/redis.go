@@ -4,7 +4,11 @@ package server
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -56,4 +60,27 @@ func (r *Redis) Client(t testing.TB) *redis.Client {
 	client := redis.NewClient(&redis.Options{Addr: r.Addr})
 	t.Cleanup(func() { _ = client.Close() })
 	return client
+}
+
+// StartSentinel starts a Sentinel that watches the master at an address under the name jobs. It promotes a replica when
+// the master has not answered for half a second.
+func StartSentinel(t testing.TB, master string) *Redis {
+	t.Helper()
+	bin, err := exec.LookPath("redis-server")
+	if err != nil {
+		Absent(t, "there is no redis-server in PATH; on Debian: apt-get install redis-server")
+	}
+	host, at, err := net.SplitHostPort(master)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, port := newProcess(t, "Sentinel"), freePort(t)
+	conf := filepath.Join(p.dir, "sentinel.conf")
+	text := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsentinel monitor jobs %s %s 1\nsentinel down-after-milliseconds jobs 500\nsentinel failover-timeout jobs 3000\n", port, p.dir, host, at)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := &Redis{p, p.dir, "127.0.0.1:" + port, []string{bin, conf, "--sentinel"}}
+	r.Start(t)
+	return r
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/store/etcd"
+	"github.com/electd/elect/store/kubernetes"
 	"github.com/electd/elect/store/sqlstore"
 )
 
@@ -26,7 +27,7 @@ func Opening(err error) error {
 	if code := ofSystem(err); code != 0 {
 		return exit.With(code, err)
 	}
-	if errors.Is(err, sqlstore.ErrRefused) || errors.Is(err, etcd.ErrRefused) {
+	if errors.Is(err, sqlstore.ErrRefused) || errors.Is(err, etcd.ErrRefused) || errors.Is(err, kubernetes.ErrRefused) {
 		return exit.With(exit.Unavailable, err)
 	}
 	return exit.With(exit.Usage, err)

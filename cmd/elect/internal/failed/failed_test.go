@@ -11,6 +11,7 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/store/etcd"
+	"github.com/electd/elect/store/kubernetes"
 	"github.com/electd/elect/store/sqlstore"
 )
 
@@ -22,23 +23,24 @@ func TestCodes(t *testing.T) {
 		code int
 		tell bool
 	}{
-		"not permitted":             {Backend(fmt.Errorf("resign: %w", peer.ErrNotPermitted)), exit.NotPermitted, true},
-		"opening":                   {Opening(plain), exit.Usage, true},
-		"opening denied":            {Opening(denied), exit.CannotCreate, true},
-		"opening, input and output": {Opening(fmt.Errorf("fsync: %w", syscall.EIO)), exit.CannotCreate, true},
-		"opening, said":             {Opening(fmt.Errorf("election x: %w", exit.With(exit.Unavailable, plain))), exit.Unavailable, true},
-		"opening, refused":          {Opening(fmt.Errorf("election x: %w", sqlstore.ErrRefused)), exit.Unavailable, true},
-		"opening, refused by etcd":  {Opening(fmt.Errorf("election x: %w", etcd.ErrRefused)), exit.Unavailable, true},
-		"opening fine":              {Opening(nil), exit.OK, false},
-		"back end":                  {Backend(plain), exit.Unavailable, true},
-		"back end denied":           {Backend(denied), exit.CannotCreate, true},
-		"back end read-only":        {Backend(syscall.EROFS), exit.CannotCreate, true},
-		"back end full":             {Backend(fmt.Errorf("write: %w", syscall.ENOSPC)), exit.CannotCreate, true},
-		"back end over quota":       {Backend(syscall.EDQUOT), exit.CannotCreate, true},
-		"back end, no leader":       {Backend(fmt.Errorf("x: %w", elect.ErrNoLeader)), exit.NoLeader, true},
-		"back end, input, output":   {Backend(syscall.EIO), exit.CannotCreate, true},
-		"back end, not reached":     {Backend(fmt.Errorf("dial: %w", syscall.ECONNREFUSED)), exit.Unavailable, true},
-		"back end fine":             {Backend(nil), exit.OK, false},
+		"not permitted":                  {Backend(fmt.Errorf("resign: %w", peer.ErrNotPermitted)), exit.NotPermitted, true},
+		"opening":                        {Opening(plain), exit.Usage, true},
+		"opening denied":                 {Opening(denied), exit.CannotCreate, true},
+		"opening, input and output":      {Opening(fmt.Errorf("fsync: %w", syscall.EIO)), exit.CannotCreate, true},
+		"opening, said":                  {Opening(fmt.Errorf("election x: %w", exit.With(exit.Unavailable, plain))), exit.Unavailable, true},
+		"opening, refused":               {Opening(fmt.Errorf("election x: %w", sqlstore.ErrRefused)), exit.Unavailable, true},
+		"opening, refused by etcd":       {Opening(fmt.Errorf("election x: %w", etcd.ErrRefused)), exit.Unavailable, true},
+		"opening, refused by Kubernetes": {Opening(fmt.Errorf("election x: %w", kubernetes.ErrRefused)), exit.Unavailable, true},
+		"opening fine":                   {Opening(nil), exit.OK, false},
+		"back end":                       {Backend(plain), exit.Unavailable, true},
+		"back end denied":                {Backend(denied), exit.CannotCreate, true},
+		"back end read-only":             {Backend(syscall.EROFS), exit.CannotCreate, true},
+		"back end full":                  {Backend(fmt.Errorf("write: %w", syscall.ENOSPC)), exit.CannotCreate, true},
+		"back end over quota":            {Backend(syscall.EDQUOT), exit.CannotCreate, true},
+		"back end, no leader":            {Backend(fmt.Errorf("x: %w", elect.ErrNoLeader)), exit.NoLeader, true},
+		"back end, input, output":        {Backend(syscall.EIO), exit.CannotCreate, true},
+		"back end, not reached":          {Backend(fmt.Errorf("dial: %w", syscall.ECONNREFUSED)), exit.Unavailable, true},
+		"back end fine":                  {Backend(nil), exit.OK, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if code, tell := exit.Of(c.err); code != c.code || tell != c.tell {

@@ -19,10 +19,12 @@ func openRedis(u *url.URL) (*redisPlace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: want redis://USER@HOST:PORT/DB", ErrURL, Shown(u.String()))
 	}
-	redis.SetLogger(silence{}) // its lines are in the error too
 	options.MaxRetries, options.DialerRetries = -1, 1
 	return &redisPlace{redis.NewClient(options)}, nil
 }
+
+// QuietRedis keeps go-redis from writing to stderr in this process: its lines are in the errors too.
+func QuietRedis() { redis.SetLogger(silence{}) }
 
 // silence is a logger of go-redis.
 type silence struct{}

@@ -25,18 +25,18 @@ const (
 	eventUnguarded     elect.EventKind = "unguarded"
 )
 
-// observed tells the handler and the metrics of an event.
+// observed passes an event on to the handler and the metrics.
 func (r *run) observed(e elect.Event) {
-	if r.face != nil {
-		r.face.OnEvent(e)
+	if r.handler != nil {
+		r.handler.OnEvent(e)
 	}
 	if r.cfg.HTTP != nil {
 		r.cfg.HTTP.Metrics.OnEvent(e)
 	}
 }
 
-// tell writes an event in one line. In JSON it is an object with the kind of event, the election, this candidate and
-// the token, which is omitted if it is 0. The service manager has its text as the status.
+// tell writes an event in one line, whose text is also the status for the service manager. In JSON it is an object with
+// the kind of event, the election, this candidate and the token, which is omitted if it is 0.
 func (r *run) tell(level slog.Level, event elect.EventKind, token elect.Token, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	r.manager.status(text)
@@ -51,8 +51,8 @@ func (r *run) attrs(event elect.EventKind, token elect.Token) []slog.Attr {
 	return attrs
 }
 
-// ended writes, in JSON, one line for each term that ends, with the reason. People get a line only from what ends the
-// command, and not if it has ended by itself or they end it.
+// ended writes, in JSON only, one line for each term that ends, with the reason. People get theirs from [run.lost], and
+// none if the command has ended by itself or they end it.
 func (r *run) ended(e elect.Event) {
 	loss, ok := errors.AsType[*elect.LostError](e.Err)
 	if !r.cfg.JSON || !ok {
@@ -74,8 +74,8 @@ func (r *run) ended(e elect.Event) {
 	r.say.Event(level, fmt.Sprintf("lost %s (token %v): %s", r.cfg.Name, e.Token, why), attrs...)
 }
 
-// overrun writes, in JSON, one line for each term with an overrun. People get theirs when the command is dead. late is
-// how long some of the family was alive after the lease; 0 if that is not known.
+// overrun writes, in JSON only, one line for each term with an overrun. People get theirs when the command is dead.
+// late is for how long some of the family was alive after the lease; 0 if that is not known.
 func (r *run) overrun(e elect.Event, late time.Duration) {
 	r.overran = e.Token
 	if r.cfg.JSON {

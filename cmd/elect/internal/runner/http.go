@@ -78,17 +78,17 @@ func (s *HTTP) serve(log *slog.Logger) (close func()) {
 }
 
 // bounded is a listener with a bounded number of open connections. When there is no room for the next one, it closes
-// the connection that has been without a request for longest: idle, or with a header that is not complete. If all have
-// a request, Accept waits.
+// the connection that has had no request for longest: it is idle, or its header is incomplete. If all have a request,
+// Accept waits.
 type bounded struct {
 	net.Listener
 	slots chan struct{}
-	over  chan struct{} // closed by Close
+	over  chan struct{} // closed by cut
 
 	mu   sync.Mutex
 	ends bool
 	all  map[*slot]bool
-	idle list.List // of *slot: those without a request, the longest first
+	idle list.List // of *slot: those without a request, the longest idle first
 }
 
 func newBounded(l net.Listener, most int) *bounded {
@@ -149,7 +149,7 @@ func slotOf(c net.Conn) *slot {
 	return s
 }
 
-// serving notes which connections have a request.
+// serving marks the connections that have a request.
 func (b *bounded) serving(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Context().Value(slotKey{}).(*slot).work()
@@ -189,7 +189,7 @@ func (s *slot) Close() error {
 	return err
 }
 
-// cut closes all connections, and those to come.
+// cut closes all connections, and makes Accept fail.
 func (b *bounded) cut() {
 	b.mu.Lock()
 	if b.ends {

@@ -13,22 +13,23 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/sdnotify"
 )
 
-// manager is the service manager that has started this process, such as systemd. Nothing waits for it: what its socket
-// does not take is lost. The zero manager is none.
+// manager is the service manager that has started this process, such as systemd. Nothing waits for it: a message that
+// its socket does not take at once is dropped. The zero manager is none.
 type manager struct {
-	socket string // "" is none
-	every  time.Duration
+	socket string        // "" is none
+	every  time.Duration // between two WATCHDOG=1; 0 is never
 	log    *slog.Logger
 
 	warn, ready, stopping sync.Once
 }
 
-// take takes the manager from the environment, which no child of this process gets to see.
+// take reads the variables of the manager, and removes them from the environment, so that no child of this process has
+// them.
 func (m *manager) take(log *slog.Logger) {
 	m.socket, m.log = os.Getenv(sdnotify.EnvSocket), log
 	watchdog, pid := os.Getenv(sdnotify.EnvWatchdog), os.Getenv(sdnotify.EnvWatchdogPID)
 	for _, name := range []string{sdnotify.EnvSocket, sdnotify.EnvWatchdog, sdnotify.EnvWatchdogPID} {
-		_ = os.Unsetenv(name) // it was valid
+		_ = os.Unsetenv(name) // the name is valid
 	}
 	if m.socket == "" || watchdog == "" || pid != "" && pid != strconv.Itoa(os.Getpid()) {
 		return
@@ -58,10 +59,10 @@ func (m *manager) up() { m.ready.Do(func() { m.say("READY=1") }) }
 func (m *manager) down() { m.stopping.Do(func() { m.say("STOPPING=1") }) }
 
 func (m *manager) status(text string) {
-	m.say("STATUS=" + strings.ReplaceAll(text, "\n", " ")) // a line of its own would be another message
+	m.say("STATUS=" + strings.ReplaceAll(text, "\n", " ")) // a further line would be another field
 }
 
-// feed sends WATCHDOG=1 in time, as long as live returns nil, until ctx ends.
+// feed sends WATCHDOG=1 in time, while live returns nil, until ctx ends.
 func (m *manager) feed(ctx context.Context, live func() error) {
 	if m.every <= 0 {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/sdnotify"
 )
 
-// notices is what the command of one term says of itself on its socket.
+// notices reads what the command of one term says of itself on its socket.
 type notices struct {
 	r      *run
 	term   *elect.Term
@@ -25,11 +25,11 @@ type notices struct {
 	others sync.WaitGroup
 }
 
-// supervised reports whether the command can be ill by what it says, or does not say.
+// supervised reports whether messages of the command, or their absence, can make it ill.
 func (c *Config) supervised() bool { return c.Watchdog > 0 || c.WaitReady > 0 }
 
-// listen makes the socket of a term's command, and puts it into its environment. It returns nil where that is not
-// possible, and with an error if it is needed.
+// listen makes the socket of a term's command, and puts its name into the command's environment. If that is not
+// possible it returns nil, and an error only if the socket is needed.
 func (r *run) listen(term *elect.Term, c *supervise.Command) (*notices, error) {
 	socket, err := sdnotify.Listen()
 	switch {
@@ -44,13 +44,13 @@ func (r *run) listen(term *elect.Term, c *supervise.Command) (*notices, error) {
 	}
 	c.Env = append(c.Env, sdnotify.EnvSocket+"="+socket.Name())
 	if r.cfg.Watchdog > 0 {
-		// No WATCHDOG_PID, which is not known: any process of the family may speak.
+		// Without WATCHDOG_PID, which is not known yet, any process of the family may send it.
 		c.Env = append(c.Env, sdnotify.EnvWatchdog+"="+strconv.FormatInt(r.cfg.Watchdog.Microseconds(), 10))
 	}
 	return &notices{r: r, term: term, socket: socket, stop: func() {}}, nil
 }
 
-// follow begins to listen, until the command has ended.
+// follow begins to read, until the command has ended.
 func (n *notices) follow(family *supervise.Family) {
 	if n == nil {
 		return
@@ -67,7 +67,7 @@ func (n *notices) follow(family *supervise.Family) {
 	})
 }
 
-// close ends that, also if it has not begun.
+// close closes the socket, and joins what follow has started.
 func (n *notices) close() {
 	if n == nil {
 		return
@@ -78,15 +78,15 @@ func (n *notices) close() {
 }
 
 const (
-	// lastWords is how long a message that was sent in time may take to be read.
-	lastWords = 10 * time.Millisecond
+	// lastRead is how long read waits, after the time is over, for a message that was sent in time.
+	lastRead = 10 * time.Millisecond
 
-	// frozen is how late this process sees that the time is over, if it did not run.
+	// frozen is the delay, in seeing that the time is over, from which on this process is taken not to have run.
 	frozen = time.Second
 )
 
-// read takes messages until the socket is closed: what nobody reads would block its sender. If the command is ill by
-// them, it ends the term.
+// read takes messages until the socket is closed: unread messages would block their sender. If the command is ill, read
+// ends the term.
 func (n *notices) read(ctx context.Context) {
 	cfg := &n.r.cfg
 	begun := time.Now()
@@ -98,7 +98,7 @@ func (n *notices) read(ctx context.Context) {
 		case ill:
 			by = time.Time{}
 		case last:
-			by = time.Now().Add(lastWords)
+			by = time.Now().Add(lastRead)
 		}
 		m, err := n.socket.Next(by)
 		now := time.Now()
@@ -124,7 +124,7 @@ func (n *notices) read(ctx context.Context) {
 			n.r.log().Warn("a message to NOTIFY_SOCKET is ignored", "error", err)
 		}
 		n.hear(ctx, v, m, now, begun)
-		late := last && now.Sub(v.due()) > frozen // it says other things
+		late := last && now.Sub(v.due()) > frozen // its messages are about other things
 		last = last && !silent && !now.Before(v.due())
 		if !ill && (v.ill || silent || late) {
 			if why := v.why(now); why != nil {
@@ -135,7 +135,7 @@ func (n *notices) read(ctx context.Context) {
 	}
 }
 
-// hear takes a message, and tells what is new.
+// hear takes a message, and reports what is new.
 func (n *notices) hear(ctx context.Context, v *vigil, m sdnotify.Message, now, begun time.Time) {
 	was, status := v.ready, v.status
 	v.hear(now, m)
@@ -148,20 +148,20 @@ func (n *notices) hear(ctx context.Context, v *vigil, m sdnotify.Message, now, b
 	}
 }
 
-// ready tells all that the command is active.
+// ready reports that the command is active: in the log, over HTTP and in the leader's metadata.
 func (n *notices) ready(ctx context.Context, after time.Duration) {
 	n.r.starting(false)
 	n.r.tell(slog.LevelInfo, eventReady, n.term.Token(), "%s is ready, %v after its start", n.r.cfg.Args[0], after.Round(time.Millisecond))
-	n.others.Go(func() { // the store may take its time
+	n.others.Go(func() { // the store may be slow
 		if err := n.term.SetMetadata(ctx, n.r.metadata(true)); err != nil && ctx.Err() == nil {
 			n.r.log().Info("observers are not told that the command is ready", "error", err)
 		}
 	})
 }
 
-// starting says whether a command of this candidate is not active yet, if READY=1 makes it that.
+// starting sets whether the command is not active yet. It does nothing without WaitReady.
 func (r *run) starting(is bool) {
-	if r.cfg.WaitReady > 0 && r.face != nil {
-		r.face.Starting(is)
+	if r.cfg.WaitReady > 0 && r.handler != nil {
+		r.handler.Starting(is)
 	}
 }

@@ -34,7 +34,8 @@ import (
 // NoLimit as Config.Wait means no limit.
 const NoLimit time.Duration = -1
 
-// Config configures Run. All fields are required, except Once, Health, Watchdog, WaitReady, Prepare, Contained, Allow, Limits, Verbose, Grace and HTTP.
+// Config configures Run. All fields are required, except Once, Health, Watchdog, WaitReady, Prepare, Contained, Allow,
+// Limits, Verbose, Grace and HTTP.
 type Config struct {
 	Openers elect.Openers
 	URL     string // of the election
@@ -51,8 +52,8 @@ type Config struct {
 	Grace   time.Duration // between SIGTERM and SIGKILL
 	Health  elect.Health  // of this candidate
 
-	// Watchdog is how often the command has to say WATCHDOG=1, and WaitReady within what time READY=1, before which it is
-	// not active; 0 is never.
+	// Watchdog is the longest time between two WATCHDOG=1 of the command; 0 is no limit. WaitReady is the longest time
+	// until its READY=1, before which it is not active; with 0 it is active from the start.
 	Watchdog, WaitReady time.Duration
 
 	// Prepare runs while this candidate stands by, until its context ends, and again if it fails. It may be nil.
@@ -142,7 +143,7 @@ type run struct {
 	terminal *os.File // stdin, if it is this process's controlling terminal
 	contain  *supervise.Containment
 	manager  manager
-	face     *electhttp.Handler // or nil
+	handler  *electhttp.Handler // nil without HTTP and without a service manager's watchdog
 
 	life context.Context // ends at a signal that asks for it
 	end  context.CancelCauseFunc
@@ -164,9 +165,10 @@ type run struct {
 	twice   bool                     // another signal asked to end at once
 	standby *standby                 // nil while not standing by
 	spare   *supervise.Spare         // a keeper started in advance, or nil
-	cold    <-chan struct{}          // closed when Prepare has ended; nil before
 	trouble error                    // of the last campaign, if it failed
 	outcome *outcome                 // of the last term; nil if no command was started
+
+	prepareDone <-chan struct{} // closed when Prepare has ended; nil before it began
 }
 
 // outcome is how a term ended.
@@ -250,7 +252,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if missing := r.contain.Missing(); missing != nil {
 		r.log().Info("contained by "+r.contain.String(), "missing", missing)
 	}
-	if err := r.show(); err != nil {
+	if err := r.makeHandler(); err != nil {
 		return err
 	}
 	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Metadata: r.metadata(false), Health: cfg.Health, Guardian: r, Logger: r.say.Logger(cfg.Verbose, runtime.NoLeaderKnown), OnEvent: r.event})
@@ -259,11 +261,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	defer r.election.Close()
 	defer r.closeSpare()
-	if cfg.HTTP != nil || r.face != nil && r.election.Limits().Lease > 0 { // without a lease it is never stalled
-		if err := r.face.Attach(r.election); err != nil {
+	if cfg.HTTP != nil || r.handler != nil && r.election.Limits().Lease > 0 { // without a lease it is never stalled
+		if err := r.handler.Attach(r.election); err != nil {
 			return err
 		}
-		defer r.face.Close()
+		defer r.handler.Close()
 	}
 	if cfg.HTTP != nil {
 		cfg.HTTP.Metrics.Attach(r.election)
@@ -279,7 +281,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	feeding, stop := context.WithCancel(context.Background())
 	go func() {
 		defer close(fed)
-		r.manager.feed(feeding, r.face.Live)
+		r.manager.feed(feeding, r.handler.Live)
 	}()
 	defer func() { stop(); <-fed }()
 	for {
@@ -290,13 +292,14 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 }
 
-// show makes the Handler that knows whether this candidate is live, unless there is one for HTTP.
-func (r *run) show() (err error) {
+// makeHandler sets the Handler that knows whether this candidate is live: that of HTTP, or one for the watchdog of the
+// service manager.
+func (r *run) makeHandler() (err error) {
 	switch {
 	case r.cfg.HTTP != nil:
-		r.face = r.cfg.HTTP.Handler
+		r.handler = r.cfg.HTTP.Handler
 	case r.manager.every > 0:
-		r.face, err = electhttp.New(electhttp.Config{Name: r.cfg.Name, ID: r.cfg.ID})
+		r.handler, err = electhttp.New(electhttp.Config{Name: r.cfg.Name, ID: r.cfg.ID})
 	}
 	return err
 }
@@ -313,7 +316,7 @@ func (r *run) lead() (again bool, err error) {
 	}
 	err = r.election.Lead(ctx, r.work)
 	r.stopStandby()
-	r.cooled(context.Background())
+	r.joinPrepare(context.Background())
 	o := r.outcome
 	switch {
 	case errors.Is(err, errTermOver):
@@ -372,7 +375,7 @@ func (r *run) event(e elect.Event) {
 		r.mu.Lock()
 		r.outcome = nil // that of an earlier term, which ended by a loss
 		r.mu.Unlock()
-		r.prepare()
+		r.prepareSpare()
 		r.startStandby()
 	case elect.EventFailed:
 		r.mu.Lock()

@@ -22,8 +22,8 @@ var (
 // resume lets a stopped command receive its signal.
 const resume = syscall.SIGCONT
 
-// pair is the time within which a signal that comes twice is one: timeout(1) sends its signal to its child and then to
-// the group, in which the child is.
+// pair is the time within which the same signal counts once: timeout(1) sends its signal to its child and then to the
+// group, to which the child belongs.
 const pair = 100 * time.Millisecond
 
 // forward begins to handle signals, and returns a function that ends that. A signal that was ignored at the start of

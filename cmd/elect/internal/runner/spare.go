@@ -6,10 +6,10 @@ import (
 	"github.com/electd/elect/agent/supervise"
 )
 
-// prepare starts a keeper in advance while standing by in an election with a lease: a takeover then waits for the
+// prepareSpare starts a keeper in advance while standing by in an election with a lease: a takeover then waits for the
 // command's own start only. In an election without a lease there may be any number of candidates on one machine, and
 // a further process for each would cost too much.
-func (r *run) prepare() {
+func (r *run) prepareSpare() {
 	r.mu.Lock()
 	have := r.spare != nil
 	r.mu.Unlock()

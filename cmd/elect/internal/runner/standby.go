@@ -51,7 +51,7 @@ func (r *run) startStandby() {
 	ctx, cancel := context.WithCancel(r.life)
 	s := &standby{stop: cancel, done: make(chan struct{})}
 	r.standby, r.trouble = s, nil
-	r.cold = r.keepWarm(ctx, r.cold)
+	r.prepareDone = r.startPrepare(ctx, r.prepareDone)
 	giveUp := func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -37,8 +37,8 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 		} // Lead stands again by itself, and stands aside first if it resigned
 	}()
 
-	if !r.cooled(ctx) {
-		term.GiveWay(errWarm)
+	if !r.joinPrepare(ctx) {
+		term.GiveWay(errPrepareAlive)
 	}
 	if ctx.Err() != nil {
 		o.loss, _ = errors.AsType[*elect.LostError](context.Cause(ctx))

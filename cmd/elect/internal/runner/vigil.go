@@ -8,27 +8,27 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/sdnotify"
 )
 
-// vigil is what the command has said of itself, and when it is ill by that. It has no clock.
+// vigil has what the command has said of itself, and judges whether it is ill. It reads no clock.
 type vigil struct {
 	grace  time.Duration // after STOPPING=1
 	limit  time.Duration // between two WATCHDOG=1; 0 is none
 	ready  bool          // the command is active
-	fed    time.Time     // when limit began
-	by     time.Time     // for READY=1 or, after STOPPING=1, the end; zero is none
-	within time.Duration // by, as a time from its beginning
-	stops  bool          // STOPPING=1
-	ill    bool          // WATCHDOG=trigger
+	fed    time.Time     // when limit last began
+	by     time.Time     // the deadline for READY=1 or, after STOPPING=1, for the end; zero is none
+	within time.Duration // the time that by gave when it was set
+	stops  bool          // it said STOPPING=1
+	ill    bool          // it said WATCHDOG=trigger
 	status string
 }
 
-// newVigil begins at the start of the command. wait is the time for READY=1; with 0 it is active from the start.
+// newVigil begins at the start of the command. wait is the time for READY=1; with 0 the command is active at once.
 func newVigil(now time.Time, limit, wait, grace time.Duration) *vigil {
 	v := &vigil{grace: grace, limit: limit, ready: wait == 0, fed: now}
 	v.give(now, wait)
 	return v
 }
 
-// give sets by.
+// give sets the deadline by; d of 0 removes it.
 func (v *vigil) give(now time.Time, d time.Duration) {
 	v.by, v.within = time.Time{}, d
 	if d > 0 {
@@ -64,11 +64,10 @@ func (v *vigil) hear(now time.Time, m sdnotify.Message) {
 	v.ill = v.ill || m.Ill
 }
 
-// resume restarts the time between two WATCHDOG=1, because this process did not run, and the command may not have run
-// either.
+// resume restarts the time for WATCHDOG=1, because this process did not run: the command may not have run either.
 func (v *vigil) resume(now time.Time) { v.fed = now }
 
-// due is when the command is ill unless it says something; zero is never.
+// due is when the command becomes ill if no message comes; zero is never.
 func (v *vigil) due() time.Time {
 	switch {
 	case v.stops || !v.ready:
@@ -79,7 +78,7 @@ func (v *vigil) due() time.Time {
 	return time.Time{}
 }
 
-// why is the reason for which the command is ill, or nil.
+// why returns why the command is ill, or nil.
 func (v *vigil) why(now time.Time) error {
 	text := ""
 	switch due := v.due(); {

@@ -20,8 +20,8 @@ const (
 	CtrlZ       = "\x1a"
 )
 
-// Split splits terminal input into keys. It drops unknown ones.
-func Split(sent string) []string {
+// split splits terminal input into keys. It drops unknown ones.
+func split(sent string) []string {
 	var keys []string
 	for sent != "" {
 		if rest, ok := strings.CutPrefix(sent, "\x1b"); ok {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keyWait bounds how long the end of reading keys goes unnoticed.
+// keyWait is the longest time until ReadKeys sees that its context has ended.
 const keyWait = 100 // ms
 
 // ReadKeys sends the pressed keys until ctx ends. It fails when the terminal goes away.
@@ -30,7 +30,7 @@ func ReadKeys(ctx context.Context, in *os.File, keys chan<- string) error {
 		if n, err = in.Read(buf); err != nil {
 			return errors.New("the terminal is gone")
 		}
-		for _, key := range Split(string(buf[:n])) {
+		for _, key := range split(string(buf[:n])) {
 			select {
 			case keys <- key:
 			case <-ctx.Done():
@@ -50,6 +50,5 @@ func WatchSize() (changed <-chan os.Signal, stop func()) {
 
 const continueSignal = syscall.SIGCONT
 
-// stop stops this process and those that a shell started with it. A process that no shell could continue is not
-// stopped.
+// stop stops this process and its process group. The kernel does not stop one that no shell could continue.
 func stop() { _ = syscall.Kill(0, syscall.SIGTSTP) }

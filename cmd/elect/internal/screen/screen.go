@@ -1,5 +1,5 @@
-// Package screen draws on a terminal, and reads its keys. It sends the lines that have changed. A [Screen] belongs to one
-// goroutine, and only Leave may be called by others. Errors are those of the terminal, which may be gone.
+// Package screen draws on a terminal, and reads its keys. It writes only the lines that have changed. A [Screen] belongs
+// to one goroutine; only Leave may be called by others. Errors are those of the terminal, which may be gone.
 package screen
 
 import (
@@ -24,11 +24,11 @@ const (
 // Screen draws the changes since the last picture. It is not for a terminal that another process draws on.
 type Screen struct {
 	in, to        *os.File
-	shown         []string // nil: not known
+	shown         []string // nil if not known
 	width, height int
 
 	mu    sync.Mutex
-	state *term.State // before the first picture; nil: it is restored
+	state *term.State // before the first picture; nil once it is restored
 }
 
 // Open begins with an empty picture on the terminal, whose keys come from in, unchanged.
@@ -64,7 +64,7 @@ func (s *Screen) Leave() {
 	s.state = nil
 }
 
-// stopTime is how long it takes at most until a process that stops itself stands still.
+// stopTime is the longest time until a process that stops itself has stopped.
 const stopTime = 100 * time.Millisecond
 
 // Suspend gives the terminal back and stops the process, as Ctrl-Z does. It returns when the shell has continued it.
@@ -76,12 +76,12 @@ func (s *Screen) Suspend() error {
 	stop()
 	select {
 	case <-goesOn:
-	case <-time.After(stopTime): // nobody could continue it, so it was not stopped
+	case <-time.After(stopTime): // the process was not stopped, because no shell could continue it
 	}
 	return s.begin()
 }
 
-// Clear forgets what is shown.
+// Clear makes the next Draw write all lines.
 func (s *Screen) Clear() { s.shown = nil }
 
 // Draw shows a picture. It has at most height lines, none of them wider than width.
@@ -101,7 +101,8 @@ func (s *Screen) Draw(picture func(width, height int) []string) error {
 	return err
 }
 
-// update is the text that changes the screen into the picture. It asks terminals that can to show it at once.
+// update returns the text that changes the screen into the picture. It asks the terminal to show all changes at once;
+// those that cannot ignore that.
 func (s *Screen) update(lines []string) string {
 	var b strings.Builder
 	if s.shown == nil {
@@ -122,9 +123,9 @@ func (s *Screen) update(lines []string) string {
 	return "\x1b[?2026h" + b.String() + "\x1b[?2026l"
 }
 
-// visible is the width of a painted line.
+// visible is the width of a line with colours.
 func visible(line string) (n int) {
-	in := false // a colour
+	in := false // in the sequence of a colour
 	for _, r := range line {
 		switch {
 		case r == '\x1b':

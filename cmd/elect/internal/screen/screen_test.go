@@ -22,7 +22,7 @@ func TestSplit(t *testing.T) {
 		"\xff":                       {"\uFFFD"},
 		"\x1b[200~kill\x1b":          {"k", "i", "l", "l", KeyEsc},
 	} {
-		if got := Split(sent); !slices.Equal(got, want) {
+		if got := split(sent); !slices.Equal(got, want) {
 			t.Errorf("%q is %q; want %q", sent, got, want)
 		}
 	}
@@ -33,14 +33,13 @@ func FuzzSplit(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, sent string) {
-		if keys := Split(sent); len(keys) > len(sent) {
+		if keys := split(sent); len(keys) > len(sent) {
 			t.Errorf("%q is %d keys", sent, len(keys))
 		}
 	})
 }
 
-// TestUpdate sends what has changed and nothing else, and everything after a
-// change of size.
+// TestUpdate: only changed lines are written, and all of them after a change of size.
 func TestUpdate(t *testing.T) {
 	s := &Screen{width: 6, height: 2}
 	if got := s.update([]string{"one", "two"}); !strings.Contains(got, "\x1b[2J") || !strings.Contains(got, "\x1b[1;1Hone\x1b[K\x1b[2;1Htwo\x1b[K") {

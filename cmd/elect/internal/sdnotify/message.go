@@ -23,7 +23,7 @@ const (
 	EnvWatchdogPID = "WATCHDOG_PID"
 )
 
-// Message is what a datagram says, as far as it counts here. Other fields of the protocol are ignored.
+// Message has the fields of a datagram that are used here. Others of the protocol are ignored.
 type Message struct {
 	Ready    bool           // READY=1
 	Stopping bool           // STOPPING=1
@@ -39,7 +39,7 @@ const (
 	maxStatus   = 200 // bytes
 )
 
-// Parse reads a datagram. After an error, which names the first field that is malformed, the message has all others.
+// Parse reads a datagram. An error names the first malformed field; the message then has the others.
 func Parse(datagram []byte) (m Message, err error) {
 	if len(datagram) > maxDatagram {
 		return m, fmt.Errorf("a datagram has more than %d bytes", maxDatagram)
@@ -75,10 +75,10 @@ func Parse(datagram []byte) (m Message, err error) {
 	return m, err
 }
 
-// never is from when on a time is none.
+// never is a time that is taken for no limit, as are longer ones.
 const never = 100 * 365 * 24 * time.Hour
 
-// ParseTime reads a number of microseconds. 0 and times beyond a human life are 0.
+// ParseTime reads a number of microseconds. A time beyond 100 years is 0, which is no limit.
 func ParseTime(text string) (time.Duration, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	switch {

@@ -16,10 +16,10 @@ import (
 	"github.com/electd/elect/internal/proc"
 )
 
-// Supported reports whether this system has such sockets.
+// Supported reports whether a Socket and Send work on this system.
 const Supported = true
 
-// Send sends a message to the socket of a manager, now or not at all: to a manager that does not read, nothing goes.
+// Send sends a message to the socket of a manager, now or not at all. It fails if the manager does not read.
 func Send(socket, message string) error {
 	if socket == "" || socket[0] != '/' && socket[0] != '@' {
 		return fmt.Errorf("%s is %q; want an absolute path, or @NAME", EnvSocket, socket)
@@ -42,8 +42,8 @@ type Socket struct {
 	last time.Time // when the last message was read
 }
 
-// Listen makes a socket with a name in the kernel, not in a directory, so that a service that has changed its user or
-// its root reaches it. Whom Next hears does not depend on who knows the name.
+// Listen makes a socket with an abstract name, not a path, so that a service that has changed its user or its root can
+// reach it. Any process may know the name: Next checks who has sent a message.
 func Listen() (*Socket, error) {
 	credentials := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		if failed := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1) }); failed != nil {
@@ -64,18 +64,19 @@ func (s *Socket) Name() string { return s.conn.LocalAddr().String() }
 // Close closes the socket. Next then returns [net.ErrClosed].
 func (s *Socket) Close() error { return s.conn.Close() }
 
-// pace is the shortest time between two messages: a service that floods the socket waits, and not this process.
+// pace is the shortest time between two messages. A service that floods the socket then waits, and takes no processor
+// time of this process.
 const pace = time.Millisecond
 
-// ErrStranger is the error of Next for a message of a process that may not speak.
-var ErrStranger = errors.New("a message from another user's process was dropped")
+// errStranger is the error of Next for a message of a process that is not heard.
+var errStranger = errors.New("a message from another user's process was dropped")
 
-// Next returns the next message, or [os.ErrDeadlineExceeded] if there is none by then; zero is no limit. It hears
-// processes of this user and of root, who could kill the service anyway, and those that descend from this process. After
-// [ErrStranger], and after errors of [Parse], the caller goes on.
+// Next returns the next message, or [os.ErrDeadlineExceeded] if none comes until by; zero is no limit. It hears
+// processes of this user and of root, who could kill the service anyway, and those that descend from this process. An
+// error for a message of another process, or of [Parse], does not end the socket: call Next again.
 //
-// There is room for credentials alone. So the kernel closes descriptors that come with a message, and that is what
-// the sender of BARRIER=1 waits for.
+// The buffer has room for credentials alone. So the kernel closes descriptors that come with a message, and that is
+// what the sender of BARRIER=1 waits for.
 func (s *Socket) Next(by time.Time) (Message, error) {
 	if wait := time.Until(s.last.Add(pace)); wait > 0 {
 		time.Sleep(wait)
@@ -93,7 +94,7 @@ func (s *Socket) Next(by time.Time) (Message, error) {
 		return Message{}, nil // its sender may have ended meanwhile
 	}
 	if !mayspeak(oob[:m]) {
-		return Message{}, ErrStranger
+		return Message{}, errStranger
 	}
 	return Parse(s.buf[:n])
 }
@@ -108,8 +109,8 @@ func mayspeak(oob []byte) bool {
 	return err == nil && (from.Uid == 0 || int(from.Uid) == os.Geteuid() || descends(int(from.Pid)))
 }
 
-// descends reports whether a process descends from this one. The supervisors between are subreapers, so that orphans
-// do, too.
+// descends reports whether a process descends from this one. Orphans do, too, because the supervisors between are
+// subreapers.
 func descends(pid int) bool {
 	for range 1 << 10 {
 		if pid == os.Getpid() {

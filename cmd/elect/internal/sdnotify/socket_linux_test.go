@@ -47,7 +47,7 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// TestSendDoesNotWait, to a manager that does not read.
+// TestSendDoesNotWait: Send fails when the manager does not read.
 func TestSendDoesNotWait(t *testing.T) {
 	s := listen(t)
 	for range 1 << 16 {

@@ -7,13 +7,10 @@ import (
 	"time"
 )
 
-// Supported reports whether this system has such sockets.
+// Supported reports whether a Socket and Send work on this system.
 const Supported = false
 
-// ErrStranger is the error of Next for a message of a process that may not speak.
-var ErrStranger = errors.New("a message from another user's process was dropped")
-
-// Socket is not there.
+// Socket cannot be made on this system.
 type Socket struct{}
 
 // Listen fails.

@@ -21,21 +21,16 @@ import (
 	"github.com/electd/elect/internal/redact"
 )
 
-// IsHTTP reports whether an argument is the address of a participant's HTTP.
-func IsHTTP(arg string) bool {
-	return byHTTP(arg)
-}
-
-// byHTTP reports whether a source is a participant over HTTP.
-func byHTTP(source string) bool {
+// IsHTTP reports whether a source is a participant over HTTP.
+func IsHTTP(source string) bool {
 	return strings.HasPrefix(source, "unix:") || strings.HasPrefix(source, "http://") || strings.HasPrefix(source, "https://")
 }
 
 const (
-	askTime    = 5 * time.Second // of one question
-	maxAnswer  = 1 << 20
-	maxLine    = 64 << 10
-	watchPause = time.Second // between two tries to watch
+	askTime    = 5 * time.Second // of one request
+	maxAnswer  = 1 << 20         // bytes
+	maxLine    = 64 << 10        // bytes
+	watchPause = time.Second     // between two tries to watch
 )
 
 // Participant is a participant whose HTTP is asked.
@@ -45,8 +40,8 @@ type Participant struct {
 	client  *http.Client
 }
 
-// NewParticipant checks an address: http://HOST:PORT or https://HOST:PORT, with a path that all paths are below, or
-// unix:PATH.
+// NewParticipant checks an address: unix:PATH, or http://HOST:PORT or https://HOST:PORT, either with a prefix of all
+// paths.
 func NewParticipant(address string) (*Participant, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	p := &Participant{address: address, client: &http.Client{Transport: t}}
@@ -157,7 +152,7 @@ func (p *Participant) ask(ctx context.Context) Report {
 	return r
 }
 
-// watch tells of each event. It reads none: the answer to the next question is newer.
+// watch reports that there was an event, and not which: the next answer is newer than the event.
 func (p *Participant) watch(ctx context.Context, name *atomic.Value, changed chan<- struct{}) {
 	for ctx.Err() == nil {
 		a, err := p.get(ctx, "/v1/elections/"+url.PathEscape(name.Load().(string))+"/watch", "text/event-stream")

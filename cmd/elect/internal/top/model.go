@@ -33,7 +33,7 @@ type Report struct {
 	At     time.Time
 	Err    error // it did not answer; what it said before is old
 	Seen   []Seen
-	Whole  bool // Seen is all that the source knows
+	Whole  bool // Seen has all elections of the source
 }
 
 // Seen is what a source says of one election.
@@ -189,7 +189,7 @@ func (m *Model) settle(k Key, e *Election, now time.Time) (known bool) {
 			nodes = merge(nodes, n)
 		}
 	}
-	if best == nil { // the last leader stays to be seen
+	if best == nil { // the last leader is still shown
 		best = &State{Leader: e.Leader, Stale: true, Cause: old.Cause}
 	}
 	e.Leader, e.Stale, e.Cause, e.Nodes = best.Leader, best.Stale, best.Cause, append([]Node{}, nodes...)
@@ -207,8 +207,8 @@ func (m *Model) settle(k Key, e *Election, now time.Time) (known bool) {
 	return known
 }
 
-// better reports whether s is nearer to the truth than o: a leader of whom a source knows beats all that others do not
-// know.
+// better reports whether s says more than o: a known leader is better than none, and none is better than an old state.
+// Of two leaders the one with the greater token is better.
 func (s *State) better(o *State) bool {
 	rank := func(s *State) int {
 		switch {
@@ -225,15 +225,15 @@ func (s *State) better(o *State) bool {
 	return s.Leader.Token > o.Leader.Token
 }
 
-// merge adds a node. What peers say of a node, and what it says over HTTP, are one node, which is ready if both say so;
-// two that say of themselves over HTTP that they have one id are two.
+// merge adds a node. What the peers say of a node and what it says itself over HTTP are merged into one, which is ready
+// if both say so. Two nodes that have the same id over HTTP stay two.
 func merge(nodes []Node, n Node) []Node {
-	i := slices.IndexFunc(nodes, func(o Node) bool { return o.ID == n.ID && byHTTP(o.Source) != byHTTP(n.Source) })
+	i := slices.IndexFunc(nodes, func(o Node) bool { return o.ID == n.ID && IsHTTP(o.Source) != IsHTTP(n.Source) })
 	if i < 0 {
 		return append(nodes, n)
 	}
 	mine, other := n, nodes[i]
-	if byHTTP(n.Source) {
+	if IsHTTP(n.Source) {
 		mine, other = other, n
 	}
 	if other.Error == "" {

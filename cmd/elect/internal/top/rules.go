@@ -124,7 +124,7 @@ func slackLow(e *Election, now time.Time) (all []finding) {
 	return all
 }
 
-// slack is how much of a leader's lease was left whenever it was asked.
+// slack has what was left of a leader's lease at each reading.
 type slack struct {
 	id     string
 	recent []lease // of slackWindow
@@ -148,7 +148,7 @@ func (e *Election) sample(n *Node) {
 		e.leases[of] = s
 	}
 	if i := len(s.recent); i > 0 && !n.At.After(s.recent[i-1].at) {
-		return // it was kept before
+		return // this reading is kept already
 	}
 	l := lease{n.At, time.Duration(*n.Lease) * time.Millisecond}
 	s.recent = append(s.recent, l)
@@ -167,7 +167,7 @@ func (s *slack) forget(now time.Time) {
 	s.tops = slices.DeleteFunc(s.tops, older(slackTop))
 }
 
-// quarter is the greatest value of the least quarter.
+// quarter is the first quartile: a quarter of the recent readings are not above it.
 func (s *slack) quarter() time.Duration {
 	if len(s.recent) == 0 {
 		return 0

@@ -30,7 +30,7 @@ func leads(id string, token elect.Token, since time.Time) *State {
 	return &State{Leader: &elect.Leader{ID: id, Token: token, Since: since}}
 }
 
-// over is what a participant says over HTTP. left is in milliseconds; negative: it does not lead.
+// over is what a participant says over HTTP. left is in milliseconds; negative means that it does not lead.
 func over(source, election, id string, s *State, left int64, at time.Time) Report {
 	n := Node{ID: id, Source: source, State: "candidate", Ready: true}
 	if left >= 0 {
@@ -46,7 +46,7 @@ func (m *Model) firing() (all []string) {
 	return all
 }
 
-// TestAlerts: each rule holds its tongue until its time has passed, and then speaks.
+// TestAlerts: each rule fires when its condition has held for its time, and not before.
 func TestAlerts(t *testing.T) {
 	const a, b = "http://127.0.0.1:1", "http://127.0.0.1:2"
 	for name, c := range map[string]struct {
@@ -218,7 +218,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// TestSelection: whatever is pressed and whatever comes and goes, the selected row is on the screen.
+// TestSelection: the selected row is on the screen, whatever keys are pressed and whatever elections come and go.
 func TestSelection(t *testing.T) {
 	m, v := world(), &View{}
 	for i, key := range strings.Split("j j j G k g "+screen.KeyDown+" s s G s s x q", " ") {
@@ -236,8 +236,8 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// TestMoves: a participant that is restarted with another election leaves nothing behind, and one that ends leaves its
-// last state, marked as such.
+// TestMoves: a participant that is restarted with another election is removed from the first one. The last state of one
+// that ends stays, marked as old.
 func TestMoves(t *testing.T) {
 	var m Model
 	m.Apply(over("http://x", "a", "i", leads("i", 1, noon()), 900, noon()))

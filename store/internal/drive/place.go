@@ -1,0 +1,49 @@
+package drive
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+)
+
+// Place is where a store is, by its URL.
+type Place struct {
+	Hosts []string // each with a port
+	Path  string
+	User  *url.Userinfo // nil: none
+}
+
+// ParsePlace reads the part of a URL before its parameters. elect.ParseURL puts several hosts, which package url refuses,
+// into Opaque. A host without a port gets that one.
+func ParsePlace(u *url.URL, port string) (p Place, err error) {
+	authority := u.Host
+	p.Path, p.User = u.Path, u.User
+	if u.Opaque != "" {
+		place, found := strings.CutPrefix(u.Opaque, "//")
+		authority, p.Path, _ = strings.Cut(place, "/")
+		if strings.Contains(place, "/") {
+			p.Path = "/" + p.Path
+		}
+		if p.Path, err = url.PathUnescape(p.Path); err != nil || !found {
+			return p, fmt.Errorf("the URL does not parse; want %s://HOST,HOST/PREFIX", u.Scheme)
+		}
+		if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+			one, err := url.Parse("user://" + authority[:at] + "@host")
+			if err != nil {
+				return p, fmt.Errorf("the user in the URL does not parse; want %s://USER@HOST,HOST/PREFIX", u.Scheme)
+			}
+			authority, p.User = authority[at+1:], one.User
+		}
+	}
+	for host := range strings.SplitSeq(authority, ",") {
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), port)
+		}
+		if name, number, err := net.SplitHostPort(host); err != nil || name == "" || number == "" {
+			return p, fmt.Errorf("host %.100q; want HOST or HOST:PORT, and a comma between two", host)
+		}
+		p.Hosts = append(p.Hosts, host)
+	}
+	return p, nil
+}

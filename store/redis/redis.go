@@ -1,0 +1,198 @@
+// Package redis elects over a key of Redis (7 and later, Valkey too): one server, or a master that Sentinel names.
+//
+// [New] takes a client that a program has already; [Open] makes one from a URL. The key holds the record of one
+// election, and never expires. A leader writes it again four times a lease. A candidate reads it as often, and takes it
+// when it has not changed for a whole lease, by its own clock. Each read and write is one script, which also reads the
+// server's role and replication id. A write is conditional on the whole content of the key.
+//
+// # Guarantee
+//
+// At most one participant has a proven lease at a time, and tokens rise, while the rates of clocks are true within 5 %
+// and the server keeps what it has acknowledged. Redis has another replication id after each restart and each failover.
+// Then all participants wait for the longest lease ([Config].MaxLease), because acknowledged writes may be lost.
+//
+// A server whose settings let it forget acknowledged writes is refused, unless [Config].Volatile is set: tokens may
+// repeat then, and leases stay exclusive. A server with replicas is refused, unless [Config].Replicas says how many of
+// them must have a write. A failover to a replica that lacks acknowledged writes makes tokens repeat, and a master that
+// was replaced and does not know it goes on acknowledging: then two leaders are possible, and only the token protects.
+// With as many replicas as there are neither happens. Redis Cluster is refused.
+//
+// The first leader of a new key waits for the longest lease, as does any candidate that finds the key deleted.
+package redis
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/internal/drive"
+	"github.com/electd/elect/store/internal/pool"
+	"github.com/electd/elect/store/internal/register"
+)
+
+// Bounds and defaults of [Config].
+const (
+	DefaultLease    = register.DefaultLease
+	DefaultMaxLease = register.DefaultMaxLease
+	MinLease        = register.MinLease
+	MaxLease        = register.MaxLease
+)
+
+// AnyReplicas is a [Config].Replicas that waits for no replica, however many there are.
+const AnyReplicas = -1
+
+// Config configures a participant. The zero value of each field is its documented default.
+type Config struct {
+	// Key holds the election, and is the channel of its notifications. "" means elect: and the election's name.
+	Key string
+
+	// Lease is how long the others wait for a leader that has fallen silent, 100 ms to 1 h. It may differ between
+	// participants. 0 means 5 s.
+	Lease time.Duration
+
+	// MaxLease is the longest Lease that any participant of the election may have. It has to be the same at all of
+	// them. 0 means 15 s, or Lease if that is longer.
+	MaxLease time.Duration
+
+	// Poll is the mean time between two reads of a candidate that waits. It also reads when it is notified of a
+	// release. 0 means a quarter of Lease.
+	Poll time.Duration
+
+	// Replicas is how many replicas must have a write before it counts (WAIT). With all that there are, a failover to
+	// one of them loses nothing that counts, and no write counts while one of them is down. 0 means that there are
+	// none, and a server that has some is refused. [AnyReplicas] waits for none of them: a failover may make tokens
+	// repeat, and two leaders possible.
+	Replicas int
+
+	// Volatile takes a server that may forget acknowledged writes in a restart. Tokens may repeat then.
+	Volatile bool
+
+	// Era is the era of the tokens, 0 to 65535: see package fence.
+	Era uint16
+
+	// Flight is a directory for flight records: a candidate records its last minutes in a subdirectory with the
+	// election's name. See docs/electlab.md. If it cannot, as when another candidate records there, it logs that, and
+	// the election goes on. "" is none.
+	Flight string
+
+	// Logger receives log lines. Nil is silence.
+	Logger *slog.Logger
+}
+
+func defaultKey(name string) string { return "elect:" + name }
+
+// maxKey is the longest key that is taken.
+const maxKey = 1024
+
+// maxReplicas is far above what a master can serve.
+const maxReplicas = 1000
+
+// ErrRefused is what an error of [New] and [Open] matches if it refuses the server, its settings or the rights of the
+// user, and not the arguments.
+var ErrRefused = drive.ErrRefused
+
+// clients are those of the URLs of this process, and hubs those of its clients. They are variables of the package
+// because elections are opened by independent calls, with no common argument.
+var (
+	clients pool.Pool[access, *redis.Client]
+	hubs    pool.Pool[*redis.Client, *hub]
+)
+
+// New returns the participant id in the election called name. The caller keeps client, which asks one server or follows
+// Sentinel, and closes it after the Elector. Many participants can share it; they share one more connection that
+// listens. New asks the server for its settings, and returns an error marked by [driver.Permanent] that matches
+// [ErrRefused] if the guarantee needs others. So does a campaign if the right to write is missing. A server that does
+// not answer within 5 s is asked again, before anything else.
+func New(ctx context.Context, client *redis.Client, name, id string, cfg Config) (driver.Elector, error) {
+	if cfg.Logger != nil { // that of an opener has the name
+		cfg.Logger = cfg.Logger.With("election", name)
+	}
+	e, err := newElector(ctx, client, name, id, cfg, nil)
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// newElector is New. source is for witnesses; nil: there are none.
+func newElector(ctx context.Context, client *redis.Client, name, id string, cfg Config, source *url.URL) (*elector, error) {
+	cfg.Key = cmp.Or(cfg.Key, defaultKey(name))
+	switch {
+	case len(cfg.Key) > maxKey || !utf8.ValidString(cfg.Key) || strings.ContainsRune(cfg.Key, 0):
+		return nil, driver.Permanent(fmt.Errorf("redis: Config.Key %.100q; want UTF-8 of at most %d bytes, without 0", cfg.Key, maxKey))
+	case cfg.Replicas < AnyReplicas || cfg.Replicas > maxReplicas:
+		return nil, driver.Permanent(fmt.Errorf("redis: Config.Replicas %d; want 0 to %d, or AnyReplicas", cfg.Replicas, maxReplicas))
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	h, done, _ := hubs.Use(client, func() (*hub, func() error, error) { // which does not fail
+		h := newHub(client)
+		return h, h.close, nil
+	})
+	k := &key{client: client, name: cfg.Key, replicas: cfg.Replicas, volatile: cfg.Volatile, log: cfg.Logger, hub: h}
+	asking, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	switch _, err := drive.Within(asking, func() error { return k.ready(asking, newScript(read)) }); {
+	case driver.IsPermanent(err):
+		_ = done() // it has heard nothing
+		return nil, fmt.Errorf("redis: %w", drive.Refused(err))
+	case err != nil:
+		cfg.Logger.Warn("Redis is not ready yet", "error", err)
+	}
+	inner, err := register.New(k, register.Config{
+		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Source: source, Flight: cfg.Flight}, Lease: cfg.Lease, MaxLease: cfg.MaxLease, Poll: cfg.Poll,
+		Assumes: assumes(cfg.Replicas, cfg.Volatile),
+	})
+	if err != nil {
+		_ = done() // it has heard nothing
+		return nil, err
+	}
+	e := &elector{Elector: inner, key: k}
+	e.close = sync.OnceValue(func() error { return errors.Join(inner.Close(), done()) })
+	return e, nil
+}
+
+// assumes is what exclusivity rests on, and when tokens may repeat.
+func assumes(replicas int, volatile bool) string {
+	text := "Redis keeps every write that it has acknowledged, and no replica takes over"
+	switch {
+	case replicas == AnyReplicas:
+		text = "no replica of Redis takes over while the master before it still acknowledges writes; a failover may lose acknowledged writes, and then tokens repeat: raise the era"
+	case replicas > 0:
+		text = fmt.Sprintf("Redis keeps every write that the master and %d of its replicas have acknowledged, also when one takes over", replicas)
+	}
+	if volatile {
+		text += "; a restart may lose acknowledged writes, and then tokens repeat: raise the era"
+	}
+	return text
+}
+
+// elector is a participant with its key.
+type elector struct {
+	*register.Elector
+	key   *key
+	close func() error // of all that it owns, once
+}
+
+var _ interface {
+	driver.Elector
+	driver.Resigner
+	driver.Examiner
+} = (*elector)(nil)
+
+// Examine implements [driver.Examiner].
+func (e *elector) Examine(ctx context.Context) ([]driver.Finding, error) { return e.key.examine(ctx) }
+
+// Close implements [driver.Elector].
+func (e *elector) Close() error { return e.close() }

@@ -1,0 +1,233 @@
+package zookeeper
+
+import (
+	"context"
+	"crypto/sha1"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/internal/drive"
+	"github.com/electd/elect/store/internal/queue"
+)
+
+// Open is the opener of URLs such as
+//
+//	zookeeper://10.0.0.1,10.0.0.2:2181,10.0.0.3/elections?lease=10s&user=jobs&password_file=/etc/elect/password
+//
+// The path is before the election's name, as a chroot is: here /elections/NAME. Without a path it is /NAME. What is missing
+// of it is made. The port is 2181 if there is none. The parameters are
+//
+//	lease=10s  hold=5s  max_hold=5s  poll=10s  era=N  path=PATH  layout=latch|selector|kazoo
+//
+// as in [Config], where path is that of the election, with its name, and
+//
+//	user=NAME  password_file=FILE  acl=ACL  tls=on  cacert=FILE  cert=FILE  cert_key=FILE  server_name=NAME
+//
+// where each of the files after acl means tls=on, and ACL is as in zkCli: world:anyone:r,auth::cdrwa.
+func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
+	c, err := parse(t.URL)
+	if err != nil {
+		return nil, driver.Permanent(fmt.Errorf("zookeeper: %w", err))
+	}
+	c.cfg.Logger = t.Logger
+	if c.cfg.Password != "" && c.cfg.TLS == nil && t.Logger != nil {
+		t.Logger.Warn("the password for ZooKeeper is sent without TLS; want tls=on")
+	}
+	e, err := newElector(ctx, c.servers, t.Name, t.ID, c.of(t.Name), c.files, t.URL)
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Witness is a supervise.Witness for leaders whose election was opened by [Open]: it deletes the dead leader's znode, so that
+// the next one need not wait for the session. It connects when it speaks, by the URL of the leader and the same files.
+func Witness(_ context.Context, testament []byte) (speak func(context.Context) error, err error) {
+	return drive.Witness(testament, func(ctx context.Context, d *drive.Deceased) error {
+		c, err := parse(d.URL)
+		if err != nil {
+			return err
+		}
+		s, done, err := newStore(c.servers, d.Name, c.of(d.Name), c.files)
+		if err != nil {
+			return err
+		}
+		freed := queue.Free(ctx, s, d)
+		return errors.Join(freed, done())
+	})
+}
+
+// place is what a URL says.
+type place struct {
+	servers []string
+	cfg     Config
+	prefix  string // of the path
+	files   string // tells two ways of TLS apart
+}
+
+// of is the configuration of an election.
+func (p *place) of(name string) Config {
+	cfg := p.cfg
+	if cfg.Path == "" {
+		cfg.Path = strings.TrimSuffix(p.prefix, "/") + "/" + name
+	}
+	return cfg
+}
+
+// parse reads a URL.
+func parse(u *url.URL) (p *place, err error) {
+	at, err := drive.ParsePlace(u, "2181")
+	if err != nil {
+		return nil, err
+	}
+	p = &place{servers: at.Hosts, prefix: at.Path}
+	values, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("parameters: %w", err)
+	}
+	times := map[string]*time.Duration{"lease": &p.cfg.Lease, "hold": &p.cfg.Hold, "max_hold": &p.cfg.MaxHold, "poll": &p.cfg.Poll}
+	given, acl := map[string]string{}, ""
+	texts := map[string]*string{"path": &p.cfg.Path, "layout": (*string)(&p.cfg.Layout), "user": &p.cfg.User, "flight": &p.cfg.Flight, "acl": &acl}
+	for key, all := range values {
+		value := all[0]
+		if len(all) != 1 || value == "" {
+			return nil, fmt.Errorf("%.40s is empty, or given %d times; want it once", key, len(all))
+		}
+		switch key {
+		case "lease", "hold", "max_hold", "poll":
+			if *times[key], err = time.ParseDuration(value); err != nil || *times[key] <= 0 {
+				return nil, fmt.Errorf("%s=%.40s; want a time such as 5s", key, value)
+			}
+		case "era":
+			n, err := strconv.ParseUint(value, 10, 16)
+			if err != nil {
+				return nil, fmt.Errorf("era=%.40s; want 0 to 65535", value)
+			}
+			p.cfg.Era = uint16(n)
+		case "path", "layout", "user", "flight", "acl":
+			*texts[key] = value
+		case "tls":
+			if value != "on" && value != "off" {
+				return nil, fmt.Errorf("tls=%.40s; want on or off", value)
+			}
+			given[key] = value
+		case "password_file", "cacert", "cert", "cert_key", "server_name":
+			given[key] = value
+		default:
+			return nil, fmt.Errorf("unknown parameter %.40q; want lease, hold, max_hold, poll, era, path, layout, flight, user, password_file, acl, tls, cacert, cert, cert_key or server_name", key)
+		}
+	}
+	if err := p.credentials(at.User, given["password_file"]); err != nil {
+		return nil, err
+	}
+	if acl != "" {
+		if p.cfg.ACL, err = parseACL(acl, p.cfg.User != ""); err != nil {
+			return nil, err
+		}
+	}
+	return p, p.secure(given)
+}
+
+// credentials sets user and password.
+func (p *place) credentials(in *url.Userinfo, file string) error {
+	if in != nil {
+		if p.cfg.User != "" {
+			return errors.New("a user before the host and in the parameter user; want one of them")
+		}
+		p.cfg.User = in.Username()
+		p.cfg.Password, _ = in.Password()
+	}
+	if file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		p.cfg.Password = strings.TrimRight(string(text), "\r\n")
+	}
+	if (p.cfg.User == "") != (p.cfg.Password == "") {
+		return errors.New("a user without a password, or a password without a user; want both (password_file), or neither")
+	}
+	return nil
+}
+
+// parseACL reads an ACL as zkCli does: SCHEME:ID:RIGHTS, and a comma between two. The id of a digest is NAME:HASH.
+func parseACL(text string, user bool) (all []zk.ACL, err error) {
+	rights := map[rune]int32{'r': zk.PermRead, 'w': zk.PermWrite, 'c': zk.PermCreate, 'd': zk.PermDelete, 'a': zk.PermAdmin}
+	for one := range strings.SplitSeq(text, ",") {
+		first, last := strings.IndexByte(one, ':'), strings.LastIndexByte(one, ':')
+		if first <= 0 || first == last || last == len(one)-1 {
+			return nil, fmt.Errorf("acl=%.100s; want SCHEME:ID:RIGHTS such as world:anyone:r, and a comma between two", text)
+		}
+		a := zk.ACL{Scheme: one[:first], ID: one[first+1 : last]}
+		for _, r := range one[last+1:] {
+			if rights[r] == 0 {
+				return nil, fmt.Errorf("acl=%.100s has the right %q; want some of cdrwa", text, r)
+			}
+			a.Perms |= rights[r]
+		}
+		switch {
+		case a.Scheme == "auth" && !user:
+			return nil, fmt.Errorf("acl=%.100s is for a user that has logged in; want user and password_file, too", text)
+		case a.Scheme == "digest" && !isDigest(a.ID):
+			return nil, errors.New("acl with a digest that is none; want digest:NAME:HASH:RIGHTS, where HASH is 20 bytes in base64, as zkCli shows it")
+		case a.Scheme != "world" && a.Scheme != "auth" && a.Scheme != "digest" && a.Scheme != "ip" && a.Scheme != "x509" && a.Scheme != "sasl":
+			return nil, fmt.Errorf("acl=%.100s has the scheme %.40q; want world, auth, digest, ip, x509 or sasl", text, a.Scheme)
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// isDigest reports whether an id is NAME:HASH, and not NAME:PASSWORD by mistake.
+func isDigest(id string) bool {
+	name, hash, _ := strings.Cut(id, ":")
+	sum, err := base64.StdEncoding.DecodeString(hash)
+	return name != "" && err == nil && len(sum) == sha1.Size
+}
+
+// secure sets how connections are secured, if they are.
+func (p *place) secure(given map[string]string) error {
+	files := given["cacert"] + given["cert"] + given["cert_key"] + given["server_name"]
+	switch {
+	case given["tls"] == "off" && files != "":
+		return errors.New("tls=off, and parameters of TLS; want tls=on")
+	case given["tls"] != "on" && files == "":
+		return nil
+	case (given["cert"] == "") != (given["cert_key"] == ""):
+		return errors.New("one of cert and cert_key; want both, or neither")
+	}
+	p.cfg.TLS = &tls.Config{ServerName: given["server_name"], MinVersion: tls.VersionTLS12}
+	authority := ""
+	if file := given["cacert"]; file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if p.cfg.TLS.RootCAs = x509.NewCertPool(); !p.cfg.TLS.RootCAs.AppendCertsFromPEM(text) {
+			return fmt.Errorf("%s has no certificate; want PEM", file)
+		}
+		authority = string(text)
+	}
+	if cert, key := given["cert"], given["cert_key"]; cert != "" {
+		if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
+			return err
+		}
+		p.cfg.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // it may have been renewed
+			pair, err := tls.LoadX509KeyPair(cert, key)
+			return &pair, err
+		}
+	}
+	p.files = strings.Join([]string{"tls", given["server_name"], authority, given["cert"], given["cert_key"]}, "\x00")
+	return nil
+}

@@ -1,0 +1,140 @@
+//go:build linux && cgo
+
+package leases_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"path"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/driver/electtest"
+	"github.com/electd/elect/internal/cable"
+	"github.com/electd/elect/internal/long"
+	"github.com/electd/elect/store/zookeeper"
+	"github.com/electd/elect/test/fencing/server"
+)
+
+// znodes is where the elections of one case are in ZooKeeper, and the era that its operator has given.
+type znodes struct {
+	zookeeper *server.ZooKeeper
+	client    *zk.Conn
+	prefix    string
+	times     string // of the elections
+	era       int
+}
+
+func newZnodes(t testing.TB, z *server.ZooKeeper) *znodes {
+	t.Helper()
+	return &znodes{zookeeper: z, client: z.Client(t), prefix: fmt.Sprintf("/test%d", prefixes.Add(1)), times: slow}
+}
+
+// url is the place as a participant gets it, asked at addr if that is not empty.
+func (z *znodes) url(addr string) string {
+	if addr == "" {
+		addr = z.zookeeper.Addr
+	}
+	return fmt.Sprintf("zookeeper://%s%s?%s&era=%d", addr, z.prefix, z.times, z.era)
+}
+
+// participant opens one in a process of its own, behind a cable that can be cut.
+func (z *znodes) participant(t testing.TB, name, id string) electtest.Participant {
+	t.Helper()
+	c, err := cable.New(z.zookeeper.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	p := electtest.Spawn(t, z.url(c.Addr()), name, id)
+	p.Cut = func(on bool) {
+		if on {
+			c.Cut()
+		} else {
+			c.Heal()
+		}
+	}
+	return p
+}
+
+// delete deletes everything below a path, and the path.
+func (z *znodes) delete(t testing.TB, at string) {
+	t.Helper()
+	children, _, err := z.client.Children(at)
+	for _, c := range children {
+		z.delete(t, at+"/"+c)
+	}
+	if err == nil {
+		err = z.client.Delete(at, -1)
+	}
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		t.Fatal(err)
+	}
+}
+
+// elector is a participant of the election "e" in this process.
+func (z *znodes) elector(t *testing.T, id string, log *slog.Logger) local {
+	t.Helper()
+	u, err := url.Parse(z.url(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := zookeeper.Open(t.Context(), driver.Target{URL: u, Name: "e", ID: id, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return local{e, t}
+}
+
+// entries are the paths of the entries of the election "e", by their numbers.
+func (z *znodes) entries(t testing.TB) (all []string) {
+	t.Helper()
+	children, _, err := z.client.Children(z.prefix + "/e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sort.Slice(children, func(i, j int) bool { return number(children[i]) < number(children[j]) })
+	for _, c := range children {
+		all = append(all, path.Join(z.prefix, "e", c))
+	}
+	return all
+}
+
+func number(name string) string { return name[max(0, strings.LastIndexAny(name, "-_")):] }
+
+// TestZooKeeperConformance has each participant in a process of its own, at a real server.
+func TestZooKeeperConformance(t *testing.T) {
+	long.Full(t, "it takes minutes; databases are asked by the same suite")
+	server := server.StartZooKeeper(t)
+	places := map[testing.TB]*znodes{}
+	of := func(t testing.TB) *znodes {
+		if places[t] == nil {
+			places[t] = newZnodes(t, server)
+			places[t].times = quick
+		}
+		return places[t]
+	}
+	electtest.Run(t, func(t testing.TB, name, id string) electtest.Participant { return of(t).participant(t, name, id) }, electtest.Config{
+		Cannot: map[electtest.Fault]string{
+			electtest.Lose:  "a connection loses no single answer; the tests of store/zookeeper do",
+			electtest.Delay: "as Lose",
+		},
+		Candidates: 5,
+		Restart:    restarts(server),
+		Recreate: func(t testing.TB) {
+			of(t).delete(t, of(t).prefix)
+			of(t).era++
+		},
+	})
+}
