@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -101,14 +103,33 @@ func etcdBin(t testing.TB) string {
 	if bin := os.Getenv("ELECT_TEST_ETCD"); bin != "" {
 		return bin
 	}
-	return build(t, "etcd", "etcd", ".", "; or name one in ELECT_TEST_ETCD")
+	return buildEtcd(t, "etcd", ".", "; or name one in ELECT_TEST_ETCD")
 }
 
 // Etcdctl builds etcdctl, and returns where it is.
 func Etcdctl(t testing.TB) string {
 	t.Helper()
 	long.Test(t, "it builds etcdctl")
-	return build(t, "etcd", "etcdctl", "go.etcd.io/etcd/etcdctl/v3", "")
+	return buildEtcd(t, "etcdctl", "go.etcd.io/etcd/etcdctl/v3", "")
+}
+
+// buildEtcd builds a program of etcd, in the module beside this file, which has its own versions of
+// everything. Built once, it takes a second to find that out.
+func buildEtcd(t testing.TB, name, of, or string) string {
+	t.Helper()
+	_, here, _, _ := runtime.Caller(0)
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(cache, "elect-test", name)
+	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "etcd", "-o", bin, of)
+	build.Dir = filepath.Join(filepath.Dir(here), "etcd")
+	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		Absent(t, fmt.Sprintf("%s cannot be built from go.etcd.io/etcd (%v)%s\n%s", name, err, or, out))
+	}
+	return bin
 }
 
 // Start starts the server, and returns when it answers.

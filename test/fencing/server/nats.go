@@ -26,7 +26,7 @@ type NATS struct {
 	config string
 }
 
-// StartNATS builds nats-server, and starts one, with further lines of its configuration.
+// StartNATS starts one server, with further lines of its configuration.
 func StartNATS(t testing.TB, lines ...string) *NATS {
 	t.Helper()
 	return StartNATSCluster(t, 1, lines...)[0]
@@ -36,7 +36,7 @@ func StartNATS(t testing.TB, lines ...string) *NATS {
 func StartNATSCluster(t testing.TB, servers int, lines ...string) []*NATS {
 	t.Helper()
 	long.Test(t, "it starts a real server")
-	bin := build(t, "nats", "nats-server", "github.com/nats-io/nats-server/v2", "")
+	bin := built(t, "nats-server")
 	free, all := harness.FreeAddrs(t, 2*servers), make([]*NATS, servers)
 	var routes []string
 	for i := range all {

@@ -27,11 +27,11 @@ type S3 struct {
 	data string
 }
 
-// StartS3 builds versitygw, and starts it over a directory.
+// StartS3 starts versitygw over a directory.
 func StartS3(t testing.TB) *S3 {
 	t.Helper()
 	long.Test(t, "it starts a real server")
-	bin := build(t, "versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw", "")
+	bin := built(t, "versitygw")
 	p := newProcess(t, "s3")
 	s := &S3{process: p, URL: "http://" + harness.FreeAddr(t), bin: bin, data: filepath.Join(p.dir, "data")}
 	for _, dir := range []string{s.data, filepath.Join(p.dir, "attributes")} {

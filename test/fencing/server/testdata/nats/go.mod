@@ -1,4 +1,4 @@
-module github.com/electd/elect/test/fencing/server/nats
+module github.com/electd/elect/test/fencing/server/testdata/nats
 
 go 1.26.0
 

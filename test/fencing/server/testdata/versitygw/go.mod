@@ -1,4 +1,4 @@
-module github.com/electd/elect/test/fencing/server/versitygw
+module github.com/electd/elect/test/fencing/server/testdata/versitygw
 
 go 1.26.0
 
