@@ -120,7 +120,9 @@ func (b *bucket) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	if err := b.connected(); err != nil {
 		return nil, err
 	}
+	begun := time.Now()
 	s, err := b.js.Stream(ctx, b.stream())
+	b.heard(reading, begun, err)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, nil
 	}
@@ -201,7 +203,9 @@ func (b *bucket) last(ctx context.Context, subject string) (*message, error) {
 	if err != nil { // of strings it never fails
 		return nil, err
 	}
+	begun := time.Now()
 	answer, err := b.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+b.stream(), request)
+	b.heard(reading, begun, err)
 	if err != nil {
 		return nil, b.plain(err)
 	}
@@ -289,7 +293,9 @@ func (b *bucket) put(ctx context.Context, incarnation string, last uint64, text 
 		return 0, fmt.Errorf("%w: %w", register.ErrNotSent, err)
 	}
 	m := &nats.Msg{Subject: b.subject(incarnation), Data: []byte(text)}
+	begun := time.Now()
 	ack, err := b.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(last), jetstream.WithExpectStream(b.stream()), jetstream.WithRetryAttempts(0))
+	b.heard(writing, begun, err)
 	if refused, is := errors.AsType[*jetstream.APIError](err); is &&
 		(refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
 		return 0, register.ErrConflict

@@ -20,8 +20,42 @@ type link struct {
 	*nats.Conn
 	hosts int // of the URL; 0: it was not made from one
 
+	patience time.Duration // with a host that answers nothing, or not for the bucket
+
 	mu      sync.Mutex
-	trouble error // of the latest attempt to connect
+	trouble error        // of the latest attempt to connect
+	silent  [2]time.Time // since when requests of each kind got no answer for the bucket; zero: the latest one got one
+}
+
+// The kinds of requests. A server that is cut off from the others may answer the first kind for a while.
+const (
+	reading = iota
+	writing
+)
+
+// heard notes what came of a request for the bucket. A server that is cut off from the others goes on answering the pings
+// of its clients, so that after a while another host is asked.
+func (l *link) heard(kind int, begun time.Time, err error) {
+	refused, is := errors.AsType[*jetstream.APIError](err)
+	unanswered := is && refused.Code == 503 ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	l.mu.Lock()
+	since, turn := &l.silent[kind], false
+	switch {
+	case !unanswered:
+		*since = time.Time{}
+	case since.IsZero():
+		*since = begun
+	case l.hosts > 1 && time.Since(*since) >= l.patience:
+		l.silent, turn = [2]time.Time{}, true
+	}
+	l.mu.Unlock()
+	if turn {
+		_ = l.ForceReconnect() // it asks the next host, unless the connection was closed meanwhile
+	}
 }
 
 // failed notes why there is no connection.

@@ -113,7 +113,7 @@ func (c *connection) secret() bool { return c.password != "" || c.token != "" }
 
 // open returns a connection, which need not be there yet: it is tried again and again.
 func (c *connection) open() (*link, error) {
-	l := &link{hosts: c.several}
+	l := &link{hosts: c.several, patience: 3 * c.ping}
 	options := []nats.Option{
 		nats.Name("elect"), nats.Timeout(2 * time.Second), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
 		nats.ReconnectWait(100 * time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
@@ -207,7 +207,7 @@ func parse(u *url.URL, env func(string) string) (cfg Config, c *connection, err 
 		hosts = append(hosts, scheme+host)
 	}
 	c.access.hosts, c.several = strings.Join(hosts, ","), len(hosts)
-	// A way that is cut without a sign is noticed after three of these, while the lease lasts.
+	// A way that is cut without a sign, and a server that is, are noticed after three of these, while the lease lasts.
 	c.ping = min(max(cmp.Or(cfg.Lease, DefaultLease)/10, 50*time.Millisecond), time.Second)
 	return cfg, c, nil
 }

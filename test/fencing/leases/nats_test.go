@@ -438,6 +438,10 @@ func TestNATSCluster(t *testing.T) {
 	}
 	leader, follower = leads()
 	kept("the bucket's leader is paused", func() { leader.Pause(t, true) }, func() { leader.Pause(t, false) }, 20*time.Second)
+	leader, follower = leads()
+	kept("the bucket's leader is cut from the other servers", func() { leader.Cut(true) }, func() { leader.Cut(false) }, 30*time.Second)
+	leader, follower = leads()
+	kept("a follower is cut from the other servers", func() { follower.Cut(true) }, func() { follower.Cut(false) }, 30*time.Second)
 	for i := range members {
 		k := cables[w.leader().Node][i]
 		kept(fmt.Sprintf("the client is cut from server %d", i+1), k.Cut, k.Heal, 10*time.Second)

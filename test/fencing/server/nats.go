@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 )
@@ -24,6 +25,7 @@ type NATS struct {
 	Addr   string // what clients connect to
 	bin    string
 	config string
+	routes []*cable.Cable // from and to the others
 }
 
 // StartNATS starts one server, with further lines of its configuration.
@@ -38,21 +40,33 @@ func StartNATSCluster(t testing.TB, servers int, lines ...string) []*NATS {
 	long.Test(t, "it starts a real server")
 	bin := built(t, "nats-server")
 	free, all := harness.FreeAddrs(t, 2*servers), make([]*NATS, servers)
-	var routes []string
 	for i := range all {
-		routes = append(routes, fmt.Sprintf("%q", "nats://"+free[2*i+1]))
+		all[i] = &NATS{Name: fmt.Sprintf("m%d", i+1), Addr: free[2*i], bin: bin}
 	}
-	for i := range all {
-		p := newProcess(t, "nats")
-		n := &NATS{process: p, Name: fmt.Sprintf("m%d", i+1), Addr: free[2*i], bin: bin, config: filepath.Join(p.dir, "conf")}
-		text := fmt.Sprintf("listen: %q\nserver_name: %s\njetstream: {store_dir: %q}\n", n.Addr, n.Name, filepath.Join(p.dir, "data"))
+	for i, n := range all {
+		n.process = newProcess(t, "nats")
+		n.config = filepath.Join(n.dir, "conf")
+		text := fmt.Sprintf("listen: %q\nserver_name: %s\njetstream: {store_dir: %q}\n", n.Addr, n.Name, filepath.Join(n.dir, "data"))
 		if servers > 1 {
-			text += fmt.Sprintf("cluster: {name: c, listen: %q, no_advertise: true, routes: [%s]}\n", free[2*i+1], strings.Join(routes, ", "))
+			var routes []string
+			for j, other := range all {
+				if j == i {
+					continue
+				}
+				route, err := cable.New(free[2*j+1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = route.Close() })
+				n.routes, other.routes = append(n.routes, route), append(other.routes, route)
+				routes = append(routes, fmt.Sprintf("%q", "nats://"+route.Addr()))
+			}
+			// What it tells the others to connect to is nothing, so that they use the cables.
+			text += fmt.Sprintf("cluster: {name: c, listen: %q, advertise: %q, no_advertise: true, routes: [%s]}\n", free[2*i+1], "127.0.0.1:1", strings.Join(routes, ", "))
 		}
 		if err := os.WriteFile(n.config, []byte(text+strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		all[i] = n
 	}
 	StartNATSServers(t, all...)
 	return all
@@ -86,6 +100,17 @@ func StartNATSServers(t testing.TB, servers ...*NATS) {
 
 // Start starts the server, and returns when it answers.
 func (n *NATS) Start(t testing.TB) { t.Helper(); StartNATSServers(t, n) }
+
+// Cut cuts it from the other servers, or ends that. Clients reach it all the time.
+func (n *NATS) Cut(on bool) {
+	for _, r := range n.routes {
+		if on {
+			r.Cut()
+		} else {
+			r.Heal()
+		}
+	}
+}
 
 // Client connects to it. It is closed with the test.
 func (n *NATS) Client(t testing.TB, options ...nats.Option) jetstream.JetStream {
