@@ -95,6 +95,7 @@ type answer struct {
 	code   string // of an error, such as NoSuchKey
 	text   string
 	region string // of the bucket, if it is another one
+	server string // what the store calls itself; "": it does not tell
 }
 
 // most is the longest body that is read. Errors have less.
@@ -136,7 +137,7 @@ func (c *client) do(ctx context.Context, method, key, query string, body []byte,
 		return nil, err
 	}
 	defer resp.Body.Close()
-	a := &answer{status: resp.StatusCode, etag: resp.Header.Get("ETag"), region: resp.Header.Get("X-Amz-Bucket-Region")}
+	a := &answer{status: resp.StatusCode, etag: resp.Header.Get("ETag"), region: resp.Header.Get("X-Amz-Bucket-Region"), server: resp.Header.Get("Server")}
 	if a.body, err = io.ReadAll(io.LimitReader(resp.Body, most)); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,8 @@ func (e *elector) Examine(ctx context.Context) ([]driver.Finding, error) {
 	if _, err := e.object.Read(ctx); err != nil {
 		return nil, err
 	}
-	found := []driver.Finding{{What: "round trip of a read", Value: time.Since(begun).Round(100 * time.Microsecond).String(), Means: "to the store and back"}}
+	took := time.Since(begun)
+	found := []driver.Finding{{What: "round trip of a read", Value: took.Round(100 * time.Microsecond).String(), Means: "to the store and back"}}
 	conditions := driver.Finding{What: "conditional writes", Value: "work", Means: "a write whose condition is false was refused"}
 	if err := e.object.conditional(ctx); err != nil {
 		conditions.Value, conditions.Means = "not known", err.Error()
@@ -28,21 +29,25 @@ func (e *elector) Examine(ctx context.Context) ([]driver.Finding, error) {
 	if by := time.Duration(e.object.skew.Load()); by != 0 {
 		skew.Value, skew.Means = "wrong by "+by.Round(time.Second).String(), "the store refuses such dates, so requests have its own time; leases do not depend on it"
 	}
-	return append(found, conditions, skew, e.object.versioning(ctx), e.requests()), nil
+	return append(append(found, conditions, skew), append(e.object.settings(ctx), e.requests())...), nil
 }
 
-// versioning says what becomes of old renewals.
-func (o *object) versioning(ctx context.Context) driver.Finding {
+// settings says what the store calls itself, and what becomes of old renewals.
+func (o *object) settings(ctx context.Context) []driver.Finding {
+	store := driver.Finding{What: "version", Value: "not told", Means: "S3 has none; elections need If-Match and If-None-Match on PUT, which AWS has since November 2024"}
 	f := driver.Finding{What: "versioning of the bucket", Value: "not known", Means: "with it each renewal is kept as a version until a lifecycle rule deletes it"}
 	a, err := o.do(ctx, http.MethodGet, "", "versioning=", nil, nil)
+	if err == nil && a.server != "" {
+		store.Value = clean(a.server, 60)
+	}
 	if err != nil || a.status != http.StatusOK {
-		return f
+		return []driver.Finding{store, f}
 	}
 	var v struct {
 		Status string `xml:"Status"`
 	}
 	if xml.Unmarshal(a.body, &v) != nil {
-		return f
+		return []driver.Finding{store, f}
 	}
 	if f.Value = "off"; v.Status == "Enabled" {
 		f.Value = "on"
@@ -50,7 +55,7 @@ func (o *object) versioning(ctx context.Context) driver.Finding {
 	} else {
 		f.Means = "a renewal replaces the one before it"
 	}
-	return f
+	return []driver.Finding{store, f}
 }
 
 // requests says what the election costs.

@@ -30,6 +30,7 @@ type fake struct {
 	codes   []string      // with them
 	ahead   time.Duration // of its clock
 	dates   []time.Time   // of requests
+	loses   int           // the answers of the next writes
 }
 
 func etag(text string) string {
@@ -73,6 +74,10 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, _ := io.ReadAll(r.Body)
 	f.objects[r.URL.Path] = string(body)
+	if f.loses > 0 {
+		f.loses--
+		panic(http.ErrAbortHandler) // the connection ends
+	}
 	w.Header().Set("ETag", etag(string(body)))
 }
 
@@ -184,6 +189,63 @@ func TestWrong(t *testing.T) {
 		if driver.IsPermanent(err) != c.lasting || errors.Is(err, ErrRefused) != c.lasting || !strings.Contains(said, c.want) || strings.Contains(said, "hunter2") {
 			t.Errorf("%s: %v, %s; want %q, for good: %t", code, err, said, c.want, c.lasting)
 		}
+	}
+}
+
+// TestTogether: a write that meets another one is a conflict, whichever of its two answers the store gives.
+func TestTogether(t *testing.T) {
+	f, cfg := serve(t)
+	o, err := newObject("e", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := o.Write(t.Context(), "", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for status, code := range map[int]string{http.StatusPreconditionFailed: "PreconditionFailed", http.StatusConflict: "ConditionalRequestConflict"} {
+		f.fails(1, status, code)
+		if _, err := o.Write(t.Context(), first.Version, "2"); !errors.Is(err, register.ErrConflict) {
+			t.Errorf("%d: %v; want a conflict", status, err)
+		}
+	}
+}
+
+// TestAnswers: a leader goes on leading over a renewal that was written and whose answer was lost, one that the store was
+// too busy for, one that met another writer's, and one that is dated wrong because the wall clock was set. It reads what
+// has come of it.
+func TestAnswers(t *testing.T) {
+	f, cfg := serve(t)
+	cfg.Lease, cfg.MaxLease = time.Second, time.Second
+	e, err := New(t.Context(), "e", "a", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	m, err := e.Campaign(t.Context(), driver.Candidacy{Exclusive: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func() (is string) { f.set(func() { is = f.objects["/bucket/jobs/e"] }); return is }
+	for what, do := range map[string]func(){
+		"lost":     func() { f.set(func() { f.loses++ }) },
+		"SlowDown": func() { f.fails(1, http.StatusServiceUnavailable, "SlowDown") },
+		"conflict": func() { f.fails(1, http.StatusConflict, "ConditionalRequestConflict") },
+		"skewed":   func() { f.set(func() { f.ahead += time.Hour }) },
+	} {
+		for range 3 {
+			was := text()
+			do()
+			if err := m.(driver.Confirmer).Confirm(t.Context()); err != nil || m.Check() != nil {
+				t.Fatalf("%s: %v, %v; want it to lead on", what, err, m.Check())
+			}
+			if text() == was {
+				t.Errorf("%s: nothing was written; want a renewal", what)
+			}
+		}
+	}
+	if err := m.Release(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
