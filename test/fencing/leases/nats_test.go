@@ -3,9 +3,11 @@
 package leases_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -20,6 +22,9 @@ import (
 	"github.com/electd/elect/driver/electtest"
 	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/long"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/storetest"
+	store "github.com/electd/elect/store/nats"
 	"github.com/electd/elect/test/fencing/server"
 )
 
@@ -131,6 +136,60 @@ func TestNATSConformance(t *testing.T) {
 			of(t).remove(t)
 			of(t).era++
 		},
+	})
+}
+
+// lossyNATS is a connection that garbles answers to writes, so that they tell as little as lost ones.
+type lossyNATS struct {
+	net.Conn
+	loss  *loss
+	wrote atomic.Bool
+}
+
+func (c *lossyNATS) Write(b []byte) (int, error) {
+	if c.loss.armed.Load() && bytes.Contains(b, []byte("PUB $KV.")) {
+		c.wrote.Store(true)
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *lossyNATS) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if at := bytes.Index(b[:n], []byte("\r\n{")); at >= 0 && c.wrote.Load() && c.loss.of(err) != nil {
+		b[at+2] = '!'
+	}
+	return n, err
+}
+
+// Dial makes such a connection.
+func (l *loss) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	return &lossyNATS{Conn: c, loss: l}, err
+}
+
+// TestNATSAgreement: the store answers as the simulator's register does.
+func TestNATSAgreement(t *testing.T) {
+	long.Test(t, "it starts a server")
+	n := server.StartNATS(t)
+	agrees(t, storetest.Register, func(t *testing.T) (func(string, *loss) driver.Elector, func(protocol.Entry)) {
+		b := newBucket(t, n)
+		participant := func(id string, l *loss) driver.Elector {
+			c, err := nats.Connect("nats://"+n.Addr, nats.SetCustomDialer(l), nats.ReconnectBufSize(-1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(c.Close)
+			e, err := store.New(t.Context(), c, "e", id, store.Config{Bucket: b.name, Lease: time.Hour, MaxLease: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		return participant, func(protocol.Entry) {
+			if err := b.values(t).Delete(t.Context(), b.key(t)); err != nil {
+				t.Fatal(err)
+			}
+		}
 	})
 }
 
