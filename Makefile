@@ -144,10 +144,12 @@ SERVERS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/elect-test
 BUILD := GOWORK=off GOFLAGS= CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags='-s -w'
 
 .PHONY: servers
-servers: ## build, for minutes, the servers of tests that are skipped without them: Consul, kube-apiserver, client-go
+servers: ## build, for minutes, the servers of tests that are skipped without them: Consul, kube-apiserver, client-go, NATS, S3
 	cd test/fencing/server/testdata/consul && $(BUILD) -o '$(SERVERS)/consul' github.com/hashicorp/consul
 	cd test/fencing/server/testdata/clientgo && $(BUILD) -o '$(SERVERS)/clientgo' .
 	cd test/fencing/server/testdata/apiserver && $(BUILD) -o '$(SERVERS)/kube-apiserver' k8s.io/kubernetes/cmd/kube-apiserver
+	cd test/fencing/server/testdata/nats && $(BUILD) -o '$(SERVERS)/nats-server' github.com/nats-io/nats-server/v2
+	cd test/fencing/server/testdata/versitygw && $(BUILD) -o '$(SERVERS)/versitygw' github.com/versity/versitygw/cmd/versitygw
 
 .PHONY: manifests
 manifests: ## validate deploy/kubernetes against the schema of Kubernetes 1.30; builds for minutes the first time

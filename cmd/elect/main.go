@@ -20,7 +20,9 @@ import (
 	"github.com/electd/elect/store/consul"
 	"github.com/electd/elect/store/etcd"
 	"github.com/electd/elect/store/kubernetes"
+	"github.com/electd/elect/store/nats"
 	"github.com/electd/elect/store/redis"
+	"github.com/electd/elect/store/s3"
 	"github.com/electd/elect/store/zookeeper"
 )
 
@@ -33,6 +35,7 @@ func main() {
 		"consul": consul.Open, "etcd": etcd.Open, "kubernetes": kubernetes.Open,
 		"redis": redis.Open, "rediss": redis.Open, "redis+unix": redis.Open,
 		"zookeeper": zookeeper.Open, "zk": zookeeper.Open,
+		"nats": nats.Open, "s3": s3.Open,
 	}), os.Args[1:]))
 }
 
@@ -53,6 +56,10 @@ func witness(ctx context.Context, testament []byte) (speak func(context.Context)
 		return kubernetes.Witness(ctx, testament)
 	case "zookeeper", "zk":
 		return zookeeper.Witness(ctx, testament)
+	case "nats":
+		return nats.Witness(ctx, testament)
+	case "s3":
+		return s3.Witness(ctx, testament)
 	case "postgres", "postgresql", "mysql":
 		return marks.Witness(of.Scheme)(ctx, testament)
 	}

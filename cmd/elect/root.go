@@ -25,6 +25,8 @@ const rootHelp = `elect keeps exactly one of your replicas at work.
   consul://HOST:PORT/PREFIX      in Consul
   kubernetes://NAMESPACE         in a Lease of Kubernetes
   zookeeper://HOST1,HOST2/PATH   in ZooKeeper
+  nats://HOST1,HOST2/BUCKET      in a bucket of NATS JetStream
+  s3://BUCKET/PREFIX             in S3, or a store of its protocol
 
 The default is your own state directory on this machine, for root, too:
 $XDG_STATE_HOME/elect or ~/.local/state/elect.

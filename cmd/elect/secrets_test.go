@@ -29,6 +29,7 @@ func TestSecretsStaySecret(t *testing.T) {
 		"consul":     "consul://me:" + password + "@127.0.0.1:1/app",
 		"kubernetes": "",
 		"zookeeper":  "zookeeper://me:" + password + "@127.0.0.1:1/app",
+		"nats":       "nats://me:" + password + "@127.0.0.1:1/app",
 	} {
 		for _, form := range []string{"--log-format=text", "--log-format=json", "--verbose"} {
 			t.Run(name+" "+form, func(t *testing.T) {

@@ -25,6 +25,9 @@ func URL(u *url.URL) string {
 		}
 	}
 	shown := *u
+	if tokened(u) {
+		shown.User = url.User("xxxxx")
+	}
 	pairs := strings.Split(u.RawQuery, "&")
 	for i, pair := range pairs {
 		if key, _, _ := strings.Cut(pair, "="); secret(u.Scheme, key) {
@@ -51,7 +54,7 @@ func Without(u *url.URL) *url.URL {
 		return peers(u)
 	}
 	bare := *u
-	if bare.User = nil; u.User.Username() != "" {
+	if bare.User = nil; u.User.Username() != "" && !tokened(u) {
 		bare.User = url.User(u.User.Username())
 	}
 	if list, ok := strings.CutPrefix(u.Opaque, "//"); ok {
@@ -71,12 +74,20 @@ func Without(u *url.URL) *url.URL {
 	return &bare
 }
 
+// tokened reports whether the user of a URL is a token, as other clients of NATS have it.
+func tokened(u *url.URL) bool {
+	_, password := u.User.Password()
+	return u.Scheme == "nats" && u.User != nil && !password && !u.Query().Has("password_file")
+}
+
 // named are the parameters of a scheme whose names suggest a secret, and whose values are none: they name a file or a
 // key, or switch something.
 var named = map[string][]string{
 	peer:         {"key"},
 	"consul":     {"key", "cert_key", "token_file"},
 	"etcd":       {"key", "cert_key", "password_file"},
+	"s3":         {"credentials_file"},
+	"nats":       {"cert_key", "password_file", "token_file", "nkey"},
 	"postgres":   {"passfile", "sslkey"},
 	"postgresql": {"passfile", "sslkey"},
 	"redis":      {"key", "cert_key", "password_file"},

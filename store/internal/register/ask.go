@@ -200,6 +200,8 @@ func (e *Elector) standing(ctx context.Context) (s drive.Standing, err error) {
 // versions are the latest versions that were seen, by the numbers that the machine has for
 // them. It replaces only what it has seen last, or what it has written itself.
 type versions struct {
+	global func(version string) uint64 // [Config].Global
+
 	mu     sync.Mutex
 	latest []string
 }
@@ -213,19 +215,28 @@ func (v *versions) number(version string) uint64 {
 	if v.latest = append(v.latest, version); len(v.latest) > keep {
 		v.latest = v.latest[1:]
 	}
+	return v.of(version)
+}
+
+func (v *versions) of(version string) uint64 {
+	if v.global != nil {
+		return v.global(version)
+	}
 	return numbered(version)
 }
 
-// text is the version with a number; "" for 0, which is none.
+// text is the latest version with a number; "" for 0, which is none. Global versions of two incarnations of a store may
+// have the same.
 func (v *versions) text(number uint64) (string, bool) {
 	if number == 0 {
 		return "", true
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	i := slices.IndexFunc(v.latest, func(s string) bool { return numbered(s) == number })
-	if i < 0 {
-		return "", false
+	for _, s := range slices.Backward(v.latest) {
+		if v.of(s) == number {
+			return s, true
+		}
 	}
-	return v.latest[i], true
+	return "", false
 }

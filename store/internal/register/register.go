@@ -83,6 +83,9 @@ type Config struct {
 	Lease, MaxLease time.Duration
 	Poll            time.Duration // the mean time between two reads of a waiting candidate; 0: a quarter of Lease
 	Assumes         string        // what exclusivity rests on; see driver.Limits
+	// Global is the number of a version, where versions rise over all records of one incarnation of the store, deleted
+	// ones included: a token is greater than the one that it replaces. It is not 0. Nil: versions only differ.
+	Global func(version string) uint64
 }
 
 // Elector is one participant of an election. Make it with [New].
@@ -122,7 +125,8 @@ func New(r Register, cfg Config) (*Elector, error) {
 	case c.Lease > c.MaxLease || c.MaxLease > MaxLease:
 		return nil, driver.Permanent(fmt.Errorf("a lease of %v, and a longest one of %v; want the longest one of any participant, at most %v", c.Lease, c.MaxLease, MaxLease))
 	}
-	e.times = lease.Config{Self: protocol.NodeID(cfg.ID), Duration: e.cfg.Lease, MaxDuration: e.cfg.MaxLease, Poll: cfg.Poll}
+	e.times = lease.Config{Self: protocol.NodeID(cfg.ID), Duration: e.cfg.Lease, MaxDuration: e.cfg.MaxLease, Poll: cfg.Poll, GlobalVersions: cfg.Global != nil}
+	e.versions.global = cfg.Global
 	m, err := lease.New(e.times)
 	if err != nil {
 		return nil, driver.Permanent(err)

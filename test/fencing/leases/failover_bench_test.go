@@ -42,6 +42,7 @@ func serveNative() {
 		"etcd":       leadEtcd,
 		"redis":      leadRedis,
 		"zookeeper":  leadZooKeeper,
+		"nats":       leadNATS,
 		"postgresql": leadSQL("pgx", "SELECT pg_advisory_lock(7)", "SELECT pg_advisory_unlock(7)"),
 		"mariadb":    leadSQL("mysql", "DO GET_LOCK('native', 1000)", "DO RELEASE_LOCK('native')"), // it takes no endless time
 	}[store](ctx, at)
@@ -161,6 +162,14 @@ func BenchmarkFailover(b *testing.B) {
 			at := server.StartZooKeeper(b).Addr
 			return fmt.Sprintf("zookeeper://%s/bench?lease=%v", at, zooKeeperLease), native("zookeeper", at)
 		},
+		"nats": func(b *testing.B) (string, func() *exec.Cmd) {
+			n := server.StartNATS(b)
+			return newBucket(b, n).url(""), native("nats", "nats://"+n.Addr)
+		},
+		"s3": func(b *testing.B) (string, func() *exec.Cmd) { // it has no elector
+			s3Credentials(b)
+			return newObjects(b, server.StartS3(b)).url(""), nil
+		},
 	}
 	for name, start := range databases(b) {
 		if name != "sqlite" { // it has no elector
@@ -196,8 +205,11 @@ func BenchmarkFailover(b *testing.B) {
 					{"run-killed/elect", ours, func(c *candidate, _ int) { c.signal(syscall.SIGKILL) }},
 					{"command-killed/elect", ours, func(_ *candidate, work int) { killed(work) }},
 				} {
-					if !slices.Contains([]string{"etcd", "redis", "consul", "zookeeper"}, name) && c.what == "stopped/native" {
+					if !slices.Contains([]string{"etcd", "redis", "consul", "zookeeper", "nats"}, name) && c.what == "stopped/native" {
 						continue // it leads for ever
+					}
+					if native == nil && strings.HasSuffix(c.what, "/native") {
+						continue
 					}
 					first := c.begin("first")
 					work := first.leads(b)

@@ -80,6 +80,15 @@ func stores(t *testing.T, lease string) map[string]func(t *testing.T) string {
 		return "redis://" + server.StartRedis(t).Addr + "?max_lease=" + lease + "&lease=" + lease
 	}, "zookeeper": func(t *testing.T) string {
 		return "zookeeper://" + server.StartZooKeeper(t).Addr + "/free?max_hold=2s&lease=" + lease
+	}, "nats": func(t *testing.T) string {
+		b := newBucket(t, server.StartNATS(t))
+		b.times = "lease=" + lease + "&max_lease=" + lease
+		return b.url("")
+	}, "s3": func(t *testing.T) string {
+		s3Credentials(t)
+		o := newObjects(t, server.StartS3(t))
+		o.times = "poll=1s&lease=" + lease + "&max_lease=" + lease
+		return o.url("")
 	}}
 	for name, start := range databases(t) {
 		if name != "sqlite" {

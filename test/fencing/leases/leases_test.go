@@ -21,7 +21,9 @@ import (
 	"github.com/electd/elect/store/consul"
 	"github.com/electd/elect/store/etcd"
 	"github.com/electd/elect/store/kubernetes"
+	"github.com/electd/elect/store/nats"
 	"github.com/electd/elect/store/redis"
+	"github.com/electd/elect/store/s3"
 	"github.com/electd/elect/store/sqlstore"
 	"github.com/electd/elect/store/zookeeper"
 	"github.com/electd/elect/test/fencing/server"
@@ -44,6 +46,8 @@ var openers = map[string]driver.Opener{
 	"consul":     consul.Open,
 	"kubernetes": kubernetes.Open,
 	"zookeeper":  zookeeper.Open,
+	"nats":       nats.Open,
+	"s3":         s3.Open,
 }
 
 func TestMain(m *testing.M) {

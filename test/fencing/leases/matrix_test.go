@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,6 +84,27 @@ var backends = []backend{
 		name: "Consul", page: "consul.md",
 		url:      func(t testing.TB) string { return "consul://" + server.StartConsul(t).Addr },
 		restored: "not noticed by who starts after it: stop all, raise `era`", natives: "none: a key of `consul lock` is refused",
+	},
+	{
+		name: "ZooKeeper", page: "zookeeper.md",
+		url:      func(t testing.TB) string { return "zookeeper://" + server.StartZooKeeper(t).Addr + "/elections" },
+		restored: "not noticed: stop all, raise `era`", natives: "Curator, kazoo: elect's never lead beside a native; a native may lead beside elect's for up to `hold`",
+	},
+	{
+		name: "NATS", page: "nats.md",
+		url: func(t testing.TB) string { return "nats://" + server.StartNATS(t).Addr },
+		restored: "a bucket that was made again: a wait of `max_lease`, tokens may repeat: raise `era`; a restore is not noticed: " +
+			"stop all, raise `era`",
+		natives: "none",
+	},
+	{
+		name: "S3", page: "s3.md",
+		url: func(t testing.TB) string {
+			s3Credentials(t)
+			o := newObjects(t, server.StartS3(t))
+			return "s3://" + o.bucket + "?endpoint=" + url.QueryEscape(o.server.URL)
+		},
+		restored: "not noticed: stop all, raise `era`", natives: "none",
 	},
 }
 

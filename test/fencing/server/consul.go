@@ -28,9 +28,7 @@ type Consul struct {
 	gossip string // where it hears of the others
 }
 
-// StartConsul starts one server, with further flags. It syncs what it commits. The program is that of `make servers`,
-// or the one that the variable ELECT_TEST_CONSUL names: its build takes minutes, so the test is skipped where there is
-// none.
+// StartConsul starts one server, with further flags. It syncs what it commits.
 func StartConsul(t testing.TB, flags ...string) *Consul {
 	t.Helper()
 	return StartConsulCluster(t, 1, flags...)[0]
@@ -152,16 +150,5 @@ func (c *Consul) Command(args ...string) *exec.Cmd {
 // ConsulProgram is where Consul is. It skips the test where there is none.
 func ConsulProgram(t testing.TB) string {
 	t.Helper()
-	bin := os.Getenv("ELECT_TEST_CONSUL")
-	if bin == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatal(err)
-		}
-		bin = filepath.Join(cache, "elect-test", "consul")
-	}
-	if _, err := os.Stat(bin); err != nil {
-		t.Skipf("there is no Consul (%v); want make servers, which builds for minutes, or a program in ELECT_TEST_CONSUL", err)
-	}
-	return bin
+	return built(t, "consul")
 }

@@ -36,21 +36,11 @@ type Kubernetes struct {
 	args []string
 }
 
-// StartKubernetes starts the kube-apiserver that make servers has built, or that ELECT_TEST_KUBE_APISERVER names.
+// StartKubernetes starts one, with further flags.
 func StartKubernetes(t testing.TB, flags ...string) *Kubernetes {
 	t.Helper()
 	long.Test(t, "it starts a real server")
-	bin := os.Getenv("ELECT_TEST_KUBE_APISERVER")
-	if bin == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatal(err)
-		}
-		bin = filepath.Join(cache, "elect-test", "kube-apiserver")
-	}
-	if _, err := os.Stat(bin); err != nil {
-		t.Skip("there is no kube-apiserver, which is built for minutes; run: make servers")
-	}
+	bin := built(t, "kube-apiserver")
 	e := StartEtcd(t, "--unsafe-no-fsync")
 	p, port := newProcess(t, "kube-apiserver"), freePort(t)
 	key, tokens := filepath.Join(p.dir, "account.key"), filepath.Join(p.dir, "tokens")

@@ -70,6 +70,25 @@ func Absent(t testing.TB, missing string) {
 	t.Skip(missing)
 }
 
+// built is where make servers has put a program, or what a variable names in its place: nats-server or
+// ELECT_TEST_NATS_SERVER. It builds for minutes, so the test is skipped where there is none, in CI, too.
+func built(t testing.TB, name string) string {
+	t.Helper()
+	variable := "ELECT_TEST_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+	bin := os.Getenv(variable)
+	if bin == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		bin = filepath.Join(cache, "elect-test", name)
+	}
+	if _, err := os.Stat(bin); err != nil {
+		t.Skipf("%v; want make servers, which builds for minutes, or a program in %s", err, variable)
+	}
+	return bin
+}
+
 // Lend copies files to a directory where the servers' user can read them, and returns it.
 func Lend(t testing.TB, files ...string) (dir string) {
 	t.Helper()

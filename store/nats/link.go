@@ -1,0 +1,175 @@
+package nats
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/internal/drive"
+)
+
+// link is a connection. That of a URL knows why it is not connected.
+type link struct {
+	*nats.Conn
+	hosts int // of the URL; 0: it was not made from one
+
+	patience time.Duration // with a host that answers nothing, or not for the bucket
+
+	mu      sync.Mutex
+	trouble error        // of the latest attempt to connect
+	silent  [2]time.Time // since when requests of each kind got no answer for the bucket; zero: the latest one got one
+}
+
+// The kinds of requests. A server that is cut off from the others may answer the first kind for a while.
+const (
+	reading = iota
+	writing
+)
+
+// heard notes what came of a request for the bucket. A server that is cut off from the others goes on answering the pings
+// of its clients, so that after a while another host is asked.
+func (l *link) heard(kind int, begun time.Time, err error) {
+	refused, is := errors.AsType[*jetstream.APIError](err)
+	unanswered := is && refused.Code == 503 ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	l.mu.Lock()
+	since, turn := &l.silent[kind], false
+	switch {
+	case !unanswered:
+		*since = time.Time{}
+	case since.IsZero():
+		*since = begun
+	case l.hosts > 1 && time.Since(*since) >= l.patience:
+		l.silent, turn = [2]time.Time{}, true
+	}
+	l.mu.Unlock()
+	if turn {
+		_ = l.ForceReconnect() // it asks the next host, unless the connection was closed meanwhile
+	}
+}
+
+// failed notes why there is no connection.
+func (l *link) failed(_ *nats.Conn, err error) {
+	if err == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.trouble = err
+}
+
+// connected returns why there is no connection, nil if there is one.
+func (l *link) connected() error {
+	if l.IsConnected() {
+		return nil
+	}
+	l.mu.Lock()
+	err := l.trouble
+	l.mu.Unlock()
+	if last := l.LastError(); last != nil && (err == nil || !errors.Is(last, nats.ErrNoServers)) {
+		err = last
+	}
+	switch {
+	case err == nil:
+		err = errors.New("there is no connection to a server of NATS")
+	case errors.Is(err, nats.ErrNoServers): // which is what the client makes of it
+		err = fmt.Errorf("%w: connection refused", err)
+	}
+	return explained(err)
+}
+
+// plain adds to the error of a request what is known of its cause.
+func (l *link) plain(err error) error {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+		if last := l.LastError(); errors.Is(last, nats.ErrPermissionViolation) {
+			return explained(last)
+		}
+		if out := l.connected(); out != nil {
+			return fmt.Errorf("%w: %w", err, out)
+		}
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
+		return fmt.Errorf("no server answers for the bucket (%w); want a server with JetStream, a majority of the bucket's servers, and the bucket itself", err)
+	}
+	return explained(err)
+}
+
+// remedies are what would be right, by the error.
+var remedies = []struct {
+	is   error
+	want string
+}{
+	{nats.ErrAuthorization, "a user that may connect, and its password, token, nkey or credentials"},
+	{nats.ErrAuthExpired, "credentials that have not expired"},
+	{nats.ErrAuthRevoked, "credentials that are not revoked"},
+	{nats.ErrSecureConnWanted, "tls=off if the servers have no TLS"},
+	{nats.ErrPermissionViolation, `a user that may publish to "$JS.API.>" and "$KV.BUCKET.>", and subscribe to "_INBOX.>"`},
+	{jetstream.ErrJetStreamNotEnabled, "servers with JetStream (jetstream {} in their configuration)"},
+	{jetstream.ErrJetStreamNotEnabledForAccount, "a user whose account has JetStream"},
+}
+
+// explained adds to an error what would be right.
+func explained(err error) error {
+	for _, r := range remedies {
+		if errors.Is(err, r.is) {
+			return fmt.Errorf("%w; want %s", err, r.want)
+		}
+	}
+	if _, is := errors.AsType[x509.UnknownAuthorityError](err); is {
+		return fmt.Errorf("%w; want cacert=FILE with the authority of the servers", err)
+	}
+	if _, is := errors.AsType[x509.HostnameError](err); is {
+		return fmt.Errorf("%w; want server_name=NAME with a name in the certificate of the servers", err)
+	}
+	return err
+}
+
+// lasting marks an error that only other arguments, or an administrator, mend. Another host of the URL may be right.
+func (l *link) lasting(err error) error {
+	if err == nil || driver.IsPermanent(err) {
+		return refused(err)
+	}
+	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
+	_, host := errors.AsType[x509.HostnameError](err)
+	wrong := authority || host || errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrSecureConnWanted)
+	if wrong && l.hosts < 2 || errors.Is(err, nats.ErrPermissionViolation) ||
+		errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+		return refused(driver.Permanent(err))
+	}
+	return err
+}
+
+// refused marks a permanent error as that of the store.
+func refused(err error) error {
+	if driver.IsPermanent(err) {
+		return drive.Refused(err)
+	}
+	return err
+}
+
+// begin asks for the bucket at the start, for 5 s at most.
+func (b *bucket) begin(ctx context.Context) error {
+	ctx, end := context.WithTimeout(ctx, 5*time.Second)
+	defer end()
+	for {
+		_, err := b.ask(ctx)
+		if err = b.lasting(err); err == nil || driver.IsPermanent(err) || b.IsConnected() || b.IsClosed() {
+			return err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}

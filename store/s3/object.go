@@ -1,0 +1,163 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/internal/drive"
+	"github.com/electd/elect/store/internal/register"
+)
+
+// object is one election.
+type object struct {
+	*client
+	key    string
+	probe  string // an object that shows whether conditions count
+	proven atomic.Bool
+}
+
+var (
+	_ register.Register = (*object)(nil)
+	_ register.Admitter = (*object)(nil)
+)
+
+func newObject(name string, cfg Config) (*object, error) {
+	c, err := newClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	prefix := strings.Trim(cfg.Prefix, "/")
+	if strings.Trim(prefix, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./") != "" || strings.Contains("/"+prefix+"/", "/./") || strings.Contains("/"+prefix+"/", "/../") || strings.Contains(prefix, "//") || len(prefix) > 400 {
+		return nil, fmt.Errorf("prefix %.100q; want at most 400 letters, digits and _-./", cfg.Prefix)
+	}
+	if prefix != "" {
+		prefix += "/"
+	}
+	return &object{client: c, key: prefix + keyOf(name), probe: prefix + "~probe"}, nil
+}
+
+// keyOf is the name of an election as the end of a key: bytes that a URL would escape, and ~, are ~XX.
+func keyOf(name string) string {
+	var b strings.Builder
+	for _, c := range []byte(name) {
+		if c == '_' || c == '-' || c == '.' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "~%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// begin reads the object at the start, for 5 s at most.
+func (o *object) begin(ctx context.Context) error {
+	ctx, end := context.WithTimeout(ctx, 5*time.Second)
+	defer end()
+	_, err := o.Read(ctx)
+	if skewed(err) {
+		_, err = o.Read(ctx) // with the store's time
+	}
+	return lasting(err)
+}
+
+// lasting marks an error of the store that only other arguments, or an administrator, mend.
+func lasting(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok && e.lasting() {
+		return drive.Refused(driver.Permanent(err))
+	}
+	return err
+}
+
+func skewed(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Code == "RequestTimeTooSkewed"
+}
+
+// Read implements [register.Register].
+func (o *object) Read(ctx context.Context) (register.Kept, error) {
+	a, err := o.do(ctx, http.MethodGet, o.key, "", nil, nil)
+	switch {
+	case err != nil:
+		return register.Kept{}, err
+	case a.status == http.StatusNotFound && a.code == "NoSuchKey": // others answer 404, too
+		return register.Kept{}, nil
+	case a.status != http.StatusOK:
+		return register.Kept{}, a.err()
+	case a.etag == "":
+		return register.Kept{}, errNoETag
+	}
+	return register.Kept{Text: string(a.body), Version: a.etag}, nil
+}
+
+var errNoETag = errors.New("the store answers without an ETag; want a store of S3's protocol")
+
+// Write implements [register.Register]. Each text differs from all others, so each has another ETag.
+func (o *object) Write(ctx context.Context, version, text string) (register.Kept, error) {
+	if err := o.conditional(ctx); err != nil {
+		return register.Kept{}, fmt.Errorf("%w: %w", register.ErrNotSent, err)
+	}
+	etag, err := o.put(ctx, o.key, version, text)
+	if err != nil {
+		return register.Kept{}, err
+	}
+	return register.Kept{Text: text, Version: etag}, nil
+}
+
+// put writes an object on the condition that it has that ETag, or, if that is "", that there is none.
+func (o *object) put(ctx context.Context, key, etag, text string) (now string, err error) {
+	condition := map[string]string{"If-Match": etag}
+	if etag == "" {
+		condition = map[string]string{"If-None-Match": "*"}
+	}
+	a, err := o.do(ctx, http.MethodPut, key, "", []byte(text), condition)
+	switch {
+	case err != nil:
+		return "", err
+	case a.status == http.StatusPreconditionFailed, a.status == http.StatusConflict, // at the same time as another
+		a.status == http.StatusNotFound && etag != "" && a.code == "NoSuchKey":
+		return "", register.ErrConflict
+	case a.status != http.StatusOK:
+		return "", a.err()
+	case a.etag == "":
+		return "", errNoETag
+	}
+	return a.etag, nil
+}
+
+// Admit implements [register.Admitter].
+func (o *object) Admit(ctx context.Context) error { return lasting(o.conditional(ctx)) }
+
+// conditional writes with conditions that are false, until the store was seen to refuse them once. The object for that
+// stays: without it, another candidate at the same time would find a condition true.
+func (o *object) conditional(ctx context.Context) error {
+	if o.proven.Load() {
+		return nil
+	}
+	refused := false
+	for range 2 { // the first one may create it
+		_, err := o.put(ctx, o.probe, "", "{}")
+		if refused = errors.Is(err, register.ErrConflict); refused {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if refused {
+		_, err := o.put(ctx, o.probe, `"00000000000000000000000000000000"`, "{}")
+		if refused = errors.Is(err, register.ErrConflict); !refused && err != nil {
+			return err
+		}
+	}
+	if !refused {
+		return drive.Refused(driver.Permanent(errors.New("the store ignores the conditions of writes, so two could lead; want a store with If-Match and If-None-Match on PUT")))
+	}
+	o.proven.Store(true)
+	return nil
+}

@@ -1,0 +1,297 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/internal/register"
+)
+
+// fake is a store of S3's protocol that can be wrong. It does not check signatures: a real server does, in test/fencing.
+type fake struct {
+	mu      sync.Mutex
+	objects map[string]string
+	ignores string        // a condition that it ignores
+	answers []int         // what it answers in place of the next requests
+	codes   []string      // with them
+	ahead   time.Duration // of its clock
+	dates   []time.Time   // of requests
+	loses   int           // the answers of the next writes
+}
+
+func etag(text string) string {
+	sum := md5.Sum([]byte(text))
+	return `"` + hex.EncodeToString(sum[:]) + `"`
+}
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fail := func(status int, code string) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, `<Error><Code>`+code+`</Code><Message>no</Message></Error>`)
+	}
+	w.Header().Set("Date", time.Now().Add(f.ahead).UTC().Format(http.TimeFormat))
+	dated, _ := time.Parse("20060102T150405Z", r.Header.Get("X-Amz-Date"))
+	f.dates = append(f.dates, dated)
+	if d := time.Since(dated) + f.ahead; d > 15*time.Minute || d < -15*time.Minute {
+		fail(http.StatusForbidden, "RequestTimeTooSkewed")
+		return
+	}
+	if len(f.answers) > 0 {
+		fail(f.answers[0], f.codes[0])
+		f.answers, f.codes = f.answers[1:], f.codes[1:]
+		return
+	}
+	text, there := f.objects[r.URL.Path]
+	if r.Method == http.MethodGet {
+		if !there {
+			fail(http.StatusNotFound, "NoSuchKey")
+			return
+		}
+		w.Header().Set("ETag", etag(text))
+		_, _ = io.WriteString(w, text)
+		return
+	}
+	if is := r.Header.Get("If-Match"); is != "" && f.ignores != "If-Match" && (!there || is != etag(text)) ||
+		r.Header.Get("If-None-Match") != "" && f.ignores != "If-None-Match" && there {
+		fail(http.StatusPreconditionFailed, "PreconditionFailed")
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	f.objects[r.URL.Path] = string(body)
+	if f.loses > 0 {
+		f.loses--
+		panic(http.ErrAbortHandler) // the connection ends
+	}
+	w.Header().Set("ETag", etag(string(body)))
+}
+
+func (f *fake) set(do func()) { f.mu.Lock(); defer f.mu.Unlock(); do() }
+
+// fails has the next requests fail.
+func (f *fake) fails(n, status int, code string) {
+	f.set(func() {
+		for range n {
+			f.answers, f.codes = append(f.answers, status), append(f.codes, code)
+		}
+	})
+}
+
+func serve(t testing.TB) (*fake, Config) {
+	t.Helper()
+	f := &fake{objects: map[string]string{}}
+	s := httptest.NewServer(f)
+	t.Cleanup(s.Close)
+	return f, Config{Bucket: "bucket", Prefix: "/jobs/", Endpoint: s.URL, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "hunter2"}, nil
+	})}
+}
+
+func TestConditions(t *testing.T) {
+	f, cfg := serve(t)
+	o, err := newObject("é.1", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	if k, err := o.Read(ctx); err != nil || k.Version != "" {
+		t.Fatalf("%+v, %v; want no object", k, err)
+	}
+	first, err := o.Write(ctx, "", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.objects["/bucket/jobs/~C3~A9.1"] != "1" {
+		t.Errorf("objects %q", f.objects)
+	}
+	if _, err := o.Write(ctx, "", "2"); !errors.Is(err, register.ErrConflict) {
+		t.Errorf("%v; want a conflict where there is an object", err)
+	}
+	second, err := o.Write(ctx, first.Version, "2")
+	if err != nil || second.Version == first.Version {
+		t.Fatalf("%+v, %v", second, err)
+	}
+	if _, err := o.Write(ctx, first.Version, "3"); !errors.Is(err, register.ErrConflict) {
+		t.Errorf("%v; want a conflict with another version", err)
+	}
+	if k, err := o.Read(ctx); err != nil || k != second {
+		t.Errorf("%+v, %v; want %+v", k, err, second)
+	}
+	f.set(func() { delete(f.objects, "/bucket/jobs/~C3~A9.1") })
+	if _, err := o.Write(ctx, second.Version, "3"); !errors.Is(err, register.ErrConflict) {
+		t.Errorf("%v; want a conflict where the object was deleted", err)
+	}
+}
+
+// TestIgnored: a store that ignores a condition is refused, and the election's object is not touched.
+func TestIgnored(t *testing.T) {
+	for _, ignores := range []string{"If-Match", "If-None-Match"} {
+		f, cfg := serve(t)
+		f.ignores = ignores
+		e, err := New(t.Context(), "e", "a", cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = e.Campaign(t.Context(), driver.Candidacy{Exclusive: true})
+		if !driver.IsPermanent(err) || !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "ignores the conditions of writes") {
+			t.Errorf("%s: %v; want that the store is refused", ignores, err)
+		}
+		_ = e.Close()
+		if _, there := f.objects["/bucket/jobs/e"]; there {
+			t.Errorf("%s: the election was written to", ignores)
+		}
+	}
+}
+
+// TestWrong: what the store refuses is told with what would be right, and never with a secret.
+func TestWrong(t *testing.T) {
+	for code, c := range map[string]struct {
+		status  int
+		lasting bool
+		want    string
+	}{
+		"NoSuchBucket":          {404, true, "want a bucket that exists"},
+		"NotFound":              {404, false, "the store answers 404 NotFound (no)"},
+		"AccessDenied":          {403, true, "want a user with s3:GetObject"},
+		"InvalidAccessKeyId":    {403, true, "want the key of a user that exists"},
+		"SignatureDoesNotMatch": {403, true, "want the secret of that key"},
+		"ExpiredToken":          {400, false, "want a session token that has not expired"},
+		"SlowDown":              {503, false, "the store answers 503 SlowDown (no)"},
+		"NotImplemented":        {501, true, "want a store with If-Match"},
+		"PermanentRedirect":     {301, true, "want the endpoint and the region"},
+	} {
+		f, cfg := serve(t)
+		f.fails(1, c.status, code)
+		log := &bytes.Buffer{}
+		cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
+		e, err := New(t.Context(), "e", "a", cfg)
+		said := log.String()
+		if err != nil {
+			said = err.Error()
+		} else {
+			_ = e.Close()
+		}
+		if driver.IsPermanent(err) != c.lasting || errors.Is(err, ErrRefused) != c.lasting || !strings.Contains(said, c.want) || strings.Contains(said, "hunter2") {
+			t.Errorf("%s: %v, %s; want %q, for good: %t", code, err, said, c.want, c.lasting)
+		}
+	}
+}
+
+// TestTogether: a write that meets another one is a conflict, whichever of its two answers the store gives.
+func TestTogether(t *testing.T) {
+	f, cfg := serve(t)
+	o, err := newObject("e", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := o.Write(t.Context(), "", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for status, code := range map[int]string{http.StatusPreconditionFailed: "PreconditionFailed", http.StatusConflict: "ConditionalRequestConflict"} {
+		f.fails(1, status, code)
+		if _, err := o.Write(t.Context(), first.Version, "2"); !errors.Is(err, register.ErrConflict) {
+			t.Errorf("%d: %v; want a conflict", status, err)
+		}
+	}
+}
+
+// TestAnswers: a leader goes on leading over a renewal that was written and whose answer was lost, one that the store was
+// too busy for, one that met another writer's, and one that is dated wrong because the wall clock was set. It reads what
+// has come of it.
+func TestAnswers(t *testing.T) {
+	f, cfg := serve(t)
+	cfg.Lease, cfg.MaxLease = time.Second, time.Second
+	e, err := New(t.Context(), "e", "a", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	m, err := e.Campaign(t.Context(), driver.Candidacy{Exclusive: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func() (is string) { f.set(func() { is = f.objects["/bucket/jobs/e"] }); return is }
+	for what, do := range map[string]func(){
+		"lost":     func() { f.set(func() { f.loses++ }) },
+		"SlowDown": func() { f.fails(1, http.StatusServiceUnavailable, "SlowDown") },
+		"conflict": func() { f.fails(1, http.StatusConflict, "ConditionalRequestConflict") },
+		"skewed":   func() { f.set(func() { f.ahead += time.Hour }) },
+	} {
+		for range 3 {
+			was := text()
+			do()
+			if err := m.(driver.Confirmer).Confirm(t.Context()); err != nil || m.Check() != nil {
+				t.Fatalf("%s: %v, %v; want it to lead on", what, err, m.Check())
+			}
+			if text() == was {
+				t.Errorf("%s: nothing was written; want a renewal", what)
+			}
+		}
+	}
+	if err := m.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSlowDown: a store that is too busy for a while is asked again, and its answers are no proof.
+func TestSlowDown(t *testing.T) {
+	f, cfg := serve(t)
+	cfg.Lease, cfg.MaxLease = time.Second, time.Second
+	e, err := New(t.Context(), "e", "a", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	m, err := e.Campaign(t.Context(), driver.Candidacy{Exclusive: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.fails(2, http.StatusServiceUnavailable, "SlowDown")
+	if err := m.(driver.Confirmer).Confirm(t.Context()); err != nil && m.Check() == nil {
+		t.Errorf("%v; want it to lead on, or to have lost its lease", err)
+	}
+	f.fails(1000, http.StatusServiceUnavailable, "SlowDown")
+	<-m.Context().Done()
+	if err := m.Check(); !errors.Is(err, driver.ErrExpired) {
+		t.Errorf("%v; want an expired lease", err)
+	}
+	f.set(func() { f.answers, f.codes = nil, nil })
+	if err := m.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSkew: when the wall clock is wrong, requests have the store's time.
+func TestSkew(t *testing.T) {
+	f, cfg := serve(t)
+	f.ahead = 3 * time.Hour
+	o, err := newObject("e", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if d := f.dates[1].Sub(f.dates[0]); d < f.ahead-2*time.Second || d > f.ahead+2*time.Second {
+		t.Errorf("the second request is dated %v after the first; want %v", d, f.ahead)
+	}
+	if _, err := o.Write(t.Context(), "", "1"); err != nil {
+		t.Error(err)
+	}
+}
