@@ -38,14 +38,6 @@ import (
 	"github.com/electd/elect/store/internal/register"
 )
 
-// Bounds and defaults of [Config].
-const (
-	DefaultLease    = register.DefaultLease
-	DefaultMaxLease = register.DefaultMaxLease
-	MinLease        = register.MinLease
-	MaxLease        = register.MaxLease
-)
-
 // Agent is how an agent of Consul is reached: that of this machine, as is usual, or a server.
 type Agent struct {
 	// Address is http://HOST:PORT or https://HOST:PORT. "" means http://127.0.0.1:8500.
@@ -97,9 +89,9 @@ type Config struct {
 	now func() protocol.Reading // nil: the clocks of the system
 }
 
-// agents are those of the URLs of this process. They are a variable of the package because elections are opened by
+// clients are those of the URLs of this process. They are a variable of the package because elections are opened by
 // independent calls, with no common argument.
-var agents pool.Pool[access, *client]
+var clients pool.Pool[access, *client]
 
 // ErrRefused is what an error of [New] and [Open] matches if it refuses the servers, the key or the rights of the token,
 // and not the arguments.
