@@ -283,7 +283,7 @@ var repository = house{
 		{at: "store/etcd", names: 15, why: "backend; flight record; refusals"},
 		{at: "store/kubernetes", names: 12, why: "backend; flight record; refusals"},
 		{at: "store/memory", names: 24, why: "backend"},
-		{at: "store/redis", names: 19, why: "backend; flight record; refusals"},
+		{at: "store/redis", names: 15, why: "backend; flight record; refusals"},
 		{at: "store/zookeeper", names: 22, why: "backend; layouts of other libraries; flight record; refusals"},
 		{at: "store/sqlstore", names: 30, why: "backend; flight record"},
 	},

@@ -40,14 +40,6 @@ import (
 	"github.com/electd/elect/store/internal/register"
 )
 
-// Bounds and defaults of [Config].
-const (
-	DefaultLease    = register.DefaultLease
-	DefaultMaxLease = register.DefaultMaxLease
-	MinLease        = register.MinLease
-	MaxLease        = register.MaxLease
-)
-
 // AnyReplicas is a [Config].Replicas that waits for no replica, however many there are.
 const AnyReplicas = -1
 

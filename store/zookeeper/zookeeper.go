@@ -40,6 +40,7 @@ import (
 	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/pool"
 	"github.com/electd/elect/store/internal/queue"
+	"github.com/electd/elect/store/internal/secure"
 )
 
 // Config configures a participant. The zero value of each field is its documented default. All participants of an election
@@ -104,7 +105,7 @@ type reader struct {
 type ends struct {
 	servers, user, password string
 	tls                     *tls.Config
-	files                   string // of a URL, in place of tls
+	secure                  secure.TLS // of a URL, in place of tls
 	ttl                     time.Duration
 }
 
@@ -123,16 +124,16 @@ func New(ctx context.Context, servers []string, name, id string, cfg Config) (dr
 	if cfg.Logger != nil { // that of an opener has the name
 		cfg.Logger = cfg.Logger.With("election", name)
 	}
-	e, err := newElector(ctx, servers, name, id, cfg, "", nil)
+	e, err := newElector(ctx, servers, name, id, cfg, secure.TLS{}, nil)
 	if err != nil {
 		return nil, err
 	}
 	return e, nil
 }
 
-// newElector is New. files are those of TLS in a URL. source is for witnesses; nil: there are none.
-func newElector(ctx context.Context, servers []string, name, id string, cfg Config, files string, source *url.URL) (*elector, error) {
-	s, done, err := newStore(servers, name, cfg, files)
+// newElector is New. byURL is what cfg.TLS was made of, if that was a URL. source is for witnesses; nil: there are none.
+func newElector(ctx context.Context, servers []string, name, id string, cfg Config, byURL secure.TLS, source *url.URL) (*elector, error) {
+	s, done, err := newStore(servers, name, cfg, byURL)
 	if err != nil {
 		return nil, driver.Permanent(fmt.Errorf("zookeeper: %w", err))
 	}
@@ -163,7 +164,7 @@ func newElector(ctx context.Context, servers []string, name, id string, cfg Conf
 const round = 3 * time.Second
 
 // newStore returns an election without asking a server, and what ends the use of its reader.
-func newStore(servers []string, name string, cfg Config, files string) (*store, func() error, error) {
+func newStore(servers []string, name string, cfg Config, byURL secure.TLS) (*store, func() error, error) {
 	if cfg.Path == "" {
 		cfg.Path = "/" + name
 	}
@@ -196,9 +197,9 @@ func newStore(servers []string, name string, cfg Config, files string) (*store, 
 	}
 	servers = slices.Clone(servers)
 	a := &access{servers: servers, user: cfg.User, password: cfg.Password, tls: cfg.TLS}
-	key := ends{servers: strings.Join(servers, ","), user: cfg.User, password: cfg.Password, tls: cfg.TLS, files: files, ttl: cfg.Lease}
-	if files != "" {
-		key.tls = nil // each URL has its own
+	key := ends{servers: strings.Join(servers, ","), user: cfg.User, password: cfg.Password, tls: cfg.TLS, secure: byURL, ttl: cfg.Lease}
+	if byURL.On {
+		key.tls = nil // that of each opening is another one
 	}
 	r, done, err := readers.Use(key, func() (*reader, func() error, error) {
 		l, err := a.dial(cfg.Lease, false)
