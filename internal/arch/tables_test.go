@@ -299,7 +299,7 @@ var repository = house{
 		{at: "store/etcd.clients", why: "as peer.hosts: elections with one URL share a client, and are opened by independent calls"},
 		{at: "store/etcd.groups", why: "as peer.hosts: elections that share a client share a stream of renewals"},
 		{at: "store/redis.clients", why: "as peer.hosts: elections with one URL share a client, and are opened by independent calls"},
-		{at: "store/redis.hubs", why: "as peer.hosts: elections that share a client share a connection that listens"},
+		{at: "store/redis.listeners", why: "as peer.hosts: elections that share a client share a connection that listens"},
 		{at: "store/kubernetes.apis", why: "as peer.hosts: elections with one cluster share connections and its throttling, and are opened by independent calls"},
 		{at: "peer.hosts", why: "the listening addresses of a process are its own, and a second election is opened by the same call as the first one, with nothing that they share"},
 	},

@@ -93,11 +93,11 @@ const maxReplicas = 1000
 // user, and not the arguments.
 var ErrRefused = drive.ErrRefused
 
-// clients are those of the URLs of this process, and hubs those of its clients. They are variables of the package
+// clients are those of the URLs of this process, and listeners those of its clients. They are variables of the package
 // because elections are opened by independent calls, with no common argument.
 var (
-	clients pool.Pool[access, *redis.Client]
-	hubs    pool.Pool[*redis.Client, *hub]
+	clients   pool.Pool[access, *redis.Client]
+	listeners pool.Pool[*redis.Client, *listener]
 )
 
 // New returns the participant id in the election called name. The caller keeps client, which asks one server or follows
@@ -128,11 +128,11 @@ func newElector(ctx context.Context, client *redis.Client, name, id string, cfg 
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	h, done, _ := hubs.Use(client, func() (*hub, func() error, error) { // which does not fail
-		h := newHub(client)
-		return h, h.close, nil
+	l, done, _ := listeners.Use(client, func() (*listener, func() error, error) { // which does not fail
+		l := newListener(client)
+		return l, l.close, nil
 	})
-	k := &key{client: client, name: cfg.Key, replicas: cfg.Replicas, volatile: cfg.Volatile, log: cfg.Logger, hub: h}
+	k := &key{client: client, name: cfg.Key, replicas: cfg.Replicas, volatile: cfg.Volatile, log: cfg.Logger, listener: l}
 	asking, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	switch _, err := drive.Within(asking, func() error { return k.ready(asking, newScript(read)) }); {
