@@ -49,7 +49,7 @@ type line struct {
 const silence = time.Second
 
 // dial makes a line, which connects in the background until it is closed.
-func (a *access) dial(ttl time.Duration, single bool) (*line, error) {
+func (a *connection) dial(ttl time.Duration, single bool) (*line, error) {
 	l := &line{
 		single: single, ttl: ttl, ready: make(chan struct{}), failed: make(chan struct{}), user: a.user, password: a.password,
 		login: make(chan struct{}, 1), watched: map[string]*watched{},
@@ -70,7 +70,7 @@ type silent struct{}
 func (silent) Printf(string, ...any) {}
 
 // dial makes one connection.
-func (l *line) dial(a *access, names *hosts, address string, timeout time.Duration) (net.Conn, error) {
+func (l *line) dial(a *connection, names *hosts, address string, timeout time.Duration) (net.Conn, error) {
 	l.mu.Lock()
 	over := l.over
 	l.mu.Unlock()

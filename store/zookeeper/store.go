@@ -172,7 +172,7 @@ func (s *store) Open(ctx context.Context, ttl time.Duration) (uint64, time.Durat
 	if err := s.check(ctx); err != nil {
 		return 0, 0, fmt.Errorf("%w: %w", queue.ErrNotSent, err)
 	}
-	l, err := s.access.dial(ttl, true)
+	l, err := s.connection.dial(ttl, true)
 	if err != nil {
 		return 0, 0, fmt.Errorf("%w: %w", queue.ErrNotSent, err)
 	}

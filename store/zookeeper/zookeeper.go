@@ -88,8 +88,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// access is how a client connects.
-type access struct {
+// connection is how a client connects.
+type connection struct {
 	servers        []string
 	user, password string
 	tls            *tls.Config
@@ -97,12 +97,12 @@ type access struct {
 
 // reader is the line that observers and operators use, and the elections of a process share.
 type reader struct {
-	*access
+	*connection
 	line *line
 }
 
-// ends tells two readers apart. It contains the password.
-type ends struct {
+// access is what tells two readers apart. It contains the password.
+type access struct {
 	servers, user, password string
 	tls                     *tls.Config
 	secure                  secure.TLS // of a URL, in place of tls
@@ -111,7 +111,7 @@ type ends struct {
 
 // readers are those of this process. It is a variable of the package because elections are opened by independent calls, with
 // no common argument.
-var readers pool.Pool[ends, *reader]
+var readers pool.Pool[access, *reader]
 
 // ErrRefused is what an error of [New] and [Open] matches if it refuses the servers or the rights of the user, and not the
 // arguments.
@@ -196,8 +196,8 @@ func newStore(servers []string, name string, cfg Config, byURL secure.TLS) (*sto
 		}
 	}
 	servers = slices.Clone(servers)
-	a := &access{servers: servers, user: cfg.User, password: cfg.Password, tls: cfg.TLS}
-	key := ends{servers: strings.Join(servers, ","), user: cfg.User, password: cfg.Password, tls: cfg.TLS, secure: byURL, ttl: cfg.Lease}
+	a := &connection{servers: servers, user: cfg.User, password: cfg.Password, tls: cfg.TLS}
+	key := access{servers: strings.Join(servers, ","), user: cfg.User, password: cfg.Password, tls: cfg.TLS, secure: byURL, ttl: cfg.Lease}
 	if byURL.On {
 		key.tls = nil // that of each opening is another one
 	}

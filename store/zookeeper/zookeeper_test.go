@@ -160,7 +160,7 @@ func (g *greeter) serve(c net.Conn) {
 
 func lineTo(t *testing.T, single bool, servers ...*greeter) *line {
 	t.Helper()
-	a := &access{}
+	a := &connection{}
 	for _, g := range servers {
 		a.servers = append(a.servers, g.Addr().String())
 	}
@@ -245,7 +245,7 @@ func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	g := greet(t, nil)
 	_ = g.Close()
-	a := &access{servers: []string{g.Addr().String()}}
+	a := &connection{servers: []string{g.Addr().String()}}
 	l, err := a.dial(time.Second, false)
 	if err != nil {
 		t.Fatal(err)
