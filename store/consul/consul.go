@@ -125,13 +125,8 @@ func newElector(ctx context.Context, c *client, name, id string, cfg Config, sou
 		return nil, driver.Permanent(fmt.Errorf("consul: %w", err))
 	}
 	k := &key{client: c, Config: cfg}
-	asking, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	switch _, err := k.Read(asking); {
-	case driver.IsPermanent(err):
-		return nil, fmt.Errorf("consul: %w", err)
-	case err != nil && cfg.Logger != nil:
-		cfg.Logger.Warn("Consul does not answer yet", "error", err)
+	if err := drive.Begin(ctx, "Consul", cfg.Logger, func(ctx context.Context) error { _, err := k.Read(ctx); return err }); err != nil {
+		return nil, err
 	}
 	inner, err := register.New(k, register.Config{
 		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Now: cfg.now, Source: source, Flight: cfg.Flight},

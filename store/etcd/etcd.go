@@ -140,11 +140,8 @@ func newElector(ctx context.Context, client *clientv3.Client, name, id string, c
 		return nil, driver.Permanent(fmt.Errorf("etcd: Config.Key %.100q; want UTF-8 of at most %d bytes, without 0", cfg.Key, maxKey))
 	}
 	s := &store{client: client, key: cfg.Key, fixed: cfg.ServersFixed}
-	switch err := s.begin(ctx, source != nil); {
-	case driver.IsPermanent(err):
-		return nil, fmt.Errorf("etcd: %w", drive.Refused(err))
-	case err != nil && cfg.Logger != nil:
-		cfg.Logger.Warn("etcd does not answer yet", "error", err)
+	if err := drive.Begin(ctx, "etcd", cfg.Logger, func(ctx context.Context) error { return s.begin(ctx, source != nil) }); err != nil {
+		return nil, err
 	}
 	var done func() error
 	times := machine.Config{
@@ -197,8 +194,6 @@ func (e *elector) Close() error { return e.close() }
 // begin is ready at the start. Its error says why there is no connection. If the client was made from a URL, it also
 // says what would be right there.
 func (s *store) begin(ctx context.Context, byURL bool) error {
-	ctx, end := context.WithTimeout(ctx, 5*time.Second)
-	defer end()
 	if byURL { // the requests of ready wait for a connection
 		if err := explained(unconnected(ctx, s.client), s.client); driver.IsPermanent(err) {
 			return err

@@ -18,7 +18,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/secure"
 )
 
@@ -342,7 +341,7 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 // untrusted marks the error of a connection whose certificates are refused for good.
 func untrusted(err error) error {
 	if _, lasting := secure.Remedy(err); lasting {
-		return drive.Refused(driver.Permanent(fmt.Errorf("%w; want the certificate-authority of the cluster, a server that its certificate names, and a client-certificate that it accepts", err)))
+		return driver.Permanent(fmt.Errorf("%w; want the certificate-authority of the cluster, a server that its certificate names, and a client-certificate that it accepts", err))
 	}
 	return err
 }

@@ -105,13 +105,8 @@ func newElector(ctx context.Context, at *api, name, id string, cfg Config, base 
 		longest = max(register.DefaultMaxLease, cfg.Lease)
 	}
 	l := &lease{api: at, namespace: cfg.Namespace, name: name, longest: longest, log: cfg.Logger}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	switch err := l.ready(ctx); {
-	case driver.IsPermanent(err):
-		return nil, fmt.Errorf("kubernetes: %w", err)
-	case err != nil && cfg.Logger != nil:
-		cfg.Logger.Warn("Kubernetes does not answer yet", "error", err)
+	if err := drive.Begin(ctx, "Kubernetes", cfg.Logger, l.ready); err != nil {
+		return nil, err
 	}
 	base.Name, base.ID, base.Era, base.Logger, base.Flight = name, id, uint64(cfg.Era), cfg.Logger, cfg.Flight
 	inner, err := register.New(l, register.Config{

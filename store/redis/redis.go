@@ -133,14 +133,9 @@ func newElector(ctx context.Context, client *redis.Client, name, id string, cfg 
 		return l, l.close, nil
 	})
 	k := &key{client: client, name: cfg.Key, replicas: cfg.Replicas, volatile: cfg.Volatile, log: cfg.Logger, listener: l}
-	asking, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	switch _, err := drive.Within(asking, func() error { return k.ready(asking, newScript(read)) }); {
-	case driver.IsPermanent(err):
+	if err := drive.Begin(ctx, "Redis", cfg.Logger, func(ctx context.Context) error { return k.ready(ctx, newScript(read)) }); err != nil {
 		_ = done() // it has heard nothing
-		return nil, fmt.Errorf("redis: %w", drive.Refused(err))
-	case err != nil:
-		cfg.Logger.Warn("Redis is not ready yet", "error", err)
+		return nil, err
 	}
 	inner, err := register.New(k, register.Config{
 		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Source: source, Flight: cfg.Flight}, Lease: cfg.Lease, MaxLease: cfg.MaxLease, Poll: cfg.Poll,

@@ -137,12 +137,9 @@ func newElector(ctx context.Context, servers []string, name, id string, cfg Conf
 	if err != nil {
 		return nil, driver.Permanent(fmt.Errorf("zookeeper: %w", err))
 	}
-	switch err := s.begin(ctx); {
-	case driver.IsPermanent(err):
+	if err := drive.Begin(ctx, "ZooKeeper", cfg.Logger, s.begin); err != nil {
 		_ = done()
-		return nil, fmt.Errorf("zookeeper: %w", drive.Refused(err))
-	case err != nil && cfg.Logger != nil:
-		cfg.Logger.Warn("ZooKeeper does not answer yet", "error", err)
+		return nil, err
 	}
 	inner, err := queue.New(s, queue.Config{
 		Config:  drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Source: source, Flight: cfg.Flight},
@@ -242,7 +239,7 @@ type elector struct {
 func (e *elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
 	if ctx.Err() == nil {
 		if err := e.store.begin(ctx); driver.IsPermanent(err) {
-			return nil, err
+			return nil, drive.Refused(err)
 		}
 	}
 	return e.Elector.Campaign(ctx, c)
