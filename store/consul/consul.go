@@ -22,7 +22,6 @@ package consul
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -136,7 +135,7 @@ func newElector(ctx context.Context, c *client, name, id string, cfg Config, sou
 	if err != nil {
 		return nil, err
 	}
-	return &elector{Elector: inner, key: k, done: func() error { return nil }}, nil
+	return &elector{inner, k}, nil
 }
 
 // maxKey is the longest key that is taken. Consul allows no path of more than 512 bytes by default in some versions.
@@ -157,8 +156,7 @@ func checkKey(key string) error {
 // elector is a participant with its key.
 type elector struct {
 	*register.Elector
-	key  *key
-	done func() error // with the client
+	key *key
 }
 
 var _ interface {
@@ -169,6 +167,3 @@ var _ interface {
 
 // Examine implements [driver.Examiner].
 func (e *elector) Examine(ctx context.Context) ([]driver.Finding, error) { return e.key.examine(ctx) }
-
-// Close implements [driver.Elector].
-func (e *elector) Close() error { return errors.Join(e.Elector.Close(), e.done()) }

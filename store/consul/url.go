@@ -59,7 +59,7 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	if err != nil {
 		return nil, errors.Join(err, done())
 	}
-	e.done = done
+	e.AtClose(done)
 	return e, nil
 }
 

@@ -30,7 +30,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -166,9 +165,8 @@ func newElector(ctx context.Context, client *clientv3.Client, name, id string, c
 		_ = done() // nothing was renewed
 		return nil, err
 	}
-	e := &elector{Elector: inner, store: s}
-	e.close = sync.OnceValue(func() error { return errors.Join(inner.Close(), done()) })
-	return e, nil
+	inner.AtClose(done)
+	return &elector{inner, s}, nil
 }
 
 // close ends the group's requests. Its elections are closed already.
@@ -182,14 +180,10 @@ func (g *group) close() error {
 type elector struct {
 	*queue.Elector
 	store *store
-	close func() error // of all that it owns, once
 }
 
 // Examine implements [driver.Examiner].
 func (e *elector) Examine(ctx context.Context) ([]driver.Finding, error) { return e.store.examine(ctx) }
-
-// Close implements [driver.Elector].
-func (e *elector) Close() error { return e.close() }
 
 // begin is ready at the start. Its error says why there is no connection. If the client was made from a URL, it also
 // says what would be right there.

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -60,8 +59,7 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	if err != nil {
 		return nil, errors.Join(err, done())
 	}
-	closed := owner.close
-	owner.close = sync.OnceValue(func() error { return errors.Join(closed(), done()) })
+	owner.AtClose(done)
 	return owner, nil
 }
 

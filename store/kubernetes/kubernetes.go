@@ -28,7 +28,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -116,14 +115,13 @@ func newElector(ctx context.Context, at *api, name, id string, cfg Config, base 
 	if err != nil {
 		return nil, err
 	}
-	return &elector{Elector: inner, lease: l, close: sync.OnceValue(inner.Close)}, nil
+	return &elector{inner, l}, nil
 }
 
 // elector is a participant with its Lease.
 type elector struct {
 	*register.Elector
 	lease *lease
-	close func() error // of all that it owns, once
 }
 
 var _ interface {
@@ -134,6 +132,3 @@ var _ interface {
 
 // Examine implements [driver.Examiner].
 func (e *elector) Examine(ctx context.Context) ([]driver.Finding, error) { return e.lease.examine(ctx) }
-
-// Close implements [driver.Elector].
-func (e *elector) Close() error { return e.close() }

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/store/internal/drive"
@@ -51,8 +50,7 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	if err != nil {
 		return nil, errors.Join(err, done())
 	}
-	closed := e.close
-	e.close = sync.OnceValue(func() error { return errors.Join(closed(), done()) })
+	e.AtClose(done)
 	return e, nil
 }
 

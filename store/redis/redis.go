@@ -23,12 +23,10 @@ package redis
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -145,9 +143,8 @@ func newElector(ctx context.Context, client *redis.Client, name, id string, cfg 
 		_ = done() // it has heard nothing
 		return nil, err
 	}
-	e := &elector{Elector: inner, key: k}
-	e.close = sync.OnceValue(func() error { return errors.Join(inner.Close(), done()) })
-	return e, nil
+	inner.AtClose(done)
+	return &elector{inner, k}, nil
 }
 
 // assumes is what exclusivity rests on, and when tokens may repeat.
@@ -168,8 +165,7 @@ func assumes(replicas int, volatile bool) string {
 // elector is a participant with its key.
 type elector struct {
 	*register.Elector
-	key   *key
-	close func() error // of all that it owns, once
+	key *key
 }
 
 var _ interface {
@@ -180,6 +176,3 @@ var _ interface {
 
 // Examine implements [driver.Examiner].
 func (e *elector) Examine(ctx context.Context) ([]driver.Finding, error) { return e.key.examine(ctx) }
-
-// Close implements [driver.Elector].
-func (e *elector) Close() error { return e.close() }

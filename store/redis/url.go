@@ -12,7 +12,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -59,8 +58,7 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	if err != nil {
 		return nil, errors.Join(err, done())
 	}
-	closed := e.close
-	e.close = sync.OnceValue(func() error { return errors.Join(closed(), done()) })
+	e.AtClose(done)
 	return e, nil
 }
 

@@ -151,9 +151,9 @@ func newElector(ctx context.Context, servers []string, name, id string, cfg Conf
 		_ = done()
 		return nil, err
 	}
-	e := &elector{Elector: inner, store: s}
-	e.close = sync.OnceValue(func() error { return errors.Join(inner.Close(), s.end(), done()) })
-	return e, nil
+	inner.AtClose(s.end)
+	inner.AtClose(done)
+	return &elector{inner, s}, nil
 }
 
 // round is how much later than its time a server ends a session, with the default tick of 2 s: a follower tells of clients
@@ -232,7 +232,6 @@ func unfit(r rune) bool {
 type elector struct {
 	*queue.Elector
 	store *store
-	close func() error // of all that it owns, once
 }
 
 // Campaign implements [driver.Elector]. What is wrong for good is said at once.
@@ -247,9 +246,6 @@ func (e *elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 
 // Examine implements [driver.Examiner].
 func (e *elector) Examine(ctx context.Context) ([]driver.Finding, error) { return e.store.examine(ctx) }
-
-// Close implements [driver.Elector].
-func (e *elector) Close() error { return e.close() }
 
 // end closes what candidacies have left.
 func (s *store) end() error {

@@ -102,6 +102,8 @@ type Elector struct {
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
 	closing sync.Once
+	last    []func() error
+	failure error        // of last
 	left    atomic.Int32 // requests that were left behind and have not returned
 
 	measured measured
@@ -203,9 +205,15 @@ func (e *Elector) Close() error {
 		if e.alive != nil {
 			e.alive.Close()
 		}
+		for _, do := range e.last {
+			e.failure = errors.Join(e.failure, do())
+		}
 	})
-	return nil
+	return e.failure
 }
+
+// AtClose has Close call do at its end, once, after what was given before. It is called before others have the Elector.
+func (e *Elector) AtClose(do func() error) { e.last = append(e.last, do) }
 
 // released waits until the machine releases nothing: for three requests at most, of which the first
 // may be unknown and the second may find that out.
