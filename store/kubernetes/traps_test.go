@@ -11,6 +11,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
+	"github.com/electd/elect/internal/storetest"
 	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/register"
 )
@@ -223,7 +224,7 @@ func TestThrottled(t *testing.T) {
 		s := newServer(t)
 		at, _ := s.at()
 		open := func(id string) *elector {
-			e, err := newElector(t.Context(), at, "e", id, Config{Namespace: "jobs", Lease: 20 * time.Second, MaxLease: 20 * time.Second}, drive.Config{Now: now})
+			e, err := newElector(t.Context(), at, "e", id, Config{Namespace: "jobs", Lease: 20 * time.Second, MaxLease: 20 * time.Second}, drive.Config{Now: storetest.Now})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -272,7 +273,7 @@ func TestWatched(t *testing.T) {
 					if name == "forbidden" {
 						fault(s)
 					}
-					e, err := newElector(t.Context(), at, "e", id, Config{Namespace: "jobs", Lease: time.Minute, MaxLease: time.Minute, Poll: poll}, drive.Config{Now: now})
+					e, err := newElector(t.Context(), at, "e", id, Config{Namespace: "jobs", Lease: time.Minute, MaxLease: time.Minute, Poll: poll}, drive.Config{Now: storetest.Now})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -344,7 +345,7 @@ func TestTakeoverByWatch(t *testing.T) {
 		at, _ := s.at()
 		a := s.open(t, 0, "e", "a")
 		defer closed(t, a)
-		e, err := newElector(t.Context(), at, "e", "b", Config{Namespace: "jobs", Lease: time.Second, MaxLease: 2 * time.Second, Poll: time.Hour}, drive.Config{Now: now})
+		e, err := newElector(t.Context(), at, "e", "b", Config{Namespace: "jobs", Lease: time.Second, MaxLease: 2 * time.Second, Poll: time.Hour}, drive.Config{Now: storetest.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -403,7 +404,7 @@ func TestStrategy(t *testing.T) {
 		<-m.Context().Done()
 		_ = m.Release(t.Context())
 		at, _ := s.at()
-		_, err := newElector(t.Context(), at, "e", "b", Config{Namespace: "jobs"}, drive.Config{Now: now})
+		_, err := newElector(t.Context(), at, "e", "b", Config{Namespace: "jobs"}, drive.Config{Now: storetest.Now})
 		if !driver.IsPermanent(err) || !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), `spec.strategy "OldestEmulationVersion"`) {
 			t.Errorf("%v; want a refusal", err)
 		}
