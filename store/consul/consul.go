@@ -92,14 +92,14 @@ type Config struct {
 // independent calls, with no common argument.
 var clients pool.Pool[access, *client]
 
-// ErrRefused is what an error of [New] and [Open] matches if it refuses the servers, the key or the rights of the token,
-// and not the arguments.
+// ErrRefused is what an error of [New] and [Open] matches if it refuses the servers, the key or the rights of the
+// token, and not the arguments.
 var ErrRefused = drive.ErrRefused
 
 // New returns the participant id in the election called name. It reads the key from then on, and creates nothing before
 // the first campaign. It asks Consul for the key, and returns an error marked by [driver.Permanent] that matches
 // [ErrRefused] if the token may not read it, or if the key is something else. So does a campaign if the token may not
-// write. A Consul that does not answer within 5 s is asked again, before anything else.
+// write. If Consul does not answer within 5 s, New logs that, and the participant asks again before anything else.
 func New(ctx context.Context, a Agent, name, id string, cfg Config) (driver.Elector, error) {
 	if cfg.Logger != nil { // that of an opener has the name
 		cfg.Logger = cfg.Logger.With("election", name)

@@ -37,8 +37,8 @@ import (
 // where each of the last four means tls=on. What the URL does not have is taken from the environment of Consul's own
 // programs: CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN, CONSUL_HTTP_TOKEN_FILE, CONSUL_HTTP_AUTH, CONSUL_HTTP_SSL,
 // CONSUL_HTTP_SSL_VERIFY, CONSUL_CACERT, CONSUL_CAPATH, CONSUL_CLIENT_CERT, CONSUL_CLIENT_KEY, CONSUL_TLS_SERVER_NAME,
-// CONSUL_NAMESPACE, CONSUL_PARTITION. A token is not in the URL. A user and a password there are those of a proxy before
-// the agent, as in CONSUL_HTTP_AUTH.
+// CONSUL_NAMESPACE, CONSUL_PARTITION. A token is not in the URL. A user and a password there are those of a proxy
+// before the agent, as in CONSUL_HTTP_AUTH.
 func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	cfg, to, err := parse(t.URL, t.Name, os.Getenv)
 	if err != nil {

@@ -118,7 +118,8 @@ var ErrRefused = drive.ErrRefused
 // New returns the participant id in the election called name. The caller keeps client, and closes it after the Elector.
 // Many participants can share it: those with the same times renew their leases on one stream, and look at their keys
 // together. New asks etcd whether the client's user may do what is needed, and returns an error marked by
-// [driver.Permanent] if not. An etcd that does not answer within 5 s is asked again, before anything else.
+// [driver.Permanent] that matches [ErrRefused] if not. If etcd does not answer within 5 s, New logs that, and the
+// participant asks again before anything else.
 func New(ctx context.Context, client *clientv3.Client, name, id string, cfg Config) (driver.Elector, error) {
 	if cfg.Logger != nil { // that of an opener has the name
 		cfg.Logger = cfg.Logger.With("election", name)

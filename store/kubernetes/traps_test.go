@@ -132,8 +132,8 @@ func TestNewLeaseIsNotFree(t *testing.T) {
 	})
 }
 
-// TestDeletedWhileRenewing: a renewal that lands after the Lease was deleted does not make it again, held by a leader of
-// which nobody knows.
+// TestDeletedWhileRenewing: a renewal that lands after the Lease was deleted does not make it again, held by a leader
+// of which nobody knows.
 func TestDeletedWhileRenewing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -162,8 +162,8 @@ func TestDeletedWhileRenewing(t *testing.T) {
 	})
 }
 
-// TestForeignHolder: a leader of another program is waited for, shown, and not asked; an emptied Lease is waited for, and
-// tokens rise over it all, even without the annotation.
+// TestForeignHolder: a leader of another program is waited for, shown, and not asked; an emptied Lease is waited for,
+// and tokens rise over it all, even without the annotation.
 func TestForeignHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -338,7 +338,8 @@ func TestRequestsAtRest(t *testing.T) {
 	})
 }
 
-// TestTakeoverByWatch: the watch shows renewals, so that a candidate counts from the last one and not from its read of it.
+// TestTakeoverByWatch: the watch shows renewals, so that a candidate counts from the last one and not from its read of
+// it.
 func TestTakeoverByWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

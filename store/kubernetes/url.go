@@ -32,7 +32,8 @@ var apis pool.Pool[access, *api]
 //
 //	kubeconfig=FILE  context=NAME
 //
-// Without these, the cluster is that of KUBECONFIG, or the one in which the process is a pod, or that of ~/.kube/config.
+// Without these, the cluster is that of KUBECONFIG, or the one in which the process is a pod, or that of
+// ~/.kube/config.
 func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	cfg, a, err := parse(t.URL, os.Getenv, account)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/electd/elect/store/internal/pool"
 )
 
-// listener listens with one connection to the channels of all keys of a client. A notification proves nothing, and polling
-// makes up for a missed one.
+// listener listens with one connection to the channels of all keys of a client. A notification proves nothing, and
+// polling makes up for a missed one.
 type listener struct {
 	channels *redis.PubSub
 	keys     pool.Topics

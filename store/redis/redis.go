@@ -64,7 +64,7 @@ type Config struct {
 	// repeat, and two leaders possible.
 	Replicas int
 
-	// Volatile takes a server that may forget acknowledged writes in a restart. Tokens may repeat then.
+	// Volatile accepts a server that may lose acknowledged writes in a restart. Tokens may repeat then.
 	Volatile bool
 
 	// Era is the era of the tokens, 0 to 65535: see package fence.
@@ -101,8 +101,8 @@ var (
 // New returns the participant id in the election called name. The caller keeps client, which asks one server or follows
 // Sentinel, and closes it after the Elector. Many participants can share it; they share one more connection that
 // listens. New asks the server for its settings, and returns an error marked by [driver.Permanent] that matches
-// [ErrRefused] if the guarantee needs others. So does a campaign if the right to write is missing. A server that does
-// not answer within 5 s is asked again, before anything else.
+// [ErrRefused] if the guarantee needs others. So does a campaign if the right to write is missing. If the server does
+// not answer within 5 s, New logs that, and the participant asks again before anything else.
 func New(ctx context.Context, client *redis.Client, name, id string, cfg Config) (driver.Elector, error) {
 	if cfg.Logger != nil { // that of an opener has the name
 		cfg.Logger = cfg.Logger.With("election", name)
@@ -132,7 +132,7 @@ func newElector(ctx context.Context, client *redis.Client, name, id string, cfg 
 	})
 	k := &key{client: client, name: cfg.Key, replicas: cfg.Replicas, volatile: cfg.Volatile, log: cfg.Logger, listener: l}
 	if err := drive.Begin(ctx, "Redis", cfg.Logger, func(ctx context.Context) error { return k.ready(ctx, newScript(read)) }); err != nil {
-		_ = done() // it has heard nothing
+		_ = done() // nothing was sent by it
 		return nil, err
 	}
 	inner, err := register.New(k, register.Config{
@@ -140,7 +140,7 @@ func newElector(ctx context.Context, client *redis.Client, name, id string, cfg 
 		Assumes: assumes(cfg.Replicas, cfg.Volatile),
 	})
 	if err != nil {
-		_ = done() // it has heard nothing
+		_ = done() // nothing was sent by it
 		return nil, err
 	}
 	inner.AtClose(done)

@@ -47,8 +47,8 @@ func (r refusal) Is(target error) bool { return target == ErrRefused }
 // Refused returns an error with the same text that also matches [ErrRefused].
 func Refused(err error) error { return refusal{err} }
 
-// Begin has ready ask a store for the first time, for 5 s. A permanent error is returned, as one that refuses the store.
-// Any other is logged, because the store is asked again. log may be nil.
+// Begin has ready ask a store for the first time, for 5 s. A permanent error is returned, as one that refuses the
+// store. Any other is logged, because the store is asked again. log may be nil.
 func Begin(ctx context.Context, store string, log *slog.Logger, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

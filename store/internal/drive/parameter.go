@@ -19,8 +19,8 @@ type Parameter struct {
 	hidden bool // it is refused, so no error names it as one to take
 }
 
-// ParseParameters reads the query of a URL, which may have these parameters and no others. What is not there stays as it
-// is. No error shows the value of a [Text].
+// ParseParameters reads the query of a URL, which may have these parameters and no others. What is not there stays as
+// it is. No error shows the value of a [Text].
 func ParseParameters(query string, known ...Parameter) error {
 	all, err := url.ParseQuery(query)
 	if err != nil {

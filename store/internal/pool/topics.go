@@ -38,8 +38,8 @@ func wakeAll(watchers map[chan struct{}]struct{}) {
 	}
 }
 
-// Watch calls began when wakes count, and then changed after each wake, or once after several, until ctx ends. It reports
-// whether nobody watches the topic any more.
+// Watch calls began when wakes count, and then changed after each wake, or once after several, until ctx ends. It
+// reports whether nobody watches the topic any more.
 func (t *Topics) Watch(ctx context.Context, topic string, began, changed func()) (last bool) {
 	wake := make(chan struct{}, 1)
 	t.mu.Lock()

@@ -125,8 +125,8 @@ const (
 	own  = "cert=FILE and cert_key=FILE, with a certificate that the servers trust"
 )
 
-// Remedy returns what would be right in place of what err says, the error of a connection, and whether it lasts until the
-// parameters or the files change; "" if it is not of a certificate. An expired certificate may be renewed.
+// Remedy returns what would be right in place of what err says, the error of a connection, and whether it lasts until
+// the parameters or the files change; "" if it is not of a certificate. An expired certificate may be renewed.
 func Remedy(err error) (want string, lasting bool) {
 	for _, r := range remedies {
 		if strings.Contains(err.Error(), r.says) {

@@ -80,8 +80,8 @@ func behindCable(t testing.TB, k *server.Kubernetes, namespace, times, name, id 
 	return p
 }
 
-// TestKubernetesConformance has each participant in a process of its own, at a real kube-apiserver. The era is not raised
-// when the Lease is deleted: tokens rise all the same.
+// TestKubernetesConformance has each participant in a process of its own, at a real kube-apiserver. The era is not
+// raised when the Lease is deleted: tokens rise all the same.
 func TestKubernetesConformance(t *testing.T) {
 	long.Full(t, "it takes minutes; the same suite runs in fake time in store/kubernetes")
 	k := server.StartKubernetes(t)
@@ -130,8 +130,8 @@ func change(t *testing.T, k *server.Kubernetes, name string, do func(lease map[s
 	}
 }
 
-// TestKubernetesByHand has a leader whose Lease is deleted, emptied or changed by hand. Its term ends, the next one is not
-// proven before that, and its token is greater, without a raised era.
+// TestKubernetesByHand has a leader whose Lease is deleted, emptied or changed by hand. Its term ends, the next one is
+// not proven before that, and its token is greater, without a raised era.
 func TestKubernetesByHand(t *testing.T) {
 	long.Full(t, "it needs a machine that is not busy; it waits for leases")
 	t.Parallel()
@@ -195,8 +195,8 @@ func TestKubernetesManaged(t *testing.T) {
 	}
 }
 
-// TestKubernetesRights: a user without rights is refused, deploy/kubernetes/role.yaml gives enough, and without the right
-// to watch an election goes on.
+// TestKubernetesRights: a user without rights is refused, deploy/kubernetes/role.yaml gives enough, and without the
+// right to watch an election goes on.
 func TestKubernetesRights(t *testing.T) {
 	long.Full(t, "it needs a machine that is not busy; it waits for leases")
 	t.Parallel()
@@ -266,8 +266,8 @@ func roleVerbs(t *testing.T) []string {
 	return strings.Split(strings.ReplaceAll(list, " ", ""), ",")
 }
 
-// TestKubernetesRestarted: a leader keeps its term while the kube-apiserver is started again, and while it hangs for less
-// than a lease; candidates watch again.
+// TestKubernetesRestarted: a leader keeps its term while the kube-apiserver is started again, and while it hangs for
+// less than a lease; candidates watch again.
 func TestKubernetesRestarted(t *testing.T) {
 	long.Full(t, "it needs a machine that is not busy; it waits for leases")
 	t.Parallel()
@@ -372,8 +372,8 @@ func (n *goNative) leads(ctx context.Context, t *testing.T) time.Time {
 // quick are times of client-go in the ratio of its defaults.
 var quickNative = [3]time.Duration{3 * time.Second, 2 * time.Second, 400 * time.Millisecond}
 
-// TestKubernetesNatives has candidates of client-go and of elect in one election. Each side waits for the other, and takes
-// over after a release and after a death. Tokens rise over it.
+// TestKubernetesNatives has candidates of client-go and of elect in one election. Each side waits for the other, and
+// takes over after a release and after a death. Tokens rise over it.
 func TestKubernetesNatives(t *testing.T) {
 	long.Full(t, "it needs a machine that is not busy; it waits for leases")
 	t.Parallel()
@@ -449,8 +449,8 @@ func TestKubernetesNatives(t *testing.T) {
 	released(t, last)
 }
 
-// TestKubernetesNativeOverlaps: a leader of client-go that was frozen takes itself for the leader when it goes on, beside
-// elect's. The other way round there is no overlap. It is what docs/kubernetes.md says.
+// TestKubernetesNativeOverlaps: a leader of client-go that was frozen takes itself for the leader when it goes on,
+// beside elect's. The other way round there is no overlap. It is what docs/kubernetes.md says.
 func TestKubernetesNativeOverlaps(t *testing.T) {
 	long.Full(t, "it needs a machine that is not busy; it waits for leases")
 	t.Parallel()
