@@ -23,7 +23,6 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
-	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/store/kubernetes"
 	"github.com/electd/elect/test/fencing/server"
@@ -61,23 +60,12 @@ func mustOpenLease(t *testing.T, at, name, id string) local {
 	return l
 }
 
-// behindCable is a participant in a process of its own, which can be cut off.
-func behindCable(t testing.TB, k *server.Kubernetes, namespace, times, name, id string) electtest.Participant {
+// spawnLease opens a participant in a process of its own, which can be cut off.
+func spawnLease(t testing.TB, k *server.Kubernetes, namespace, times, name, id string) electtest.Participant {
 	t.Helper()
-	c, err := cable.New(k.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	p := electtest.Spawn(t, strings.Replace(leaseURL(t, k, "admin", c.Addr(), times), "default", namespace, 1), name, id)
-	p.Cut = func(on bool) {
-		if on {
-			c.Cut()
-		} else {
-			c.Heal()
-		}
-	}
-	return p
+	return behindCable(t, k.Addr, func(addr string) string {
+		return strings.Replace(leaseURL(t, k, "admin", addr, times), "default", namespace, 1)
+	}, name, id)
 }
 
 // TestKubernetesConformance has each participant in a process of its own, at a real kube-apiserver. The era is not
@@ -91,7 +79,7 @@ func TestKubernetesConformance(t *testing.T) {
 			namespaces[t] = fmt.Sprintf("case-%d", len(namespaces))
 			k.Do(t, http.MethodPost, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": namespaces[t]}})
 		}
-		return behindCable(t, k, namespaces[t], times, name, id)
+		return spawnLease(t, k, namespaces[t], times, name, id)
 	}, electtest.Config{
 		Cannot: map[electtest.Fault]string{
 			electtest.Lose:  "a connection loses no single answer; the tests of store/kubernetes do",
@@ -480,7 +468,7 @@ func TestKubernetesNativeOverlaps(t *testing.T) {
 	native.end(t, syscall.SIGKILL)
 	released(t, m)
 
-	p := behindCable(t, k, "default", own, "e", "frozen")
+	p := spawnLease(t, k, "default", own, "e", "frozen")
 	if m, err := p.Campaign(ctx, driver.Candidacy{Exclusive: true}); err != nil {
 		t.Fatal(err)
 	} else {
@@ -521,7 +509,7 @@ func TestKubernetesTakeovers(t *testing.T) {
 			two.end(t, syscall.SIGKILL)
 
 			name = "o" + name[1:]
-			p, q := behindCable(t, k, "default", "lease=2s&max_lease=2s", name, "a"), behindCable(t, k, "default", "lease=2s&max_lease=2s", name, "b")
+			p, q := spawnLease(t, k, "default", "lease=2s&max_lease=2s", name, "a"), spawnLease(t, k, "default", "lease=2s&max_lease=2s", name, "b")
 			m, err := p.Campaign(ctx, driver.Candidacy{Exclusive: true})
 			if err != nil {
 				t.Fatal(err)

@@ -32,11 +32,7 @@ func newEnsemble(t *testing.T) *ensemble {
 	for node := range c.cables {
 		var places []string
 		for i, s := range c.servers {
-			k, err := cable.New(s.Addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = k.Close() })
+			k := cableTo(t, s.Addr)
 			c.cables[node][i], places = k, append(places, k.Addr())
 		}
 		c.start(node, fmt.Sprintf("zookeeper://%s/ensemble?%s", strings.Join(places, ","), slow))
