@@ -111,7 +111,7 @@ var repository = house{
 			why: "a driver of the machines; it must not see how production drives them",
 		},
 		{
-			at: ".", may: []string{"driver", "fence", "internal/..."}, tests: []string{"store/memory", "driver/electtest", "file"}, others: system,
+			at: ".", may: []string{"driver", "fence", "internal/..."}, tests: []string{"adapter", "store/memory", "driver/electtest", "file"}, others: system,
 			why: "what users import brings no back end along: they list the openers they want",
 		},
 		{
