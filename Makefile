@@ -43,6 +43,15 @@ long: ## all tests in full: storms, teeth, chaos, real servers, power loss, the 
 	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./internal/runtime ./peer -run TestDrivingTeeth
 	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./internal/protocol/... -run TestMutants
 	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./lab/check -run TestTeeth
+	$(MAKE) adapters
+
+# Outside of go.work: client-go compiles for minutes on a fresh machine, and nothing else needs it.
+.PHONY: adapters
+adapters: ## vet and test the modules for client-go and controller-runtime; compiles for minutes the first time
+	@for dir in adapter/leaderelection adapter/controllerruntime; do \
+		echo "go mod tidy -diff && go vet && go test   # $$dir"; \
+		(cd "$$dir" && export GOWORK=off && go mod tidy -diff && go vet ./... && go test ./...) || exit 1; \
+	done
 
 .PHONY: race
 race: ## the same under the race detector; needs a C compiler

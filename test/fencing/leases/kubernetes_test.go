@@ -300,10 +300,21 @@ type goNative struct {
 // startGoNative starts one with a lease, a renew deadline and a retry period.
 func startGoNative(t *testing.T, k *server.Kubernetes, name, id string, times [3]time.Duration, more ...string) *goNative {
 	t.Helper()
-	cmd := exec.Command(server.ClientGo(t), append([]string{
+	return startGo(t, server.ClientGo(t), k, name, id, times, more...)
+}
+
+// startGo starts a program with the flags of the candidate of client-go.
+func startGo(t *testing.T, bin string, k *server.Kubernetes, name, id string, times [3]time.Duration, more ...string) *goNative {
+	t.Helper()
+	return startStamps(t, exec.Command(bin, append([]string{
 		"-kubeconfig", k.Config(t, "admin", ""), "-namespace", "default", "-name", name, "-id", id,
 		"-lease", times[0].String(), "-renew", times[1].String(), "-retry", times[2].String(),
-	}, more...)...)
+	}, more...)...))
+}
+
+// startStamps starts a program that writes stamps while it leads.
+func startStamps(t *testing.T, cmd *exec.Cmd) *goNative {
+	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
