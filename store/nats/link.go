@@ -20,11 +20,13 @@ type link struct {
 	*nats.Conn
 	hosts int // of the URL; 0: it was not made from one
 
-	patience time.Duration // with a host that answers nothing, or not for the bucket
+	patience time.Duration // with a host that answers, and not for the bucket
+	turn     func()        // asks the next host
 
 	mu      sync.Mutex
 	trouble error        // of the latest attempt to connect
 	silent  [2]time.Time // since when requests of each kind got no answer for the bucket; zero: the latest one got one
+	turned  time.Time    // to the host: what was sent before tells nothing of it
 }
 
 // The kinds of requests. A server that is cut off from the others may answer the first kind for a while.
@@ -39,22 +41,23 @@ func (l *link) heard(kind int, begun time.Time, err error) {
 	refused, is := errors.AsType[*jetstream.APIError](err)
 	unanswered := is && refused.Code == 503 ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
-	if errors.Is(err, context.Canceled) {
-		return
-	}
 	l.mu.Lock()
 	since, turn := &l.silent[kind], false
 	switch {
+	case begun.Before(l.turned), errors.Is(err, context.Canceled):
 	case !unanswered:
 		*since = time.Time{}
-	case since.IsZero():
-		*since = begun
-	case l.hosts > 1 && time.Since(*since) >= l.patience:
-		l.silent, turn = [2]time.Time{}, true
+	default:
+		if since.IsZero() {
+			*since = begun
+		}
+		if turn = l.hosts > 1 && time.Since(*since) >= l.patience; turn {
+			l.silent, l.turned = [2]time.Time{}, time.Now()
+		}
 	}
 	l.mu.Unlock()
 	if turn {
-		_ = l.ForceReconnect() // it asks the next host, unless the connection was closed meanwhile
+		l.turn()
 	}
 }
 

@@ -154,7 +154,7 @@ func (c *connection) open() (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.Conn = conn
+	l.Conn, l.turn = conn, func() { _ = conn.ForceReconnect() } // unless it was closed meanwhile
 	return l, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -399,7 +400,9 @@ func TestNATSCluster(t *testing.T) {
 				s, err := js.Stream(ctx, "KV_cluster")
 				cancel()
 				c.Close()
-				if err != nil || s.CachedInfo().Cluster == nil {
+				if err != nil || s.CachedInfo().Cluster == nil || slices.ContainsFunc(s.CachedInfo().Cluster.Replicas, func(r *jetstream.PeerInfo) bool {
+					return r.Offline || !r.Current // the fault before is not over
+				}) {
 					continue
 				}
 				for i, m := range members {
