@@ -276,7 +276,7 @@ var repository = house{
 		{at: "fence/fencehttp", names: 46, why: "guard"},
 		{at: "fence/fenceredis", names: 24, why: "guard"},
 		{at: "fence/fencesql", names: 37, why: "guard"},
-		{at: "file", names: 17, why: "backend"},
+		{at: "file", names: 19, why: "backend"},
 		{at: "peer", names: 187, why: "backend; measurements; the status of one node"},
 		{at: "peer/certs", names: 51, why: "certificates"},
 		{at: "store/consul", names: 23, why: "backend; flight record; refusals"},
