@@ -122,6 +122,16 @@ sim-long: ## hold the machines on each ground of the hunts and each profile for 
 bench: ## run the benchmarks (BENCH=regexp)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem work
 
+# At a quiet machine: each round waits for eight leases. Other electors take turns with elect, and the tables of the docs
+# are written from what is recorded.
+ROUNDS ?= 5
+STORES ?= .
+
+.PHONY: bench-stores
+bench-stores: ## measure takeovers of all back ends beside other electors, half an hour, and write the tables (ROUNDS=5 STORES=regexp)
+	ELECT_LONG=1 go test ./test/fencing/leases -count=1 -timeout 0 -run '^$$' -bench 'BenchmarkFailover/$(STORES)' -benchtime $(ROUNDS)x -record
+	go test ./test/fencing/leases -count=1 -run TestTakeovers -rewrite
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (FUZZ=regexp of names)
 	@.ci/fuzz '$(FUZZTIME)' '$(FUZZ)'
