@@ -43,6 +43,15 @@ long: ## all tests in full: storms, teeth, chaos, real servers, power loss, the 
 	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./internal/runtime ./peer -run TestDrivingTeeth
 	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./internal/protocol/... -run TestMutants
 	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./lab/check -run TestTeeth
+	$(MAKE) adapters
+
+# Outside of go.work: client-go compiles for minutes on a fresh machine, and nothing else needs it.
+.PHONY: adapters
+adapters: ## vet and test the modules for client-go and controller-runtime; compiles for minutes the first time
+	@for dir in adapter/leaderelection adapter/controllerruntime; do \
+		echo "go mod tidy -diff && go vet && go test   # $$dir"; \
+		(cd "$$dir" && export GOWORK=off && go mod tidy -diff && go vet ./... && go test ./...) || exit 1; \
+	done
 
 .PHONY: race
 race: ## the same under the race detector; needs a C compiler
@@ -112,6 +121,16 @@ sim-long: ## hold the machines on each ground of the hunts and each profile for 
 .PHONY: bench
 bench: ## run the benchmarks (BENCH=regexp)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem work
+
+# At a quiet machine: each round waits for eight leases. Other electors take turns with elect, and the tables of the docs
+# are written from what is recorded.
+ROUNDS ?= 5
+STORES ?= .
+
+.PHONY: bench-stores
+bench-stores: ## measure takeovers of all back ends beside other electors, half an hour, and write the tables (ROUNDS=5 STORES=regexp)
+	ELECT_LONG=1 go test ./test/fencing/leases -count=1 -timeout 0 -run '^$$' -bench 'BenchmarkFailover/$(STORES)' -benchtime $(ROUNDS)x -record
+	go test ./test/fencing/leases -count=1 -run TestTakeovers -rewrite
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (FUZZ=regexp of names)

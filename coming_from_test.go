@@ -7,15 +7,15 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/adapter"
 	"github.com/electd/elect/store/memory"
 )
 
-// The functions between the marks are the snippets of docs/coming-from.md, to the letter. The examples below run them.
+// The functions between the marks are snippets of docs/coming-from.md, to the letter. The examples below run them.
 
 // snippet: lead
 func runs(ctx context.Context, election *elect.Election) error {
@@ -56,25 +56,12 @@ func scheduled(ctx context.Context, election *elect.Election, ticks <-chan time.
 
 // end
 
-// snippet: elector
-// Elector is what gocron calls one: a job runs where IsLeader returns nil.
-type Elector struct{ term atomic.Pointer[elect.Term] }
-
-func (e *Elector) IsLeader(context.Context) error {
-	if term := e.term.Load(); term != nil {
-		return term.Check() // by the clock, now: no I/O
+// snippet: asks
+func enqueues(leads func() bool, enqueue func() error) error {
+	if !leads() { // Leads of an adapter.Elector: by the clock, now, without I/O
+		return elect.ErrNotLeader
 	}
-	return elect.ErrNotLeader
-}
-
-// Lead campaigns until ctx ends. stopJobs returns when no job runs any more.
-func (e *Elector) Lead(ctx context.Context, election *elect.Election, stopJobs func() error) error {
-	return election.Lead(ctx, func(ctx context.Context, term *elect.Term) error {
-		e.term.Store(term)
-		<-ctx.Done()
-		e.term.Store(nil)
-		return stopJobs()
-	})
+	return enqueue()
 }
 
 // end
@@ -104,50 +91,57 @@ func Example_comingFrom() {
 	// done
 }
 
-// IsLeader of gocron's Elector, by Check.
-func Example_gocron() {
+// A callback of a scheduler, by the Leads of an adapter.Elector.
+func Example_callback() {
 	ctx, stop := context.WithCancel(context.Background())
 	election := open(memory.NewStore(0), "web-1")
 	defer election.Close()
 
-	var e Elector
-	fmt.Println(errors.Is(e.IsLeader(ctx), elect.ErrNotLeader))
+	var e adapter.Elector
+	enqueue := func() error { fmt.Println("enqueued"); return nil }
+	fmt.Println(enqueues(e.Leads, enqueue))
 	ended := make(chan error)
 	go func() {
 		ended <- e.Lead(ctx, election, func() error { fmt.Println("the jobs have stopped"); return nil })
 	}()
-	for e.IsLeader(ctx) != nil {
+	for !e.Leads() {
 		runtime.Gosched()
 	}
-	fmt.Println("leads")
+	fmt.Println(enqueues(e.Leads, enqueue))
 	stop()
 	fmt.Println(<-ended)
-	fmt.Println(errors.Is(e.IsLeader(ctx), elect.ErrNotLeader))
+	fmt.Println(enqueues(e.Leads, enqueue))
 	// Output:
-	// true
-	// leads
+	// not the leader
+	// enqueued
+	// <nil>
 	// the jobs have stopped
 	// context canceled
-	// true
+	// not the leader
 }
 
-// TestComingFrom: the snippets of the page are those of this file, which are compiled and run.
+// TestComingFrom: the snippets of the page are those of these files, which are compiled and run: by this package, by the
+// example, and by TestKubernetesOperator of test/fencing/leases.
 func TestComingFrom(t *testing.T) {
 	page, err := os.ReadFile("docs/coming-from.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.ReadFile("coming_from_test.go")
-	if err != nil {
-		t.Fatal(err)
+	var code strings.Builder
+	for _, name := range []string{"coming_from_test.go", "examples/gocron/main.go", "test/fencing/server/testdata/adapters/operator/main.go"} {
+		file, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code.Write(file)
 	}
 	shown := strings.Split(string(page), "```go\n")[1:]
 	for _, text := range shown {
-		if code, _, _ := strings.Cut(text, "```\n"); !strings.Contains(string(file), "\n"+code+"\n// end\n") {
-			t.Errorf("docs/coming-from.md has a snippet that is not in coming_from_test.go:\n%s", code)
+		if snippet, _, _ := strings.Cut(text, "```\n"); !strings.Contains(code.String(), "\n"+snippet+"\n// end\n") {
+			t.Errorf("docs/coming-from.md has a snippet that is in no file of this test:\n%s", snippet)
 		}
 	}
-	if want := strings.Count(string(file), "\n// end\n"); len(shown) != want {
-		t.Errorf("docs/coming-from.md has %d snippets; want the %d of coming_from_test.go", len(shown), want)
+	if want := strings.Count(code.String(), "\n// end\n"); len(shown) != want {
+		t.Errorf("docs/coming-from.md has %d snippets; want the %d of these files", len(shown), want)
 	}
 }

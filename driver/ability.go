@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"os"
+	"time"
 
 	"github.com/electd/elect/fence"
 )
@@ -117,4 +118,17 @@ type Finding struct {
 	Means string `json:"means"` // one sentence
 	// Wrong means that elections do not work, or lose their guarantee, before it is mended.
 	Wrong bool `json:"wrong,omitempty"`
+}
+
+// Prober is implemented by electors that can measure the requests of an election to their store. It is for diagnosis.
+type Prober interface {
+	// Probe makes requests like those of an election, one after the other, for two seconds at most if each is quick. It
+	// writes only what a candidate may write while nobody leads.
+	Probe(ctx context.Context) (Probe, error)
+}
+
+// Probe is how long requests took.
+type Probe struct {
+	Reads, Writes []time.Duration
+	Unwritten     string // why there are no Writes
 }

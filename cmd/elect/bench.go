@@ -61,7 +61,8 @@ stand by use, and the elect run that leads, by the kernel's own count in nanosec
 
 Without --election it makes a directory in your state directory, on the same disk as
 real elections, and removes it. With --election it starts no server, takes the times of
-the URL, and leaves an election called bench-PID.
+the URL, and leaves an election called bench-PID. With several it measures one after the
+other, and shows their medians in one table.
 All processes that it has started are dead when it ends.
 
 With --peers N it measures elections among N peers instead, on loopback, with
@@ -101,14 +102,15 @@ Exit code 1 reports
 -o json writes one object: election, name, candidates, command, memory_bytes, clock,
 go, system, cpus, load_before, load_after, idle {candidates, seconds, mean_percent,
 max_percent, leader_percent} and takeovers, a list of {kill, rounds, min_ms, median_ms,
-p90_ms, p99_ms, max_ms}. With --peers: peers, profile, promise_ms, worst_takeover_ms,
+p90_ms, p99_ms, max_ms}, lease_ms and worst_takeover_ms; of several elections a list of
+such objects. With --peers: peers, profile, promise_ms, worst_takeover_ms,
 security, directory, command, clock, go, system, cpus, load_before, load_after, tenures,
 lost, strayed, violations and takeovers, a list of {kill, what, rounds, min_ms,
 median_ms, p90_ms, p99_ms, max_ms, stale_ms, beyond_ms (only of rolling), took_ms}.`
 
 func newFailover(openers elect.Openers) *cobra.Command {
 	var format cli.Output
-	var at string
+	var at []string
 	cfg := failover.Config{Idle: 5 * time.Second}
 	peers := failover.PeersConfig{Profile: "lan"}
 	kill, memory := "all", size(0)
@@ -116,7 +118,7 @@ func newFailover(openers elect.Openers) *cobra.Command {
 		Use:     "failover [flags]",
 		Short:   "measure how long a takeover takes",
 		Long:    failoverHelp,
-		Example: "  elect bench failover\n  elect bench failover --kill child --child-memory 1G --rounds 50\n  elect bench failover --rounds 0 --candidates 200 --idle 20s\n  elect bench failover --rounds 10 --election 'etcd://127.0.0.1/bench?lease=2s&max_hold=1s'\n  elect bench failover --peers 3 --profile fast --kill elected,freeze",
+		Example: "  elect bench failover\n  elect bench failover --kill child --child-memory 1G --rounds 50\n  elect bench failover --rounds 0 --candidates 200 --idle 20s\n  elect bench failover --rounds 10 --election 'etcd://127.0.0.1/bench?lease=2s&max_hold=1s'\n  elect bench failover --rounds 10 --election redis://10.0.0.1 --election consul://10.0.0.2\n  elect bench failover --peers 3 --profile fast --kill elected,freeze",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var except []string
@@ -147,7 +149,7 @@ func newFailover(openers elect.Openers) *cobra.Command {
 				return exit.Usagef("--profile is for --peers; want both or neither")
 			}
 			// Whether the election has a lease is known when it is open.
-			if _, err = killsNamed(kill, failover.Kills(at != "")); err != nil {
+			if _, err = killsNamed(kill, failover.Kills(len(at) > 0)); err != nil {
 				return err
 			}
 			cfg.Memory = uint64(memory)
@@ -155,7 +157,7 @@ func newFailover(openers elect.Openers) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&at, "election", "", "`URL` of the place of the election (default: a new directory)")
+	f.StringArrayVar(&at, "election", nil, "`URL` of the place of the election, again for others (default: a new directory)")
 	f.IntVar(&cfg.Rounds, "rounds", 200, "`N` takeovers of each kind; 0 measures idle candidates only")
 	f.StringVar(&kill, "kill", kill, "`KINDS` of takeovers, with commas between them, or all")
 	f.Var(&memory, "child-memory", "`SIZE` of the memory that the command touches, such as 512M or 1G")
@@ -181,25 +183,16 @@ func checkPeers(cmd *cobra.Command, cfg *failover.PeersConfig) error {
 	return checkProfile(cfg.Profile)
 }
 
-func benchFailover(cmd *cobra.Command, openers elect.Openers, at, kill string, cfg failover.Config, format cli.Output) (err error) {
+func benchFailover(cmd *cobra.Command, openers elect.Openers, at []string, kill string, cfg failover.Config, format cli.Output) (err error) {
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if at == "" {
+	if len(at) == 0 {
 		dir, err := ownDir()
 		if err != nil {
 			return err
 		}
 		defer os.RemoveAll(dir)
-		at = (&url.URL{Scheme: "file", OmitHost: true, Path: dir}).String()
-	}
-	p := place{election: at, name: "bench-" + strconv.Itoa(os.Getpid())}
-	if cfg.Election, err = p.open(cmd, openers); err != nil {
-		return err
-	}
-	defer cfg.Election.Close()
-	cfg.URL, cfg.Shown, cfg.Name = p.election, p.shown(), p.name
-	if cfg.Kills, err = killsNamed(kill, failover.Kills(cfg.Election.Limits().Lease > 0)); err != nil {
-		return err
+		at = []string{(&url.URL{Scheme: "file", OmitHost: true, Path: dir}).String()}
 	}
 	if cfg.Program, err = cluster.Self(); err != nil {
 		return err
@@ -208,17 +201,41 @@ func benchFailover(cmd *cobra.Command, openers elect.Openers, at, kill string, c
 	cfg.Progress = func(text string, args ...any) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "elect: "+text+"\n", args...)
 	}
-	report, err := failover.Run(ctx, cfg)
-	if ctx.Err() != nil {
-		return exit.With(exit.BySignal(syscall.SIGINT), errors.New("interrupted"))
+	elections := make([]failover.Config, len(at))
+	for i, at := range at { // all are open before the first one is measured
+		c, p := cfg, place{election: at, name: "bench-" + strconv.Itoa(os.Getpid())}
+		if c.Election, err = p.open(cmd, openers); err != nil {
+			return err
+		}
+		defer c.Election.Close()
+		c.URL, c.Shown, c.Name = p.election, p.shown(), p.name
+		if c.Kills, err = killsNamed(kill, failover.Kills(c.Election.Limits().Lease > 0)); err != nil {
+			return err
+		}
+		elections[i] = c
 	}
-	if err != nil {
-		return exit.With(1, err)
+	reports := make(failover.Reports, len(at))
+	for i, c := range elections {
+		if len(at) > 1 {
+			c.Progress("%s", c.Shown)
+		}
+		reports[i], err = failover.Run(ctx, c)
+		if ctx.Err() != nil {
+			return exit.With(exit.BySignal(syscall.SIGINT), errors.New("interrupted"))
+		}
+		if err != nil {
+			return exit.With(1, err)
+		}
 	}
-	if format == "json" {
-		return cli.WriteJSON(cmd.OutOrStdout(), report)
+	switch {
+	case len(at) == 1 && format == "json":
+		return cli.WriteJSON(cmd.OutOrStdout(), reports[0])
+	case format == "json":
+		return cli.WriteJSON(cmd.OutOrStdout(), reports)
+	case len(at) == 1:
+		return reports[0].Write(cmd.OutOrStdout())
 	}
-	return report.Write(cmd.OutOrStdout())
+	return reports.Write(cmd.OutOrStdout())
 }
 
 // ownDir makes a directory beside this user's elections.

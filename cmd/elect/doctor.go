@@ -46,15 +46,18 @@ it compares
 that fits well, or else the slowest tight one. It does not recommend fast if round trips
 are not known.
 
-In a store doctor asks the server instead, and measures nothing: the version, the role,
-the user's rights, and each setting that matters, with what it means for the election.
-"wrong" means that elections do not work, or lose their guarantee. It also computes how
-long a takeover takes at the longest with the times of the URL. In etcd, ZooKeeper and
-Kubernetes --name may be needed, if the user's rights are those of one election.
+In a store doctor asks the server instead: the version, the role, the user's rights, and
+each setting that matters, with what it means for the election. It measures the round
+trip, as a read of what the election keeps, and a write, for two seconds at most, and
+computes how long a takeover takes at the longest with the times of the URL. "wrong"
+means that elections do not work, or lose their guarantee. While somebody leads it writes
+nothing that candidates see; else it leaves what a candidate leaves that has not led: a
+record of the election --name, which is doctor if it is not given. --name may be needed
+if the user's rights are those of one election. For file: the machine is the store.
 
 Rare pauses need a long measurement: --for 10m, under the usual load. Without --election
 doctor checks this machine alone. It needs no right but to write to the data directory,
-and leaves nothing behind.
+and leaves nothing behind there.
 
 Exit codes: 0 a profile fits, or nothing is wrong with the server; 1 none fits, or
 something is wrong; 64 the URL is wrong; 69 the server does not answer, or would refuse
@@ -65,7 +68,8 @@ certificates (a list of file, for, expires, days_left, soon), files, contain (le
 missing, guard, pid), voters, problems, notes, profiles (a list of name, heartbeat_ms, promise_ms,
 lease_ms, slot_ms, worst_takeover_ms, fits, findings) and recommended. Each measurement
 has samples, p50_ms, p99_ms and max_ms. For a store the object has election,
-lease_ms, worst_takeover_ms, assumes and server (a list of what, value, means, wrong).
+lease_ms, worst_takeover_ms, assumes, server (a list of what, value, means, wrong),
+round_trip, write, and where they were not measured the reasons, unasked and unwritten.
 -o yaml writes the same on several lines.`
 
 // mostDoctor bounds a measurement, because it keeps each tick.
@@ -77,9 +81,9 @@ func newDoctor(openers elect.Openers) *cobra.Command {
 	span := 10 * time.Second
 	cmd := &cobra.Command{
 		Use:     "doctor [flags]",
-		Short:   "measure this machine, and report which profile fits",
+		Short:   "measure this machine or a store, and report what is wrong",
 		Long:    doctorHelp,
-		Example: "  elect doctor\n  elect doctor --election 'peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400' --data /var/lib/elect --for 5m",
+		Example: "  elect doctor\n  elect doctor --election 'peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400' --data /var/lib/elect --for 5m\n  elect doctor --election redis://10.0.0.5/0",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.FromEnvironment(cmd); err != nil {
@@ -90,16 +94,16 @@ func newDoctor(openers elect.Openers) *cobra.Command {
 			}
 			cfg := doctor.Config{Data: data, For: span}
 			p := place{election: election, name: cmp.Or(name, "doctor")}
-			if p.isStore(openers) {
+			if p.isStore(openers) || cmd.Flags().Changed("election") && p.isFile() {
 				for _, flag := range []string{"data", "for"} {
 					if cmd.Flags().Changed(flag) {
-						return exit.Usagef("--%s: nothing is measured on this machine for an election in a store; leave it out", flag)
+						return exit.Usagef("--%s: this is measured for an election among peers only; leave it out", flag)
 					}
 				}
 				return p.examine(cmd, openers, format)
 			}
 			if cmd.Flags().Changed("name") {
-				return exit.Usagef("--name: only an election in a store has one here; leave it out")
+				return exit.Usagef("--name: an election among peers has none here; leave it out")
 			}
 			if !cmd.Flags().Changed("election") && !p.isPeer() {
 				election = "" // the variable names another kind of election
@@ -126,8 +130,8 @@ func newDoctor(openers elect.Openers) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&election, "election", "", "`URL` of an election among peers or in a store (default: none, this machine alone)")
-	f.StringVar(&name, "name", "", "`NAME` of the election in a store (default: doctor)")
+	f.StringVar(&election, "election", "", "`URL` of an election (default: none, this machine alone, for an election among peers)")
+	f.StringVar(&name, "name", "", "`NAME` of the election in a store or a directory (default: doctor)")
 	f.StringVar(&data, "data", "", "`DIR` that holds, or will hold, the data directories (default: that of the URL, or elect-peer in your state directory)")
 	f.Var(cli.Duration(&span), "for", "`TIME` to measure for")
 	format.flag(f)
@@ -162,7 +166,7 @@ func patient(election string, cfg *doctor.Config) (voters int, configured *quoru
 	if election != "" {
 		p := place{election: election, name: "doctor"}
 		if !p.isPeer() {
-			return 0, nil, exit.Usagef("--election %s: there is nothing to measure; want the URL of peers, a database or another store, or none", p.shown())
+			return 0, nil, exit.Usagef("--election %s: there is nothing to measure; want the URL of peers, a directory, a database or another store, or none", p.shown())
 		}
 		listed, peers, err := p.measurable()
 		if err != nil {

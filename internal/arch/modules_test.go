@@ -47,15 +47,18 @@ func requirements(t *tree, h house) []finding {
 
 // workspace reports modules that go.work does not use, directories that it
 // uses and that hold no module, and modules named after another place.
-func workspace(t *tree, _ house) []finding {
+func workspace(t *tree, h house) []finding {
 	var found []finding
+	used := make([]bool, len(h.apart))
 	var dirs []string
 	for _, m := range t.mods {
 		dirs = append(dirs, m.dir)
 		if want := path.Join(base, m.dir); m.module != want {
 			found = append(found, finding{path.Join(m.dir, "go.mod"), fmt.Sprintf("the module's path is %s, want %s", m.module, want)})
 		}
-		if !slices.Contains(t.work, m.dir) {
+		if i := slices.IndexFunc(h.apart, func(e exception) bool { return e.at == m.dir }); i >= 0 {
+			used[i] = !slices.Contains(t.work, m.dir)
+		} else if !slices.Contains(t.work, m.dir) {
 			found = append(found, finding{"go.work", fmt.Sprintf("does not use the module in %s, so that its tests would never run", m.dir)})
 		}
 	}
@@ -64,5 +67,5 @@ func workspace(t *tree, _ house) []finding {
 			found = append(found, finding{"go.work", fmt.Sprintf("uses %s, which holds no go.mod", dir)})
 		}
 	}
-	return found
+	return append(found, stale("apart", h.apart, used)...)
 }

@@ -10,6 +10,7 @@ type house struct {
 	sleeps       []exception // of the rule on sleeping in tests
 	words        []exception // of the rule on words
 	exported     []surface
+	apart        []exception // modules that go.work does not use
 }
 
 // surface is how many exported names a public package has, and one word for what they are.
@@ -110,7 +111,7 @@ var repository = house{
 			why: "a driver of the machines; it must not see how production drives them",
 		},
 		{
-			at: ".", may: []string{"driver", "fence", "internal/..."}, tests: []string{"store/memory", "driver/electtest", "file"}, others: system,
+			at: ".", may: []string{"driver", "fence", "internal/..."}, tests: []string{"adapter", "store/memory", "driver/electtest", "file"}, others: system,
 			why: "what users import brings no back end along: they list the openers they want",
 		},
 		{
@@ -174,6 +175,14 @@ var repository = house{
 			why: "the keeper begins before what its program imports is initialized, so it imports little",
 		},
 		{
+			at: "adapter/...", may: []string{".", "driver", "internal/protocol", "store/kubernetes"}, tests: []string{"store/memory"}, others: listed,
+			why: "it stands between another project's interface and an election, and decides nothing",
+		},
+		{
+			at: "adapter", may: []string{"."}, tests: []string{"store/memory"}, others: nothing,
+			why: "as adapter/..., for interfaces that need nobody's code",
+		},
+		{
 			at: "electprom", may: []string{".", "driver"}, tests: []string{"store/memory", "internal/long"}, others: listed,
 			why: "it counts what any program can see of an election",
 		},
@@ -186,7 +195,7 @@ var repository = house{
 			why: "it shows simulated worlds, never a real one",
 		},
 		{
-			at: "examples/...", may: []string{".", "driver", "fence/...", "file", "peer", "store/...", "agent/..."}, others: listed,
+			at: "examples/...", may: []string{".", "driver", "fence/...", "file", "peer", "store/...", "agent/...", "adapter"}, others: listed,
 			why: "an example can do what a user's program can, so it imports nothing internal",
 		},
 		{
@@ -206,6 +215,10 @@ var repository = house{
 			}, others: listed,
 			why: "wiring: the one place that knows all of the product, and that nothing imports; nothing of the product imports the laboratory",
 		},
+	},
+	apart: []exception{
+		{at: "adapter/controllerruntime", why: "it compiles client-go, which is minutes of a processor on a fresh machine; make adapters tests it"},
+		{at: "adapter/leaderelection", why: "as adapter/controllerruntime"},
 	},
 	requirements: []requirement{
 		{module: ".", needs: "golang.org/x/sys", why: "system calls that package syscall lacks: CLOCK_BOOTTIME, open file description locks, prctl"},
@@ -258,6 +271,15 @@ var repository = house{
 		{module: "test/fencing", needs: "golang.org/x/sys", why: "stops a process at one step, reads a clock that all processes share"},
 		{module: "fence/fenceredis", needs: "github.com/redis/go-redis/v9", why: "the client whose keys it guards"},
 		{module: "test/fencing", needs: "github.com/redis/go-redis/v9", why: "asks a server whether it is up, and does what is shown to be unsafe"},
+		{module: "adapter/controllerruntime", needs: "github.com/go-logr/logr", why: "tests: keeps a manager silent"},
+		{module: "adapter/controllerruntime", needs: "k8s.io/client-go", why: "tests: a manager's connection"},
+		{module: "adapter/controllerruntime", needs: "sigs.k8s.io/controller-runtime", why: "what it adapts"},
+		{module: "adapter/leaderelection", needs: "github.com/go-logr/logr", why: "the log lines of client-go's programs, as slog"},
+		{module: "adapter/leaderelection", needs: "k8s.io/api", why: "the Lease that events are about"},
+		{module: "adapter/leaderelection", needs: "k8s.io/apimachinery", why: "as k8s.io/api"},
+		{module: "adapter/leaderelection", needs: "k8s.io/client-go", why: "what it adapts"},
+		{module: "adapter/leaderelection", needs: "k8s.io/klog/v2", why: "where client-go's programs log to"},
+		{module: "examples/gocron", needs: "github.com/go-co-op/gocron/v2", why: "the scheduler that it shows"},
 		{module: "examples/exactlyonce", needs: "github.com/jackc/pgx/v5", why: "the driver of the database that it keeps its runs in"},
 		{module: "cmd/elect", needs: "github.com/lib/pq", why: "the marks of elect fence in PostgreSQL; with pgx the command is 3.5 MB longer"},
 		{module: "cmd/elect", needs: "github.com/go-sql-driver/mysql", why: "the marks of elect fence in MySQL and MariaDB"},
@@ -267,9 +289,12 @@ var repository = house{
 	},
 	exported: []surface{
 		{at: ".", names: 110, why: "entry; health, and work that gives way; the term of an event; campaigns called off; what a back end measures"},
+		{at: "adapter", names: 5, why: "callbacks that ask who leads"},
+		{at: "adapter/controllerruntime", names: 3, why: "manager"},
+		{at: "adapter/leaderelection", names: 24, why: "the names of client-go's leaderelection; the term"},
 		{at: "agent/lease", names: 8, why: "readers of lease pages"},
 		{at: "agent/supervise", names: 90, why: "keeper; limits and lease pages of commands; hooks; network guard of commands, and of what a program starts"},
-		{at: "driver", names: 124, why: "contract; measurements of peers, and of requests to stores"},
+		{at: "driver", names: 130, why: "contract; measurements of peers, and of requests to stores; probes for doctor"},
 		{at: "driver/electtest", names: 25, why: "conformance"},
 		{at: "electhttp", names: 18, why: "HTTP of one election, and by which names it is called; what elect run tells its service manager"},
 		{at: "electprom", names: 8, why: "metrics"},
@@ -280,16 +305,16 @@ var repository = house{
 		{at: "fence/fencehttp", names: 46, why: "guard"},
 		{at: "fence/fenceredis", names: 24, why: "guard"},
 		{at: "fence/fencesql", names: 37, why: "guard"},
-		{at: "file", names: 17, why: "backend"},
+		{at: "file", names: 19, why: "backend"},
 		{at: "peer", names: 187, why: "backend; measurements; the status of one node"},
 		{at: "peer/certs", names: 51, why: "certificates"},
-		{at: "store/consul", names: 23, why: "backend; flight record; refusals"},
+		{at: "store/consul", names: 19, why: "backend; flight record; refusals"},
 		{at: "store/etcd", names: 15, why: "backend; flight record; refusals"},
 		{at: "store/kubernetes", names: 12, why: "backend; flight record; refusals"},
 		{at: "store/nats", names: 18, why: "backend; flight record; refusals"},
 		{at: "store/s3", names: 26, why: "backend; flight record; refusals, and what the store answers"},
 		{at: "store/memory", names: 24, why: "backend"},
-		{at: "store/redis", names: 19, why: "backend; flight record; refusals"},
+		{at: "store/redis", names: 15, why: "backend; flight record; refusals"},
 		{at: "store/zookeeper", names: 22, why: "backend; layouts of other libraries; flight record; refusals"},
 		{at: "store/sqlstore", names: 30, why: "backend; flight record"},
 	},
@@ -300,13 +325,13 @@ var repository = house{
 		{at: "internal/mutation.chosen", why: "what the environment chooses for the process; in builds with the tag mutants only, read once"},
 		{at: "agent/supervise.keepers", why: "who is a keeper is a fact of the process: orphans are told from keepers by it"},
 		{at: "agent/supervise.keeperReady", why: "whether main called KeeperMain, which is about the process"},
-		{at: "store/consul.agents", why: "as peer.hosts: elections with one URL share connections, and are opened by independent calls"},
+		{at: "store/consul.clients", why: "as peer.hosts: elections with one URL share a client, and are opened by independent calls"},
 		{at: "store/zookeeper.readers", why: "as peer.hosts: elections with one URL share a connection for observers, and are opened by independent calls"},
 		{at: "store/etcd.clients", why: "as peer.hosts: elections with one URL share a client, and are opened by independent calls"},
 		{at: "store/nats.links", why: "as peer.hosts: elections with one URL share a connection, and are opened by independent calls"},
 		{at: "store/etcd.groups", why: "as peer.hosts: elections that share a client share a stream of renewals"},
 		{at: "store/redis.clients", why: "as peer.hosts: elections with one URL share a client, and are opened by independent calls"},
-		{at: "store/redis.hubs", why: "as peer.hosts: elections that share a client share a connection that listens"},
+		{at: "store/redis.listeners", why: "as peer.hosts: elections that share a client share a connection that listens"},
 		{at: "store/kubernetes.apis", why: "as peer.hosts: elections with one cluster share connections and its throttling, and are opened by independent calls"},
 		{at: "peer.hosts", why: "the listening addresses of a process are its own, and a second election is opened by the same call as the first one, with nothing that they share"},
 	},

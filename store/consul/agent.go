@@ -3,7 +3,6 @@ package consul
 import (
 	"bytes"
 	"context"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/internal/secure"
 )
 
 // client makes the requests of all elections that share an agent.
@@ -165,22 +165,17 @@ func isDenied(err error) bool {
 	return ok && s.code == http.StatusForbidden
 }
 
-// explained adds to the error of a connection what would be right, and makes it permanent if only another URL mends
-// it. An expired certificate may be renewed.
+// explained adds to the error of a connection what would be right, and makes it permanent if only another URL mends it.
 func explained(err error) error {
-	lasting := func(want string) error { return driver.Permanent(fmt.Errorf("%w; want %s", err, want)) }
-	text := err.Error()
-	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
-	_, name := errors.AsType[x509.HostnameError](err)
+	want, lasting := secure.Remedy(err)
 	switch {
-	case authority:
-		return lasting("cacert=FILE, or CONSUL_CACERT, with the authority of the agent")
-	case name:
-		return lasting("server_name=NAME, or CONSUL_TLS_SERVER_NAME, with a name in the certificate of the agent")
-	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
-		return lasting("tls=off if the agent has no TLS")
-	case strings.Contains(text, "tls: certificate required"), strings.Contains(text, "tls: unknown certificate authority"), strings.Contains(text, "tls: bad certificate"):
-		return lasting("cert=FILE and cert_key=FILE, or CONSUL_CLIENT_CERT and CONSUL_CLIENT_KEY, with a certificate that the agent trusts")
+	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		want, lasting = "tls=off if the agent has no TLS", true
+	case want == "":
+		return err
+	}
+	if err = fmt.Errorf("%w; want %s", err, want); lasting {
+		err = driver.Permanent(err)
 	}
 	return err
 }

@@ -22,7 +22,7 @@ func TestAgreement(t *testing.T) {
 				for i := range all {
 					cl, l := f.client()
 					cl.watches = nil // nobody watches: a read for that would be the one whose answer is lost
-					e, err := newElector(t.Context(), cl, "e", fmt.Sprintf("n%d", i+1), Config{Lease: time.Hour, MaxLease: time.Hour, now: now}, nil)
+					e, err := newElector(t.Context(), cl, "e", fmt.Sprintf("n%d", i+1), Config{Lease: time.Hour, MaxLease: time.Hour, now: storetest.Now}, nil)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -39,7 +39,7 @@ func TestAgreement(t *testing.T) {
 						all[by].Run.Call(func() { all[by].Ask(a, func(a protocol.Answer) { answer <- a }) })
 						return func() protocol.Answer { return <-answer }
 					},
-					Lose:   func(by int) { l := lines[by]; l.mu.Lock(); defer l.mu.Unlock(); l.lose = 1 },
+					Lose:   func(by int) { lines[by].Lose(1) },
 					Delete: func(protocol.Entry) { f.set(func() { delete(f.keys, "e") }) },
 					Wait:   func() { time.Sleep(100 * time.Millisecond) },
 				})

@@ -22,7 +22,6 @@ package consul
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -36,14 +35,6 @@ import (
 	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/pool"
 	"github.com/electd/elect/store/internal/register"
-)
-
-// Bounds and defaults of [Config].
-const (
-	DefaultLease    = register.DefaultLease
-	DefaultMaxLease = register.DefaultMaxLease
-	MinLease        = register.MinLease
-	MaxLease        = register.MaxLease
 )
 
 // Agent is how an agent of Consul is reached: that of this machine, as is usual, or a server.
@@ -97,18 +88,18 @@ type Config struct {
 	now func() protocol.Reading // nil: the clocks of the system
 }
 
-// agents are those of the URLs of this process. They are a variable of the package because elections are opened by
+// clients are those of the URLs of this process. They are a variable of the package because elections are opened by
 // independent calls, with no common argument.
-var agents pool.Pool[access, *client]
+var clients pool.Pool[access, *client]
 
-// ErrRefused is what an error of [New] and [Open] matches if it refuses the servers, the key or the rights of the token,
-// and not the arguments.
+// ErrRefused is what an error of [New] and [Open] matches if it refuses the servers, the key or the rights of the
+// token, and not the arguments.
 var ErrRefused = drive.ErrRefused
 
 // New returns the participant id in the election called name. It reads the key from then on, and creates nothing before
 // the first campaign. It asks Consul for the key, and returns an error marked by [driver.Permanent] that matches
 // [ErrRefused] if the token may not read it, or if the key is something else. So does a campaign if the token may not
-// write. A Consul that does not answer within 5 s is asked again, before anything else.
+// write. If Consul does not answer within 5 s, New logs that, and the participant asks again before anything else.
 func New(ctx context.Context, a Agent, name, id string, cfg Config) (driver.Elector, error) {
 	if cfg.Logger != nil { // that of an opener has the name
 		cfg.Logger = cfg.Logger.With("election", name)
@@ -133,13 +124,8 @@ func newElector(ctx context.Context, c *client, name, id string, cfg Config, sou
 		return nil, driver.Permanent(fmt.Errorf("consul: %w", err))
 	}
 	k := &key{client: c, Config: cfg}
-	asking, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	switch _, err := k.Read(asking); {
-	case driver.IsPermanent(err):
-		return nil, fmt.Errorf("consul: %w", err)
-	case err != nil && cfg.Logger != nil:
-		cfg.Logger.Warn("Consul does not answer yet", "error", err)
+	if err := drive.Begin(ctx, "Consul", cfg.Logger, func(ctx context.Context) error { _, err := k.Read(ctx); return err }); err != nil {
+		return nil, err
 	}
 	inner, err := register.New(k, register.Config{
 		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Now: cfg.now, Source: source, Flight: cfg.Flight},
@@ -149,7 +135,7 @@ func newElector(ctx context.Context, c *client, name, id string, cfg Config, sou
 	if err != nil {
 		return nil, err
 	}
-	return &elector{Elector: inner, key: k, done: func() error { return nil }}, nil
+	return &elector{inner, k}, nil
 }
 
 // maxKey is the longest key that is taken. Consul allows no path of more than 512 bytes by default in some versions.
@@ -170,8 +156,7 @@ func checkKey(key string) error {
 // elector is a participant with its key.
 type elector struct {
 	*register.Elector
-	key  *key
-	done func() error // with the client
+	key *key
 }
 
 var _ interface {
@@ -182,6 +167,3 @@ var _ interface {
 
 // Examine implements [driver.Examiner].
 func (e *elector) Examine(ctx context.Context) ([]driver.Finding, error) { return e.key.examine(ctx) }
-
-// Close implements [driver.Elector].
-func (e *elector) Close() error { return errors.Join(e.Elector.Close(), e.done()) }

@@ -3,7 +3,6 @@ package consul
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,7 +16,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver/electtest"
-	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/storetest"
 )
 
 // fake answers as one server of Consul does: it has the requests that elect makes, and refuses all others. Its rules
@@ -152,119 +151,51 @@ func (f *fake) wait(ctx context.Context, key string, q url.Values) uint64 {
 	return of()
 }
 
-// line is the way of one participant to Consul, with its faults.
+// line is the way of one participant to Consul.
 type line struct {
+	storetest.Way
 	to http.Handler
-
-	mu     sync.Mutex
-	cut    bool
-	healed chan struct{}
-	lose   int
-	delay  time.Duration // of the next answer to an acquisition or a renewal
-	behind time.Time     // answers come in order: none before that
 }
-
-// way is the time that a request, or an answer, takes.
-const way = time.Millisecond
 
 // RoundTrip implements [http.RoundTripper].
 func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := l.pass(r.Context(), way); err != nil {
+	if err := l.Pass(r.Context()); err != nil {
 		return nil, err
 	}
 	text, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(strings.NewReader(string(text)))
 	w := httptest.NewRecorder()
 	l.to.ServeHTTP(w, r)
+	var err error
 	if r.URL.Query().Has("stale") {
-		return l.back(w, r, way)
+		err = l.Pass(r.Context())
+	} else {
+		var ops []operation
+		_ = json.Unmarshal(text, &ops)
+		err = l.Back(r.Context(), len(ops) > 0 && strings.Contains(string(ops[0].KV.Value), `"holder":"`))
 	}
-	var ops []operation
-	_ = json.Unmarshal(text, &ops)
-	l.mu.Lock()
-	if l.delay > 0 && len(ops) > 0 && strings.Contains(string(ops[0].KV.Value), `"holder":"`) {
-		l.behind, l.delay = time.Now().Add(l.delay), 0
-	}
-	late, lost := max(time.Until(l.behind), 0), l.lose > 0
-	if lost {
-		l.lose--
-	}
-	l.mu.Unlock()
-	if lost {
-		return nil, errors.New("the answer was lost")
-	}
-	return l.back(w, r, way+late)
-}
-
-// back brings an answer back.
-func (l *line) back(w *httptest.ResponseRecorder, r *http.Request, after time.Duration) (*http.Response, error) {
-	if err := l.pass(r.Context(), after); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return w.Result(), nil
 }
 
-// pass waits for a way, and while it is cut.
-func (l *line) pass(ctx context.Context, d time.Duration) error {
-	for wait := time.After(d); ; {
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		l.mu.Lock()
-		cut, healed := l.cut, l.healed
-		l.mu.Unlock()
-		if !cut {
-			return nil
-		}
-		again := make(chan time.Time, 1)
-		wait = again
-		select {
-		case <-healed:
-			again <- time.Time{}
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-func (l *line) Cut(on bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cut = on; !on {
-		close(l.healed)
-		l.healed = make(chan struct{})
-	}
-}
-
 // client returns a client of the fake in the bubble of a test, and its way.
 func (f *fake) client() (*client, *line) {
-	l := &line{to: f, healed: make(chan struct{})}
+	l := &line{to: f}
 	return newClient("http", "consul", &http.Client{Transport: l}, "", ""), l
-}
-
-// now is the time of the bubble.
-func now() protocol.Reading {
-	i := protocol.Instant(time.Now().UnixNano())
-	return protocol.Reading{Boot: i, Mono: i}
 }
 
 // open opens a participant in the bubble of a test.
 func (f *fake) open(t testing.TB, name, id string, cfg Config) electtest.Participant {
 	t.Helper()
 	c, l := f.client()
-	cfg.now = now
+	cfg.now = storetest.Now
 	e, err := newElector(t.Context(), c, name, id, cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := func(do func()) { l.mu.Lock(); defer l.mu.Unlock(); do() }
-	return electtest.Participant{
-		Elector: e, Cut: l.Cut,
-		Lose:  func(n int) { set(func() { l.lose = n }) },
-		Delay: func(d time.Duration) { set(func() { l.delay = d }) },
-	}
+	return electtest.Participant{Elector: e, Cut: l.Cut, Lose: l.Lose, Delay: l.Delay}
 }
 
 // TestConformance runs the suite in fake time.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/register"
 )
 
@@ -198,9 +197,6 @@ func (k *key) settle(done *atomic.Bool, right string, err error) error {
 	done.Store(err == nil)
 	if isDenied(err) {
 		err = driver.Permanent(fmt.Errorf("%w; want a token whose policy has %s for the key: key %q { policy = \"write\" } (CONSUL_HTTP_TOKEN, CONSUL_HTTP_TOKEN_FILE or token_file)", err, right, k.Key))
-	}
-	if driver.IsPermanent(err) {
-		return drive.Refused(err)
 	}
 	return err
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/electd/elect/store/internal/secure"
 )
 
 func TestParse(t *testing.T) {
@@ -21,25 +23,29 @@ func TestParse(t *testing.T) {
 		{url: "consul://[::1]/a/b/", want: access{scheme: "http", host: "[::1]:8500"}, cfg: Config{Key: "a/b/e"}},
 		{url: "consul://h:1/a?key=x/y", want: access{scheme: "http", host: "h:1"}, cfg: Config{Key: "x/y"}},
 		{
-			url:  "consul://me:pw@h/a?lease=2s&max_lease=3s&poll=1s&era=7&dc=d&ns=n&partition=p&flight=/f&token_file=/t&cacert=/c&server_name=s",
-			want: access{scheme: "https", host: "h:8501", user: "me", password: "pw", tokenFile: "/t", cacert: "/c", serverName: "s"},
+			url:  "consul://me:pw@h/a?lease=2s&max_lease=3s&poll=1s&era=7&dc=d&ns=n&partition=p&flight=/f&token_file=/t&cert=/c&cert_key=/k&server_name=s",
+			want: access{scheme: "https", host: "h:8501", user: "me", password: "pw", tokenFile: "/t", tls: secure.TLS{On: true, ServerName: "s", Cert: "/c", Key: "/k"}},
 			cfg:  Config{Key: "a/e", Lease: 2 * time.Second, MaxLease: 3 * time.Second, Poll: time.Second, Era: 7, Datacenter: "d", Namespace: "n", Partition: "p", Flight: "/f"},
 		},
 		{
 			url:  "consul:///a",
 			env:  map[string]string{"CONSUL_HTTP_ADDR": "https://h:2/", "CONSUL_HTTP_TOKEN": "t", "CONSUL_HTTP_TOKEN_FILE": "/x", "CONSUL_HTTP_AUTH": "me:p:w", "CONSUL_NAMESPACE": "n", "CONSUL_PARTITION": "p"},
-			want: access{scheme: "https", host: "h:2", token: "t", user: "me", password: "p:w"},
+			want: access{scheme: "https", host: "h:2", token: "t", user: "me", password: "p:w", tls: secure.TLS{On: true}},
 			cfg:  Config{Key: "a/e", Namespace: "n", Partition: "p"},
 		},
 		{ // files of the environment do not ask for TLS, as in Consul's own programs
 			url:  "consul://h",
 			env:  map[string]string{"CONSUL_HTTP_ADDR": "https://other", "CONSUL_CACERT": "/c", "CONSUL_CAPATH": "/d", "CONSUL_CLIENT_CERT": "/e", "CONSUL_CLIENT_KEY": "/k", "CONSUL_TLS_SERVER_NAME": "s", "CONSUL_HTTP_TOKEN_FILE": "/x"},
-			want: access{scheme: "http", host: "h:8500", cacert: "/c", capath: "/d", cert: "/e", certKey: "/k", serverName: "s", tokenFile: "/x"},
+			want: access{scheme: "http", host: "h:8500", tokenFile: "/x"},
 			cfg:  Config{Key: "e"},
 		},
 		{
-			url: "consul://h", env: map[string]string{"CONSUL_HTTP_SSL": "1", "CONSUL_HTTP_SSL_VERIFY": "false"},
-			want: access{scheme: "https", host: "h:8501", anyCert: true}, cfg: Config{Key: "e"},
+			url: "consul://h?cert=/c&cert_key=/k", env: map[string]string{"CONSUL_CLIENT_CERT": "/x", "CONSUL_TLS_SERVER_NAME": "s", "CONSUL_HTTP_SSL_VERIFY": "false"},
+			want: access{scheme: "https", host: "h:8501", tls: secure.TLS{On: true, ServerName: "s", Cert: "/c", Key: "/k"}, anyCert: true}, cfg: Config{Key: "e"},
+		},
+		{
+			url: "consul://h", env: map[string]string{"CONSUL_HTTP_SSL": "1", "CONSUL_CLIENT_CERT": "/c", "CONSUL_CLIENT_KEY": "/k"},
+			want: access{scheme: "https", host: "h:8501", tls: secure.TLS{On: true, Cert: "/c", Key: "/k"}}, cfg: Config{Key: "e"},
 		},
 		{url: "consul://h?tls=off", env: map[string]string{"CONSUL_HTTP_SSL": "true"}, want: access{scheme: "http", host: "h:8500"}, cfg: Config{Key: "e"}},
 		{url: "consul:///a?socket=/run/s", env: map[string]string{"CONSUL_HTTP_ADDR": "h"}, want: access{scheme: "http", host: "127.0.0.1:8500", socket: "/run/s"}, cfg: Config{Key: "a/e"}},
@@ -75,10 +81,12 @@ func TestParseRefuses(t *testing.T) {
 		"consul://h?tls=yes":               "tls=yes; want on or off",
 		"consul://h?tls=off&cacert=/c":     "want tls=on",
 		"consul://h?cert=/c":               "want both, or neither",
+		"consul://h?cacert=" + absent:      "no such file",
+		"consul://h?cacert=url_test.go":    "has no certificate; want PEM",
 		"consul://h?token=hunter2":         "a token in the URL",
 		"consul://h?dialect=lock":          "dialect; want none",
 		"consul://h?nodes=3":               `unknown parameter "nodes"; want lease`,
-		"consul://h?a=%zz":                 "parameters: ",
+		"consul://h?a=%zz":                 "parameters do not parse",
 		"consul:h":                         "want consul://HOST:PORT/PREFIX",
 		"consul://h/a?socket=/s":           "want one of them",
 		"consul:///a?socket=s":             "want a path that begins with a slash",

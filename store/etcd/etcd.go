@@ -30,7 +30,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -119,7 +118,8 @@ var ErrRefused = drive.ErrRefused
 // New returns the participant id in the election called name. The caller keeps client, and closes it after the Elector.
 // Many participants can share it: those with the same times renew their leases on one stream, and look at their keys
 // together. New asks etcd whether the client's user may do what is needed, and returns an error marked by
-// [driver.Permanent] if not. An etcd that does not answer within 5 s is asked again, before anything else.
+// [driver.Permanent] that matches [ErrRefused] if not. If etcd does not answer within 5 s, New logs that, and the
+// participant asks again before anything else.
 func New(ctx context.Context, client *clientv3.Client, name, id string, cfg Config) (driver.Elector, error) {
 	if cfg.Logger != nil { // that of an opener has the name
 		cfg.Logger = cfg.Logger.With("election", name)
@@ -140,11 +140,8 @@ func newElector(ctx context.Context, client *clientv3.Client, name, id string, c
 		return nil, driver.Permanent(fmt.Errorf("etcd: Config.Key %.100q; want UTF-8 of at most %d bytes, without 0", cfg.Key, maxKey))
 	}
 	s := &store{client: client, key: cfg.Key, fixed: cfg.ServersFixed}
-	switch err := s.begin(ctx, source != nil); {
-	case driver.IsPermanent(err):
-		return nil, fmt.Errorf("etcd: %w", drive.Refused(err))
-	case err != nil && cfg.Logger != nil:
-		cfg.Logger.Warn("etcd does not answer yet", "error", err)
+	if err := drive.Begin(ctx, "etcd", cfg.Logger, func(ctx context.Context) error { return s.begin(ctx, source != nil) }); err != nil {
+		return nil, err
 	}
 	var done func() error
 	times := machine.Config{
@@ -169,9 +166,8 @@ func newElector(ctx context.Context, client *clientv3.Client, name, id string, c
 		_ = done() // nothing was renewed
 		return nil, err
 	}
-	e := &elector{Elector: inner, store: s}
-	e.close = sync.OnceValue(func() error { return errors.Join(inner.Close(), done()) })
-	return e, nil
+	inner.AtClose(done)
+	return &elector{inner, s}, nil
 }
 
 // close ends the group's requests. Its elections are closed already.
@@ -185,20 +181,14 @@ func (g *group) close() error {
 type elector struct {
 	*queue.Elector
 	store *store
-	close func() error // of all that it owns, once
 }
 
 // Examine implements [driver.Examiner].
 func (e *elector) Examine(ctx context.Context) ([]driver.Finding, error) { return e.store.examine(ctx) }
 
-// Close implements [driver.Elector].
-func (e *elector) Close() error { return e.close() }
-
 // begin is ready at the start. Its error says why there is no connection. If the client was made from a URL, it also
 // says what would be right there.
 func (s *store) begin(ctx context.Context, byURL bool) error {
-	ctx, end := context.WithTimeout(ctx, 5*time.Second)
-	defer end()
 	if byURL { // the requests of ready wait for a connection
 		if err := explained(unconnected(ctx, s.client), s.client); driver.IsPermanent(err) {
 			return err

@@ -2,8 +2,10 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -12,9 +14,14 @@ import (
 
 // examine asks each member of etcd for its state. The API does not have the timeouts.
 func (s *store) examine(ctx context.Context) ([]driver.Finding, error) {
-	members, err := s.client.MemberList(ctx)
+	asking, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer of a majority within %v", patience))
+	defer cancel()
+	members, err := s.client.MemberList(asking)
+	if err != nil && asking.Err() != nil {
+		err = context.Cause(asking)
+	}
 	if err != nil {
-		return nil, err
+		return s.alone(ctx, err)
 	}
 	voters := 0
 	for _, m := range members.Members {
@@ -33,8 +40,12 @@ func (s *store) examine(ctx context.Context) ([]driver.Finding, error) {
 			found = append(found, f)
 			continue
 		}
-		r, err := s.client.Status(ctx, m.ClientURLs[0])
-		if err != nil {
+		asking, cancel := context.WithTimeoutCause(ctx, time.Second, errors.New("it does not answer within 1s"))
+		r, err := s.client.Status(asking, m.ClientURLs[0])
+		if err != nil && asking.Err() != nil {
+			err = context.Cause(asking)
+		}
+		if cancel(); err != nil {
 			f.Value, f.Means = "no answer", err.Error()
 			f.Wrong = s.fixed
 			found = append(found, f)
@@ -45,6 +56,26 @@ func (s *store) examine(ctx context.Context) ([]driver.Finding, error) {
 	return append(found, driver.Finding{
 		What: "heartbeat, election timeout", Value: "not told", Means: "the API of etcd does not tell them; compare --election-timeout of the servers with server_election of the URL, which must not be less",
 	}), nil
+}
+
+// patience is how long etcd has to list its members, which takes a majority.
+const patience = 3 * time.Second
+
+// alone asks each endpoint of the URL, after they did not list the members. It fails if none answers.
+func (s *store) alone(ctx context.Context, cause error) ([]driver.Finding, error) {
+	var found []driver.Finding
+	for _, at := range s.client.Endpoints() {
+		asking, cancel := context.WithTimeout(ctx, patience/time.Duration(len(s.client.Endpoints())))
+		r, err := s.client.Status(asking, at)
+		cancel()
+		if err == nil {
+			found = append(found, s.judge(driver.Finding{What: "endpoint " + at}, r))
+		}
+	}
+	if len(found) == 0 {
+		return nil, cause
+	}
+	return append(found, driver.Finding{What: "members", Value: "not listed", Wrong: true, Means: "nobody can be elected: " + cause.Error()}), nil
 }
 
 // judge says what the answer of a member means.

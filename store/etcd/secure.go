@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/internal/secure"
 )
 
 // unconnected returns why a client has no connection, which the errors of its own requests do not tell. It is nil if
@@ -47,34 +48,18 @@ func unconnected(ctx context.Context, client *clientv3.Client) error {
 	}
 }
 
-// remedies are what would be right, by the text of a connection's error: gRPC keeps only the text. A lasting error
-// needs another URL; an expired certificate may be renewed.
-var remedies = []struct {
-	says, want string
-	lasting    bool
-}{
-	{"x509: certificate signed by unknown authority", "cacert=FILE with the authority of the servers", true},
-	{"x509: certificate is valid for", "server_name=NAME with a name in the certificate of the servers", true},
-	{"x509: cannot validate certificate for", "server_name=NAME with a name in the certificate of the servers", true},
-	{"x509: certificate has expired or is not yet valid", "a server with a valid certificate, and a clock that is right", false},
-	{"first record does not look like a TLS handshake", "tls=off if the servers have no TLS", true},
-	{"tls: certificate required", "cert=FILE and cert_key=FILE, with a certificate that the servers trust", true},
-	{"tls: unknown certificate authority", "cert=FILE and cert_key=FILE, with a certificate that the servers trust", true},
-	{"tls: bad certificate", "cert=FILE and cert_key=FILE, with a certificate that the servers trust", true},
-	{"tls: expired certificate", "cert=FILE with a certificate that has not expired", false},
-}
-
 // explained adds to the error of a client's connection what would be right, and makes it permanent if only another URL
 // mends it, unless the URL has other servers, which may be right.
 func explained(err error, client *clientv3.Client) error {
 	if err == nil {
 		return nil
 	}
-	for _, r := range remedies {
-		if !strings.Contains(err.Error(), r.says) {
-			continue
-		}
-		if err = fmt.Errorf("%w; want %s", err, r.want); r.lasting && len(client.Endpoints()) == 1 {
+	want, lasting := secure.Remedy(err)
+	if strings.Contains(err.Error(), "first record does not look like a TLS handshake") {
+		want, lasting = "tls=off if the servers have no TLS", true
+	}
+	if want != "" {
+		if err = fmt.Errorf("%w; want %s", err, want); lasting && len(client.Endpoints()) == 1 {
 			err = driver.Permanent(err)
 		}
 		return err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/internal/secure"
 )
 
 // access is how a process reaches a cluster, and what tells two ways apart: elections with the same one share
@@ -299,24 +299,13 @@ func (a *access) open() (*api, func() error, error) {
 	}, nil
 }
 
-// tls is how connections are secured. Certificates from files are read for each connection: they may be renewed.
+// tls is how connections are secured.
 func (a *access) tls() (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: a.serverName, InsecureSkipVerify: a.insecure}
-	if a.ca != "" {
-		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM([]byte(a.ca)) {
-			return nil, errors.New("the authority of the cluster has no certificate; want PEM")
-		}
+	c, err := secure.TLS{On: true, ServerName: a.serverName, Authority: a.ca, Cert: a.certFile, Key: a.certKeyFile}.Config()
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case a.certFile != "":
-		if _, err := tls.LoadX509KeyPair(a.certFile, a.certKeyFile); err != nil {
-			return nil, err
-		}
-		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(a.certFile, a.certKeyFile)
-			return &pair, err
-		}
-	case a.cert != "":
+	if c.InsecureSkipVerify = a.insecure; a.cert != "" {
 		pair, err := tls.X509KeyPair([]byte(a.cert), []byte(a.certKey))
 		if err != nil {
 			return nil, fmt.Errorf("client-certificate-data: %w", err)
@@ -349,12 +338,10 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r)
 }
 
-// untrusted marks the error of a server whose certificate is refused for good. An expired one may be renewed.
+// untrusted marks the error of a connection whose certificates are refused for good.
 func untrusted(err error) error {
-	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
-	_, host := errors.AsType[x509.HostnameError](err)
-	if authority || host {
-		return driver.Permanent(fmt.Errorf("%w; want the certificate-authority of the cluster, and a server that its certificate names", err))
+	if _, lasting := secure.Remedy(err); lasting {
+		return driver.Permanent(fmt.Errorf("%w; want the certificate-authority of the cluster, a server that its certificate names, and a client-certificate that it accepts", err))
 	}
 	return err
 }

@@ -54,8 +54,8 @@ const (
 	maxPause  = time.Minute
 )
 
-// do makes a request, and decodes the answer into out unless that is nil. A request that is throttled is made again when
-// the server has said. An error that is not a [register.ErrNotSent] leaves open whether a write was made.
+// do makes a request, and decodes the answer into out unless that is nil. A request that is throttled is made again
+// when the server has said. An error that is not a [register.ErrNotSent] leaves open whether a write was made.
 func (a *api) do(ctx context.Context, method, path string, query url.Values, in, out any) error {
 	var body []byte
 	if in != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -18,12 +17,9 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver/electtest"
-	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/storetest"
 	"github.com/electd/elect/store/internal/drive"
 )
-
-// way is the time that a request, or an answer, takes.
-const way = time.Millisecond
 
 // server is an API server for Leases, as far as elections need one: resource versions from one counter, uids, updates
 // that make what is not there, identical writes that change nothing, watches from a version with a history that can
@@ -265,19 +261,11 @@ func (s *server) watch(ctx context.Context, r *http.Request) *http.Response {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: out}
 }
 
-// line is the way of one participant to a server, with its faults.
+// line is the way of one participant to a server.
 type line struct {
+	storetest.Way
 	*server
-
-	mu     sync.Mutex
-	cut    bool
-	healed chan struct{}
-	lose   int
-	delay  time.Duration // of the next answer to a write
-	behind time.Time     // answers come in order: none before that
 }
-
-var errLost = errors.New("the answer was lost")
 
 // RoundTrip implements [http.RoundTripper].
 func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -286,7 +274,7 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 		body, _ = io.ReadAll(r.Body)
 	}
 	ctx := r.Context()
-	if err := l.pass(ctx, way); err != nil {
+	if err := l.Pass(ctx); err != nil {
 		return nil, err
 	}
 	if r.URL.Query().Get("watch") != "" {
@@ -301,19 +289,7 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	resp := l.serve(r, body)
-	l.mu.Lock()
-	if l.delay > 0 && r.Method == http.MethodPut && r.URL.Query().Get("dryRun") == "" {
-		l.behind, l.delay = time.Now().Add(l.delay), 0
-	}
-	late, lost := max(time.Until(l.behind), 0), l.lose > 0
-	if lost {
-		l.lose--
-	}
-	l.mu.Unlock()
-	if lost {
-		return nil, errLost
-	}
-	if err := l.pass(ctx, way+late); err != nil {
+	if err := l.Back(ctx, r.Method == http.MethodPut && r.URL.Query().Get("dryRun") == ""); err != nil {
 		return nil, err
 	}
 	return resp, nil
@@ -328,54 +304,17 @@ type behind struct {
 
 func (b *behind) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if passed := b.l.pass(b.ctx, way); passed != nil {
+	if passed := b.l.Pass(b.ctx); passed != nil {
 		return 0, passed
 	}
 	return n, err
-}
-
-// pass waits for a way, and while it is cut.
-func (l *line) pass(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	for {
-		l.mu.Lock()
-		cut, healed := l.cut, l.healed
-		l.mu.Unlock()
-		if !cut {
-			return nil
-		}
-		select {
-		case <-healed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-func (l *line) setCut(on bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cut = on; !on {
-		close(l.healed)
-		l.healed = make(chan struct{})
-	}
-}
-
-// now is the time of the bubble.
-func now() protocol.Reading {
-	i := protocol.Instant(time.Now().UnixNano())
-	return protocol.Reading{Boot: i, Mono: i}
 }
 
 var source = &url.URL{Scheme: "kubernetes", Host: "jobs"}
 
 // at returns the API on a new line.
 func (s *server) at() (*api, *line) {
-	l := &line{server: s, healed: make(chan struct{})}
+	l := &line{server: s}
 	client := &http.Client{Transport: l}
 	return &api{server: &url.URL{Scheme: "https", Host: "cluster"}, requests: client, watches: client}, l
 }
@@ -384,16 +323,11 @@ func (s *server) at() (*api, *line) {
 func (s *server) open(t testing.TB, era uint16, name, id string) electtest.Participant {
 	t.Helper()
 	a, l := s.at()
-	e, err := newElector(t.Context(), a, name, id, Config{Namespace: "jobs", Lease: time.Second, MaxLease: 2 * time.Second, Era: era}, drive.Config{Now: now, Source: source})
+	e, err := newElector(t.Context(), a, name, id, Config{Namespace: "jobs", Lease: time.Second, MaxLease: 2 * time.Second, Era: era}, drive.Config{Now: storetest.Now, Source: source})
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := func(do func()) { l.mu.Lock(); defer l.mu.Unlock(); do() }
-	return electtest.Participant{
-		Elector: e, Cut: l.setCut,
-		Lose:  func(n int) { set(func() { l.lose = n }) },
-		Delay: func(d time.Duration) { set(func() { l.delay = d }) },
-	}
+	return electtest.Participant{Elector: e, Cut: l.Cut, Lose: l.Lose, Delay: l.Delay}
 }
 
 const leases = "/apis/coordination.k8s.io/v1/namespaces/jobs/leases/"

@@ -2,20 +2,21 @@
 // leaderelection. It speaks to the API server by net/http, and needs no module of Kubernetes.
 //
 // [New] takes the HTTP client of a program, such as rest.HTTPClientFor makes; [Open] finds the cluster by a URL, the
-// account of a pod or a kubeconfig. The Lease has the name of the election. A leader writes it again four times a lease,
-// and candidates watch it. They take it when it has not changed for a whole lease, by their own clock. Each write names
-// the uid and the resource version that it replaces. What elect knows beyond the fields of the Lease is in the annotation
-// electd.github.io/election, which counts only while those fields are as they were written with it.
+// account of a pod or a kubeconfig. The Lease has the name of the election. A leader writes it again four times a
+// lease, and candidates watch it. They take it when it has not changed for a whole lease, by their own clock. Each
+// write names the uid and the resource version that it replaces. What elect knows beyond the fields of the Lease is in
+// the annotation electd.github.io/election, which counts only while those fields are as they were written with it.
 //
 // # Guarantee
 //
 // At most one of elect's participants has a proven lease at a time, and tokens rise, while the rates of clocks are true
-// within 5 % and Kubernetes keeps what it has acknowledged. Tokens rise also after the Lease was deleted: a new one begins
-// above its resource version, if that is a number, as etcd's revisions are. After a restore of etcd from a backup raise
-// [Config].Era.
+// within 5 % and Kubernetes keeps what it has acknowledged. Tokens also rise after the Lease was deleted: those of a
+// new Lease begin above its resource version, if that is a number, as etcd's revisions are. After a restore of etcd
+// from a backup raise [Config].Era.
 //
-// A leader of client-go is waited for as client-go waits. It may believe that it leads after that: it counts its lease
-// from answers, and notices a pause only when it next renews. Its writes have no token, so nothing refuses them.
+// Candidates wait for a leader of client-go as long as client-go does. It may still believe that it leads: it counts
+// its lease from answers, and notices a pause only when it next renews. Its writes have no token, so nothing refuses
+// them.
 //
 // The first leader of a new Lease waits for the longest lease ([Config].MaxLease), as does any candidate that finds
 // the Lease deleted or emptied by another program.
@@ -28,7 +29,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -65,8 +65,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// ErrRefused is what an error of [New] and [Open] matches if it refuses the cluster, the Lease or the rights of the user,
-// and not the arguments.
+// ErrRefused is what an error of [New] and [Open] matches if it refuses the cluster, the Lease or the rights of the
+// user, and not the arguments.
 var ErrRefused = drive.ErrRefused
 
 // New returns the participant id in the election called name, at the API server with that address. The caller keeps
@@ -75,9 +75,9 @@ var ErrRefused = drive.ErrRefused
 //	client, err := rest.HTTPClientFor(config)
 //	server, _, err := rest.DefaultServerUrlFor(config)
 //
-// New asks for the Lease, and returns an error marked by [driver.Permanent] if that is refused. So does a campaign if the
-// rights to create and update it are missing. An API server that does not answer within 5 s is asked again, before
-// anything else.
+// New asks for the Lease, and returns an error marked by [driver.Permanent] that matches [ErrRefused] if that is
+// refused. So does a campaign if the rights to create and update it are missing. If the API server does not answer
+// within 5 s, New logs that, and the participant asks again before anything else.
 func New(ctx context.Context, server *url.URL, client *http.Client, name, id string, cfg Config) (driver.Elector, error) {
 	if cfg.Logger != nil { // that of an opener has the name
 		cfg.Logger = cfg.Logger.With("election", name)
@@ -105,13 +105,8 @@ func newElector(ctx context.Context, at *api, name, id string, cfg Config, base 
 		longest = max(register.DefaultMaxLease, cfg.Lease)
 	}
 	l := &lease{api: at, namespace: cfg.Namespace, name: name, longest: longest, log: cfg.Logger}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	switch err := l.ready(ctx); {
-	case driver.IsPermanent(err):
-		return nil, fmt.Errorf("kubernetes: %w", err)
-	case err != nil && cfg.Logger != nil:
-		cfg.Logger.Warn("Kubernetes does not answer yet", "error", err)
+	if err := drive.Begin(ctx, "Kubernetes", cfg.Logger, l.ready); err != nil {
+		return nil, err
 	}
 	base.Name, base.ID, base.Era, base.Logger, base.Flight = name, id, uint64(cfg.Era), cfg.Logger, cfg.Flight
 	inner, err := register.New(l, register.Config{
@@ -121,14 +116,13 @@ func newElector(ctx context.Context, at *api, name, id string, cfg Config, base 
 	if err != nil {
 		return nil, err
 	}
-	return &elector{Elector: inner, lease: l, close: sync.OnceValue(inner.Close)}, nil
+	return &elector{inner, l}, nil
 }
 
 // elector is a participant with its Lease.
 type elector struct {
 	*register.Elector
 	lease *lease
-	close func() error // of all that it owns, once
 }
 
 var _ interface {
@@ -139,6 +133,3 @@ var _ interface {
 
 // Examine implements [driver.Examiner].
 func (e *elector) Examine(ctx context.Context) ([]driver.Finding, error) { return e.lease.examine(ctx) }
-
-// Close implements [driver.Elector].
-func (e *elector) Close() error { return e.close() }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/register"
 )
 
@@ -171,15 +170,15 @@ func (l *lease) ready(ctx context.Context) error {
 	o, err := l.get(ctx)
 	switch {
 	case isRefusal(err, http.StatusUnauthorized):
-		return drive.Refused(driver.Permanent(fmt.Errorf("%w; want a token or a certificate that the cluster accepts", plain(err))))
+		return driver.Permanent(fmt.Errorf("%w; want a token or a certificate that the cluster accepts", plain(err)))
 	case isRefusal(err, http.StatusForbidden):
-		return drive.Refused(driver.Permanent(fmt.Errorf("%w; want a Role with get, create, update and watch on leases, as in deploy/kubernetes/role.yaml", plain(err))))
+		return driver.Permanent(fmt.Errorf("%w; want a Role with get, create, update and watch on leases, as in deploy/kubernetes/role.yaml", plain(err)))
 	case isRefusal(err, http.StatusNotFound):
-		return drive.Refused(driver.Permanent(fmt.Errorf("%w; want the address of a Kubernetes that has Leases, from 1.14 on", plain(err))))
+		return driver.Permanent(fmt.Errorf("%w; want the address of a Kubernetes that has Leases, from 1.14 on", plain(err)))
 	case err != nil:
 		return untrusted(err)
 	case o != nil && o.native.managed() != nil:
-		return drive.Refused(o.native.managed())
+		return o.native.managed()
 	}
 	l.checked.Store(true)
 	return nil
@@ -200,7 +199,7 @@ func (l *lease) Admit(ctx context.Context) error {
 	}
 	missing, err := l.missing(ctx, "create", "update")
 	if err == nil && len(missing) > 0 {
-		err = drive.Refused(driver.Permanent(fmt.Errorf("the user may not %s leases in the namespace %s; want a Role such as deploy/kubernetes/role.yaml", strings.Join(missing, " and "), l.namespace)))
+		err = driver.Permanent(fmt.Errorf("the user may not %s leases in the namespace %s; want a Role such as deploy/kubernetes/role.yaml", strings.Join(missing, " and "), l.namespace))
 	}
 	l.admitted.Store(err == nil)
 	return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
+	"github.com/electd/elect/internal/storetest"
 	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/register"
 )
@@ -131,8 +132,8 @@ func TestNewLeaseIsNotFree(t *testing.T) {
 	})
 }
 
-// TestDeletedWhileRenewing: a renewal that lands after the Lease was deleted does not make it again, held by a leader of
-// which nobody knows.
+// TestDeletedWhileRenewing: a renewal that lands after the Lease was deleted does not make it again, held by a leader
+// of which nobody knows.
 func TestDeletedWhileRenewing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -161,8 +162,8 @@ func TestDeletedWhileRenewing(t *testing.T) {
 	})
 }
 
-// TestForeignHolder: a leader of another program is waited for, shown, and not asked; an emptied Lease is waited for, and
-// tokens rise over it all, even without the annotation.
+// TestForeignHolder: a leader of another program is waited for, shown, and not asked; an emptied Lease is waited for,
+// and tokens rise over it all, even without the annotation.
 func TestForeignHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -223,7 +224,7 @@ func TestThrottled(t *testing.T) {
 		s := newServer(t)
 		at, _ := s.at()
 		open := func(id string) *elector {
-			e, err := newElector(t.Context(), at, "e", id, Config{Namespace: "jobs", Lease: 20 * time.Second, MaxLease: 20 * time.Second}, drive.Config{Now: now})
+			e, err := newElector(t.Context(), at, "e", id, Config{Namespace: "jobs", Lease: 20 * time.Second, MaxLease: 20 * time.Second}, drive.Config{Now: storetest.Now})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -272,7 +273,7 @@ func TestWatched(t *testing.T) {
 					if name == "forbidden" {
 						fault(s)
 					}
-					e, err := newElector(t.Context(), at, "e", id, Config{Namespace: "jobs", Lease: time.Minute, MaxLease: time.Minute, Poll: poll}, drive.Config{Now: now})
+					e, err := newElector(t.Context(), at, "e", id, Config{Namespace: "jobs", Lease: time.Minute, MaxLease: time.Minute, Poll: poll}, drive.Config{Now: storetest.Now})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -337,14 +338,15 @@ func TestRequestsAtRest(t *testing.T) {
 	})
 }
 
-// TestTakeoverByWatch: the watch shows renewals, so that a candidate counts from the last one and not from its read of it.
+// TestTakeoverByWatch: the watch shows renewals, so that a candidate counts from the last one and not from its read of
+// it.
 func TestTakeoverByWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		at, _ := s.at()
 		a := s.open(t, 0, "e", "a")
 		defer closed(t, a)
-		e, err := newElector(t.Context(), at, "e", "b", Config{Namespace: "jobs", Lease: time.Second, MaxLease: 2 * time.Second, Poll: time.Hour}, drive.Config{Now: now})
+		e, err := newElector(t.Context(), at, "e", "b", Config{Namespace: "jobs", Lease: time.Second, MaxLease: 2 * time.Second, Poll: time.Hour}, drive.Config{Now: storetest.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -403,7 +405,7 @@ func TestStrategy(t *testing.T) {
 		<-m.Context().Done()
 		_ = m.Release(t.Context())
 		at, _ := s.at()
-		_, err := newElector(t.Context(), at, "e", "b", Config{Namespace: "jobs"}, drive.Config{Now: now})
+		_, err := newElector(t.Context(), at, "e", "b", Config{Namespace: "jobs"}, drive.Config{Now: storetest.Now})
 		if !driver.IsPermanent(err) || !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), `spec.strategy "OldestEmulationVersion"`) {
 			t.Errorf("%v; want a refusal", err)
 		}

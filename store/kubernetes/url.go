@@ -7,10 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/store/internal/drive"
@@ -35,7 +32,8 @@ var apis pool.Pool[access, *api]
 //
 //	kubeconfig=FILE  context=NAME
 //
-// Without these, the cluster is that of KUBECONFIG, or the one in which the process is a pod, or that of ~/.kube/config.
+// Without these, the cluster is that of KUBECONFIG, or the one in which the process is a pod, or that of
+// ~/.kube/config.
 func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	cfg, a, err := parse(t.URL, os.Getenv, account)
 	if err != nil {
@@ -53,8 +51,7 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	if err != nil {
 		return nil, errors.Join(err, done())
 	}
-	closed := e.close
-	e.close = sync.OnceValue(func() error { return errors.Join(closed(), done()) })
+	e.AtClose(done)
 	return e, nil
 }
 
@@ -80,34 +77,11 @@ func parse(u *url.URL, env func(string) string, account string) (cfg Config, a *
 	if path := strings.Trim(u.Path, "/"); u.User != nil || u.Opaque != "" || path != "" || u.Port() != "" || u.Fragment != "" {
 		return cfg, nil, errors.New("the URL has more than a namespace; want kubernetes://NAMESPACE?kubeconfig=FILE")
 	}
-	values, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return cfg, nil, fmt.Errorf("parameters: %w", err)
-	}
 	var file, name string
-	times := map[string]*time.Duration{"lease": &cfg.Lease, "max_lease": &cfg.MaxLease, "poll": &cfg.Poll}
-	texts := map[string]*string{"kubeconfig": &file, "context": &name, "flight": &cfg.Flight}
-	for key, all := range values {
-		value := all[0]
-		if len(all) != 1 || value == "" {
-			return cfg, nil, fmt.Errorf("%.40s is empty, or given %d times; want it once", key, len(all))
-		}
-		switch {
-		case times[key] != nil:
-			if *times[key], err = time.ParseDuration(value); err != nil || *times[key] <= 0 {
-				return cfg, nil, fmt.Errorf("%s=%.40s; want a time such as 5s", key, value)
-			}
-		case texts[key] != nil:
-			*texts[key] = value
-		case key == "era":
-			n, err := strconv.ParseUint(value, 10, 16)
-			if err != nil {
-				return cfg, nil, fmt.Errorf("era=%.40s; want 0 to 65535", value)
-			}
-			cfg.Era = uint16(n)
-		default:
-			return cfg, nil, fmt.Errorf("unknown parameter %.40q; want lease, max_lease, poll, era, flight, kubeconfig or context", key)
-		}
+	if err := drive.ParseParameters(u.RawQuery,
+		drive.Duration("lease", &cfg.Lease), drive.Duration("max_lease", &cfg.MaxLease), drive.Duration("poll", &cfg.Poll), drive.Era(&cfg.Era),
+		drive.Text("flight", &cfg.Flight), drive.Text("kubeconfig", &file), drive.Text("context", &name)); err != nil {
+		return cfg, nil, err
 	}
 	found, err := find(file, name, env, account)
 	cfg.Namespace = cmp.Or(u.Host, found.namespace, "default")

@@ -74,7 +74,7 @@ type key struct {
 	replicas int
 	volatile bool
 	log      *slog.Logger
-	hub      *hub // nil: nothing is notified
+	listener *listener // nil: nothing is notified
 
 	accepted atomic.Pointer[string] // the replication id with which the settings were accepted last
 }
@@ -115,8 +115,8 @@ func (k *key) Write(ctx context.Context, version, text string) (register.Kept, e
 
 // Watch implements [register.Watcher].
 func (k *key) Watch(ctx context.Context, changed func()) {
-	if k.hub != nil {
-		k.hub.watch(ctx, k.name, changed)
+	if k.listener != nil {
+		k.listener.watch(ctx, k.name, changed)
 	}
 }
 

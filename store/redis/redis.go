@@ -23,12 +23,10 @@ package redis
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -38,14 +36,6 @@ import (
 	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/pool"
 	"github.com/electd/elect/store/internal/register"
-)
-
-// Bounds and defaults of [Config].
-const (
-	DefaultLease    = register.DefaultLease
-	DefaultMaxLease = register.DefaultMaxLease
-	MinLease        = register.MinLease
-	MaxLease        = register.MaxLease
 )
 
 // AnyReplicas is a [Config].Replicas that waits for no replica, however many there are.
@@ -74,7 +64,7 @@ type Config struct {
 	// repeat, and two leaders possible.
 	Replicas int
 
-	// Volatile takes a server that may forget acknowledged writes in a restart. Tokens may repeat then.
+	// Volatile accepts a server that may lose acknowledged writes in a restart. Tokens may repeat then.
 	Volatile bool
 
 	// Era is the era of the tokens, 0 to 65535: see package fence.
@@ -101,18 +91,18 @@ const maxReplicas = 1000
 // user, and not the arguments.
 var ErrRefused = drive.ErrRefused
 
-// clients are those of the URLs of this process, and hubs those of its clients. They are variables of the package
+// clients are those of the URLs of this process, and listeners those of its clients. They are variables of the package
 // because elections are opened by independent calls, with no common argument.
 var (
-	clients pool.Pool[access, *redis.Client]
-	hubs    pool.Pool[*redis.Client, *hub]
+	clients   pool.Pool[access, *redis.Client]
+	listeners pool.Pool[*redis.Client, *listener]
 )
 
 // New returns the participant id in the election called name. The caller keeps client, which asks one server or follows
 // Sentinel, and closes it after the Elector. Many participants can share it; they share one more connection that
 // listens. New asks the server for its settings, and returns an error marked by [driver.Permanent] that matches
-// [ErrRefused] if the guarantee needs others. So does a campaign if the right to write is missing. A server that does
-// not answer within 5 s is asked again, before anything else.
+// [ErrRefused] if the guarantee needs others. So does a campaign if the right to write is missing. If the server does
+// not answer within 5 s, New logs that, and the participant asks again before anything else.
 func New(ctx context.Context, client *redis.Client, name, id string, cfg Config) (driver.Elector, error) {
 	if cfg.Logger != nil { // that of an opener has the name
 		cfg.Logger = cfg.Logger.With("election", name)
@@ -136,31 +126,25 @@ func newElector(ctx context.Context, client *redis.Client, name, id string, cfg 
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	h, done, _ := hubs.Use(client, func() (*hub, func() error, error) { // which does not fail
-		h := newHub(client)
-		return h, h.close, nil
+	l, done, _ := listeners.Use(client, func() (*listener, func() error, error) { // which does not fail
+		l := newListener(client)
+		return l, l.close, nil
 	})
-	k := &key{client: client, name: cfg.Key, replicas: cfg.Replicas, volatile: cfg.Volatile, log: cfg.Logger, hub: h}
-	asking, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	switch _, err := drive.Within(asking, func() error { return k.ready(asking, newScript(read)) }); {
-	case driver.IsPermanent(err):
-		_ = done() // it has heard nothing
-		return nil, fmt.Errorf("redis: %w", drive.Refused(err))
-	case err != nil:
-		cfg.Logger.Warn("Redis is not ready yet", "error", err)
+	k := &key{client: client, name: cfg.Key, replicas: cfg.Replicas, volatile: cfg.Volatile, log: cfg.Logger, listener: l}
+	if err := drive.Begin(ctx, "Redis", cfg.Logger, func(ctx context.Context) error { return k.ready(ctx, newScript(read)) }); err != nil {
+		_ = done() // nothing was sent by it
+		return nil, err
 	}
 	inner, err := register.New(k, register.Config{
 		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Source: source, Flight: cfg.Flight}, Lease: cfg.Lease, MaxLease: cfg.MaxLease, Poll: cfg.Poll,
 		Assumes: assumes(cfg.Replicas, cfg.Volatile),
 	})
 	if err != nil {
-		_ = done() // it has heard nothing
+		_ = done() // nothing was sent by it
 		return nil, err
 	}
-	e := &elector{Elector: inner, key: k}
-	e.close = sync.OnceValue(func() error { return errors.Join(inner.Close(), done()) })
-	return e, nil
+	inner.AtClose(done)
+	return &elector{inner, k}, nil
 }
 
 // assumes is what exclusivity rests on, and when tokens may repeat.
@@ -181,8 +165,7 @@ func assumes(replicas int, volatile bool) string {
 // elector is a participant with its key.
 type elector struct {
 	*register.Elector
-	key   *key
-	close func() error // of all that it owns, once
+	key *key
 }
 
 var _ interface {
@@ -193,6 +176,3 @@ var _ interface {
 
 // Examine implements [driver.Examiner].
 func (e *elector) Examine(ctx context.Context) ([]driver.Finding, error) { return e.key.examine(ctx) }
-
-// Close implements [driver.Elector].
-func (e *elector) Close() error { return e.close() }

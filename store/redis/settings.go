@@ -3,7 +3,6 @@ package redis
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/internal/secure"
 )
 
 // ready checks the server, and that the user may run a script.
@@ -162,37 +162,24 @@ func (k *key) explained(err error) error {
 	if err == nil || driver.IsPermanent(err) {
 		return err
 	}
-	want := insecure(err)
+	want, lasting := secure.Remedy(err)
 	for _, r := range refusals {
-		if want == "" && redis.HasErrorPrefix(err, r.says) {
-			want = strings.ReplaceAll(r.want, "{key}", k.name)
+		if redis.HasErrorPrefix(err, r.says) {
+			want, lasting = strings.ReplaceAll(r.want, "{key}", k.name), true
 		}
 	}
 	if want == "" {
 		return err
 	}
-	return driver.Permanent(fmt.Errorf("%s; want %s", strings.TrimSuffix(oneLine(err), "."), want))
+	if err = fmt.Errorf("%s; want %s", strings.TrimSuffix(oneLine(err), "."), want); lasting {
+		err = driver.Permanent(err)
+	}
+	return err
 }
 
 // forbids reports whether the user lacks a right.
 func forbids(err error) bool {
 	return strings.Contains(err.Error(), rights[:strings.IndexByte(rights, ':')])
-}
-
-// insecure says what would be right if TLS refuses one of the two sides for good. An expired certificate may be renewed.
-func insecure(err error) string {
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return "cacert=FILE with the authority that has signed the server's certificate"
-	}
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
-		return "server_name=NAME with a name in the server's certificate"
-	}
-	for _, alert := range []string{"certificate required", "unknown certificate authority", "bad certificate"} {
-		if strings.HasSuffix(err.Error(), "remote error: tls: "+alert) {
-			return "cert=FILE and cert_key=FILE, with a certificate that the server trusts"
-		}
-	}
-	return ""
 }
 
 // oneLine is the text of an error, on one line.

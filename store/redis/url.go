@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,7 +12,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,6 +20,7 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/register"
+	"github.com/electd/elect/store/internal/secure"
 )
 
 // Open is the opener of URLs such as
@@ -48,7 +47,7 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 		return nil, driver.Permanent(fmt.Errorf("redis: %w", err))
 	}
 	cfg.Logger = t.Logger
-	if t.Logger != nil && at.tls == nil && at.password != "" && at.network != "unix" {
+	if t.Logger != nil && !at.tls.On && at.password != "" && at.network != "unix" {
 		t.Logger.Warn("the password for Redis is sent without TLS; want rediss://")
 	}
 	client, done, _ := clients.Use(at.access, func() (*redis.Client, func() error, error) { // which does not fail
@@ -59,8 +58,7 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	if err != nil {
 		return nil, errors.Join(err, done())
 	}
-	closed := e.close
-	e.close = sync.OnceValue(func() error { return errors.Join(closed(), done()) })
+	e.AtClose(done)
 	return e, nil
 }
 
@@ -83,19 +81,18 @@ func Witness(_ context.Context, testament []byte) (speak func(context.Context) e
 // access is what tells two connections apart. The elections of a process with the same one share a client. It contains
 // the password.
 type access struct {
-	network, addr, user, password        string
-	db                                   int
-	master                               string // the name that Sentinels have for it; "" without any
-	sentinels                            string // separated by commas
-	sentinelUser, sentinelPassword       string
-	secure                               bool
-	serverName, authority, cert, certKey string // authority is the text, the others are paths
+	network, addr, user, password  string
+	db                             int
+	master                         string // the name that Sentinels have for it; "" without any
+	sentinels                      string // separated by commas
+	sentinelUser, sentinelPassword string
+	tls                            secure.TLS
 }
 
 // connection is how a client connects.
 type connection struct {
 	access
-	tls *tls.Config
+	config *tls.Config // nil: without TLS
 }
 
 // dialTimeout is how long a server may take to accept a connection.
@@ -107,12 +104,12 @@ func (c *connection) open() *redis.Client {
 	if c.master != "" {
 		return redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: c.master, SentinelAddrs: strings.Split(c.sentinels, ","), SentinelUsername: c.sentinelUser, SentinelPassword: c.sentinelPassword,
-			Username: c.user, Password: c.password, DB: c.db, TLSConfig: c.tls,
+			Username: c.user, Password: c.password, DB: c.db, TLSConfig: c.config,
 			Protocol: 2, MaxRetries: -1, DialerRetries: 1, DialTimeout: dialTimeout, ContextTimeoutEnabled: true, DisableIdentity: true,
 		})
 	}
 	return redis.NewClient(&redis.Options{
-		Network: c.network, Addr: c.addr, Username: c.user, Password: c.password, DB: c.db, TLSConfig: c.tls,
+		Network: c.network, Addr: c.addr, Username: c.user, Password: c.password, DB: c.db, TLSConfig: c.config,
 		Protocol: 2, MaxRetries: -1, DialerRetries: 1, DialTimeout: dialTimeout, ContextTimeoutEnabled: true, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
@@ -132,81 +129,60 @@ func parse(u *url.URL, env func(string) string) (cfg Config, c *connection, err 
 	if err != nil {
 		return cfg, nil, errors.New(strings.TrimPrefix(err.Error(), "redis: ") + "; want redis://HOST:PORT/DB, rediss://HOST:PORT/DB or redis+unix:///PATH")
 	}
-	c = &connection{access: access{network: o.Network, addr: o.Addr, user: o.Username, password: o.Password, db: o.DB, secure: o.TLSConfig != nil}, tls: o.TLSConfig}
-	p, addrs, err := parameters(u.RawQuery, &cfg)
-	if err != nil {
+	c = &connection{access: access{network: o.Network, addr: o.Addr, user: o.Username, password: o.Password, db: o.DB}}
+	var user, password, file, volatile string
+	var addrs []string
+	var p secure.Parameters
+	if err := drive.ParseParameters(u.RawQuery, append([]drive.Parameter{
+		drive.Duration("lease", &cfg.Lease), drive.Duration("max_lease", &cfg.MaxLease), drive.Duration("poll", &cfg.Poll), drive.Text("key", &cfg.Key),
+		drive.Value("replicas", cfg.parseReplicas), drive.Choice("volatile", &volatile), drive.Era(&cfg.Era), drive.Text("flight", &cfg.Flight),
+		drive.Value("db", c.parseDB), drive.Text("username", &user), drive.Text("password", &password), drive.Text("password_file", &file),
+		drive.Text("master_name", &c.master), drive.Texts("addr", &addrs),
+	}, p.Known()...)...); err != nil {
 		return cfg, nil, err
 	}
-	if text := p["db"]; text != "" {
-		if c.db, err = strconv.Atoi(text); err != nil || c.db < 0 {
-			return cfg, nil, fmt.Errorf("db=%.40s; want the number of a database", text)
-		}
-	}
-	if err := c.follow(p, addrs); err != nil {
+	cfg.Volatile = volatile == "on"
+	if err := c.follow(addrs); err != nil {
 		return cfg, nil, err
 	}
-	if err := c.authenticate(p, env); err != nil {
+	if err := c.authenticate(user, password, file, env); err != nil {
 		return cfg, nil, err
 	}
-	return cfg, c, c.secured(p)
+	switch on, err := p.Complete(secure.Parameters{}, o.TLSConfig != nil); {
+	case err != nil || !on:
+		return cfg, c, err
+	case o.TLSConfig == nil:
+		return cfg, nil, errors.New("parameters of TLS without TLS; want rediss://")
+	}
+	if p.ServerName == "" && c.master == "" { // behind Sentinels it is the host of each server
+		p.ServerName = o.TLSConfig.ServerName
+	}
+	if c.tls, err = p.Read(); err == nil {
+		c.config, err = c.tls.Config()
+	}
+	return cfg, c, err
 }
 
-// parameters reads a query into cfg, and returns what is not in it.
-func parameters(query string, cfg *Config) (p map[string]string, addrs []string, err error) {
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return nil, nil, fmt.Errorf("parameters: %w", err)
+func (c *Config) parseReplicas(text string) error {
+	n, err := strconv.ParseUint(text, 10, 16)
+	switch c.Replicas = int(n); {
+	case text == "any":
+		c.Replicas = AnyReplicas
+	case err != nil || n > maxReplicas:
+		return fmt.Errorf("replicas=%.40s; want 0 to %d, or any", text, maxReplicas)
 	}
-	times := map[string]*time.Duration{"lease": &cfg.Lease, "max_lease": &cfg.MaxLease, "poll": &cfg.Poll}
-	p = map[string]string{}
-	for key, all := range values {
-		value := all[0]
-		if key == "addr" {
-			addrs = all
-			continue
-		}
-		if len(all) != 1 || value == "" {
-			return nil, nil, fmt.Errorf("%.40s is empty, or given %d times; want it once", key, len(all))
-		}
-		switch key {
-		case "lease", "max_lease", "poll":
-			if *times[key], err = time.ParseDuration(value); err != nil || *times[key] <= 0 {
-				return nil, nil, fmt.Errorf("%s=%.40s; want a time such as 5s", key, value)
-			}
-		case "era":
-			n, err := strconv.ParseUint(value, 10, 16)
-			if err != nil {
-				return nil, nil, fmt.Errorf("era=%.40s; want 0 to 65535", value)
-			}
-			cfg.Era = uint16(n)
-		case "replicas":
-			cfg.Replicas = AnyReplicas
-			if n, err := strconv.ParseUint(value, 10, 16); err == nil && n <= maxReplicas {
-				cfg.Replicas = int(n)
-			} else if value != "any" {
-				return nil, nil, fmt.Errorf("replicas=%.40s; want 0 to %d, or any", value, maxReplicas)
-			}
-		case "volatile":
-			if value != "on" && value != "off" {
-				return nil, nil, fmt.Errorf("volatile=%.40s; want on or off", value)
-			}
-			cfg.Volatile = value == "on"
-		case "key":
-			cfg.Key = value
-		case "flight":
-			cfg.Flight = value
-		case "db", "username", "password", "password_file", "cacert", "cert", "cert_key", "server_name", "master_name":
-			p[key] = value
-		default:
-			return nil, nil, fmt.Errorf("unknown parameter %.40q; want lease, max_lease, poll, key, replicas, volatile, era, flight, db, username, password, password_file, cacert, cert, cert_key, server_name, master_name or addr", key)
-		}
+	return nil
+}
+
+func (c *connection) parseDB(text string) (err error) {
+	if c.db, err = strconv.Atoi(text); err != nil || c.db < 0 {
+		return fmt.Errorf("db=%.40s; want the number of a database", text)
 	}
-	return p, addrs, nil
+	return nil
 }
 
 // follow has the client ask Sentinels for the master, if the URL names one.
-func (c *connection) follow(p map[string]string, addrs []string) error {
-	c.master = p["master_name"]
+func (c *connection) follow(addrs []string) error {
 	switch {
 	case c.master == "" && len(addrs) > 0:
 		return errors.New("addr without master_name; want the name that the Sentinels have for the master")
@@ -226,64 +202,22 @@ func (c *connection) follow(p map[string]string, addrs []string) error {
 	return nil
 }
 
-// authenticate sets user and password.
-func (c *connection) authenticate(p map[string]string, env func(string) string) error {
-	if p["username"] != "" && c.user != "" || p["password"] != "" && c.password != "" {
+// authenticate sets user and password. Those that are given are of parameters.
+func (c *connection) authenticate(user, password, file string, env func(string) string) (err error) {
+	if user != "" && c.user != "" || password != "" && c.password != "" {
 		return errors.New("a user or a password before the host and in a parameter; want one of them")
 	}
-	c.user, c.password = cmp.Or(p["username"], c.user), cmp.Or(p["password"], c.password)
-	if file := p["password_file"]; file != "" {
+	c.user, c.password = cmp.Or(user, c.user), cmp.Or(password, c.password)
+	if file != "" {
 		if c.password != "" {
 			return errors.New("a password, and password_file; want one of them")
 		}
-		text, err := os.ReadFile(file)
-		if err != nil {
+		if c.password, err = drive.ReadPassword(file); err != nil {
 			return err
 		}
-		c.password = strings.TrimRight(string(text), "\r\n")
 	}
 	if c.password = cmp.Or(c.password, env("REDISCLI_AUTH")); c.user != "" && c.password == "" {
 		return errors.New("a user without a password; want USER:PASSWORD, password_file or REDISCLI_AUTH")
-	}
-	return nil
-}
-
-// secured sets how connections are secured.
-func (c *connection) secured(p map[string]string) error {
-	cacert, cert, key := p["cacert"], p["cert"], p["cert_key"]
-	switch {
-	case !c.secure && (cacert != "" || cert != "" || key != "" || p["server_name"] != ""):
-		return errors.New("parameters of TLS without TLS; want rediss://")
-	case !c.secure:
-		return nil
-	case cert == "" != (key == ""):
-		return errors.New("one of cert and cert_key; want both, or neither")
-	}
-	c.cert, c.certKey = cert, key
-	if name := p["server_name"]; name != "" {
-		c.tls.ServerName = name
-	} else if c.master != "" {
-		c.tls.ServerName = "" // that of each server
-	}
-	c.serverName = c.tls.ServerName
-	if cacert != "" {
-		text, err := os.ReadFile(cacert)
-		if err != nil {
-			return err
-		}
-		if c.tls.RootCAs = x509.NewCertPool(); !c.tls.RootCAs.AppendCertsFromPEM(text) {
-			return fmt.Errorf("%s has no certificate; want PEM", cacert)
-		}
-		c.authority = string(text)
-	}
-	if cert != "" {
-		if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
-			return err
-		}
-		c.tls.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // it may have been renewed
-			pair, err := tls.LoadX509KeyPair(cert, key)
-			return &pair, err
-		}
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/electd/elect/store/internal/secure"
 )
 
 func one(t testing.TB, text string) *url.URL {
@@ -42,13 +44,13 @@ func TestPlaces(t *testing.T) {
 		"of redis-cli":      {"redis://u@a", cli, access{network: "tcp", addr: "a:6379", user: "u", password: "cli"}},
 		"a file":            {"redis://u@a?password_file=" + file, cli, access{network: "tcp", addr: "a:6379", user: "u", password: "from-file"}},
 		"as parameters":     {"redis://a?username=u&password=p", none, access{network: "tcp", addr: "a:6379", user: "u", password: "p"}},
-		"TLS":               {"rediss://a", none, access{network: "tcp", addr: "a:6379", secure: true, serverName: "a"}},
-		"TLS, another name": {"rediss://a?server_name=b", none, access{network: "tcp", addr: "a:6379", secure: true, serverName: "b"}},
+		"TLS":               {"rediss://a", none, access{network: "tcp", addr: "a:6379", tls: secure.TLS{On: true, ServerName: "a"}}},
+		"TLS, another name": {"rediss://a?server_name=b", none, access{network: "tcp", addr: "a:6379", tls: secure.TLS{On: true, ServerName: "b"}}},
 		"a socket":          {"redis+unix:///run/r.sock?db=1", none, access{network: "unix", addr: "/run/r.sock", db: 1}},
 		"Sentinels": {"redis://s:sp@a:1/1?master_name=m&addr=b:2&addr=[::1]:3&username=u&password=p", none, access{
 			network: "tcp", master: "m", sentinels: "a:1,b:2,[::1]:3", sentinelUser: "s", sentinelPassword: "sp", user: "u", password: "p", db: 1,
 		}},
-		"Sentinels with TLS": {"rediss://a:1?master_name=m", none, access{network: "tcp", master: "m", sentinels: "a:1", secure: true}},
+		"Sentinels with TLS": {"rediss://a:1?master_name=m", none, access{network: "tcp", master: "m", sentinels: "a:1", tls: secure.TLS{On: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, got, err := parse(one(t, c.url), c.env)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/store/internal/drive"
+	"github.com/electd/elect/store/internal/pool"
 	"github.com/electd/elect/store/internal/register"
 )
 
@@ -60,10 +61,11 @@ type Listener struct {
 
 	sent <-chan struct{} // a trial that has not returned; nil if there is none. run's goroutines have it, one after the other
 
+	elections pool.Topics
+
 	mu   sync.Mutex
-	subs map[string]map[chan struct{}]struct{} // by the election's name
-	want string                                // the trial that is under way
-	up   func()                                // the trial was heard
+	want string // the trial that is under way
+	up   func() // the trial was heard
 }
 
 // Times of a [Listener].
@@ -90,7 +92,7 @@ func newListener(db *sql.DB, send func(context.Context, string) error, listen Li
 		logger = slog.New(slog.DiscardHandler)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &Listener{db: db, send: send, listen: listen, log: logger, cancel: cancel, subs: map[string]map[chan struct{}]struct{}{}}
+	l := &Listener{db: db, send: send, listen: listen, log: logger, cancel: cancel}
 	l.work.Go(func() { l.run(ctx) })
 	return l
 }
@@ -186,48 +188,16 @@ func (l *Listener) try(ctx context.Context, up func()) error {
 
 // heard wakes the participants that a notification is for; "" is for all.
 func (l *Listener) heard(payload string) {
+	if payload == "" {
+		l.elections.WakeAll()
+		return
+	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if payload != "" && payload == l.want {
+	if payload == l.want {
 		l.up()
 	}
-	for name, subs := range l.subs {
-		if payload != "" && payload != name {
-			continue
-		}
-		for wake := range subs {
-			select {
-			case wake <- struct{}{}:
-			default: // it is awake
-			}
-		}
-	}
-}
-
-// watch calls changed after each notification for an election.
-func (l *Listener) watch(ctx context.Context, name string, changed func()) {
-	wake := make(chan struct{}, 1)
-	l.mu.Lock()
-	if l.subs[name] == nil {
-		l.subs[name] = map[chan struct{}]struct{}{}
-	}
-	l.subs[name][wake] = struct{}{}
 	l.mu.Unlock()
-	defer func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if delete(l.subs[name], wake); len(l.subs[name]) == 0 {
-			delete(l.subs, name)
-		}
-	}()
-	for {
-		select {
-		case <-wake:
-			changed()
-		case <-ctx.Done():
-			return
-		}
-	}
+	l.elections.Wake(payload)
 }
 
 // listening is a row with a Listener.
@@ -240,5 +210,5 @@ var _ register.Watcher = listening{}
 
 // Watch implements [register.Watcher].
 func (r listening) Watch(ctx context.Context, changed func()) {
-	r.listener.watch(ctx, r.election, changed)
+	r.listener.elections.Watch(ctx, r.election, func() {}, changed)
 }

@@ -66,7 +66,7 @@ func listens(t *testing.T, test func(t *testing.T, s *server, l *Listener, log *
 // wakes counts what a participant of an election hears from now on.
 func (l *Listener) wakes(t *testing.T, name string) *atomic.Int32 {
 	var n atomic.Int32
-	go l.watch(t.Context(), name, func() { n.Add(1) })
+	go l.elections.Watch(t.Context(), name, func() {}, func() { n.Add(1) })
 	synctest.Wait()
 	return &n
 }

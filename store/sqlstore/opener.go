@@ -139,7 +139,8 @@ func opener(d Dialect, open func(u *url.URL) (*sql.DB, Listen, error)) driver.Op
 		if err != nil { // New has had it
 			return nil, errors.Join(err, e.Close(), close())
 		}
-		return &owner{e, in, sync.OnceValue(close)}, nil
+		e.AtClose(close)
+		return &owner{e, in}, nil
 	}
 }
 
@@ -233,7 +234,6 @@ func Parameters(u *url.URL) (*url.URL, Config, error) {
 type owner struct {
 	*register.Elector
 	table *table
-	done  func() error // with the database
 }
 
 var _ interface {
@@ -250,6 +250,3 @@ func (o *owner) Examine(ctx context.Context) ([]driver.Finding, error) {
 	}
 	return append(found, o.table.rights(ctx)), nil
 }
-
-// Close implements [driver.Elector].
-func (o *owner) Close() error { return errors.Join(o.Elector.Close(), o.done()) }

@@ -18,7 +18,7 @@ func (s *store) examine(ctx context.Context) (found []driver.Finding, err error)
 	}
 	queue, err := s.reader.line.look(ctx, s.path, true)
 	if err != nil {
-		return nil, err
+		return append(found, driver.Finding{What: "candidates", Value: "not read", Wrong: true, Means: "nobody can be elected: " + err.Error()}), nil
 	}
 	made := uint32(queue.stat.Cversion+queue.stat.NumChildren) / 2
 	f := driver.Finding{What: "numbers used", Value: fmt.Sprint(made), Means: fmt.Sprintf("%d are left for candidacies", max(0, lastNumber-int64(made)))}

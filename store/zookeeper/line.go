@@ -21,7 +21,8 @@ import (
 // line is a client of ZooKeeper, which has one session at a time.
 //
 // The client knows no contexts, so a request that is given up goes on in its goroutine until the connection ends. It
-// does not tell what it was granted, and waits long for a server that hangs: the connections that it dials here do both.
+// does not tell what it was granted, and waits long for a server that hangs: the connections that it dials here do
+// both.
 type line struct {
 	conn   *zk.Conn
 	events <-chan zk.Event // closed when the client has ended
@@ -49,7 +50,7 @@ type line struct {
 const silence = time.Second
 
 // dial makes a line, which connects in the background until it is closed.
-func (a *access) dial(ttl time.Duration, single bool) (*line, error) {
+func (a *connection) dial(ttl time.Duration, single bool) (*line, error) {
 	l := &line{
 		single: single, ttl: ttl, ready: make(chan struct{}), failed: make(chan struct{}), user: a.user, password: a.password,
 		login: make(chan struct{}, 1), watched: map[string]*watched{},
@@ -70,7 +71,7 @@ type silent struct{}
 func (silent) Printf(string, ...any) {}
 
 // dial makes one connection.
-func (l *line) dial(a *access, names *hosts, address string, timeout time.Duration) (net.Conn, error) {
+func (l *line) dial(a *connection, names *hosts, address string, timeout time.Duration) (net.Conn, error) {
 	l.mu.Lock()
 	over := l.over
 	l.mu.Unlock()
@@ -104,8 +105,8 @@ func (l *line) dial(a *access, names *hosts, address string, timeout time.Durati
 	return l.link, nil
 }
 
-// welcome notes the answer to a connect request.
-func (l *line) welcome(session uint64, granted time.Duration) {
+// answered notes the answer to a connect request.
+func (l *line) answered(session uint64, granted time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -119,8 +120,8 @@ func (l *line) welcome(session uint64, granted time.Duration) {
 	}
 }
 
-// unwelcome notes why a connection has ended before that.
-func (l *line) unwelcome(err error) {
+// unanswered notes why a connection has ended before that.
+func (l *line) unanswered(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.trouble = explained(err)
@@ -288,8 +289,8 @@ type link struct {
 	waiting atomic.Int64 // since when a request waits and nothing comes, in Unix nanoseconds; 0: none does
 }
 
-// welcomed is how much of that answer tells the timeout and the session: after the length and the version.
-const welcomed = 20
+// answerHead is how much of that answer tells the timeout and the session: after the length and the version.
+const answerHead = 20
 
 // Read implements net.Conn.
 func (k *link) Read(p []byte) (int, error) {
@@ -297,21 +298,21 @@ func (k *link) Read(p []byte) (int, error) {
 	if n > 0 {
 		k.waiting.Store(0)
 	}
-	if more := min(n, welcomed-len(k.head)); more > 0 {
-		if k.head = append(k.head, p[:more]...); len(k.head) == welcomed {
+	if more := min(n, answerHead-len(k.head)); more > 0 {
+		if k.head = append(k.head, p[:more]...); len(k.head) == answerHead {
 			granted := time.Duration(binary.BigEndian.Uint32(k.head[8:])) * time.Millisecond
-			k.line.welcome(binary.BigEndian.Uint64(k.head[12:]), granted)
+			k.line.answered(binary.BigEndian.Uint64(k.head[12:]), granted)
 		}
 	}
-	if err != nil && len(k.head) < welcomed {
-		k.line.unwelcome(err)
+	if err != nil && len(k.head) < answerHead {
+		k.line.unanswered(err)
 	}
 	return n, err
 }
 
 // SetReadDeadline implements net.Conn. The client would wait for the first answer for much longer than a session lives.
 func (k *link) SetReadDeadline(t time.Time) error {
-	if len(k.head) < welcomed && (t.IsZero() || t.After(k.by)) {
+	if len(k.head) < answerHead && (t.IsZero() || t.After(k.by)) {
 		t = k.by
 	}
 	return k.Conn.SetReadDeadline(t)

@@ -55,8 +55,8 @@ type candidacy struct {
 	version int32 // of data
 }
 
-// Layout says how the entries are called, so that a program of another library can be a candidate too. It is the same in
-// the whole election.
+// Layout says how the entries are called, so that a program of another library can be a candidate too. It is the same
+// in the whole election.
 type Layout string
 
 // The layouts.
@@ -85,8 +85,8 @@ func (l Layout) prefix() string {
 	return fmt.Sprintf(layouts[l], text)
 }
 
-// isCandidate matches the names of candidates in all layouts. They all wait for those with lower numbers, so that a mistake
-// in the layout blocks rather than makes two leaders of elect.
+// isCandidate matches the names of candidates in all layouts. They all wait for those with lower numbers, so that a
+// mistake in the layout blocks rather than makes two leaders of elect.
 var isCandidate = regexp.MustCompile(`(?:latch-|lock-|__lock__)(-?[0-9]{10})$`)
 
 // lastNumber is where a queue has to be made anew: beyond 2^31 numbers are negative, and order nothing.
@@ -172,7 +172,7 @@ func (s *store) Open(ctx context.Context, ttl time.Duration) (uint64, time.Durat
 	if err := s.check(ctx); err != nil {
 		return 0, 0, fmt.Errorf("%w: %w", queue.ErrNotSent, err)
 	}
-	l, err := s.access.dial(ttl, true)
+	l, err := s.connection.dial(ttl, true)
 	if err != nil {
 		return 0, 0, fmt.Errorf("%w: %w", queue.ErrNotSent, err)
 	}
@@ -198,8 +198,8 @@ func (s *store) KeepAlive(_ context.Context, session uint64) (time.Duration, err
 	return granted, nil
 }
 
-// Close implements [queue.Queue]. The client asks once, and then ends; so it is asked when it is connected. If the request is
-// lost nevertheless, the session expires: nothing keeps it alive any more.
+// Close implements [queue.Queue]. The client asks once, and then ends; so it is asked when it is connected. If the
+// request is lost nevertheless, the session expires: nothing keeps it alive any more.
 func (s *store) Close(ctx context.Context, session uint64) error {
 	c := s.of(session)
 	switch {
@@ -281,8 +281,8 @@ func (s *store) Sync(ctx context.Context, session uint64) error {
 	return goneOr(err) // also that the queue is missing is committed
 }
 
-// List implements [queue.Queue]. Numbers only rise, so what is first is so at the moment when it is read and those before it
-// are missing; and so is what is just before own.
+// List implements [queue.Queue]. Numbers only rise, so what is first is so at the moment when it is read and those
+// before it are missing; and so is what is just before own.
 func (s *store) List(ctx context.Context, own queue.Entry) (l queue.Listing, err error) {
 	from, prefix := s.reader.line, ""
 	if own.Session != 0 {
@@ -400,9 +400,9 @@ func (c *candidacy) forget() {
 // attempts is how often a request is made whose condition was a version that another request has changed meanwhile.
 const attempts = 4
 
-// Touch implements [queue.Queue]. The first one writes the entry, and reads from the answer that it is this one. After that
-// its version is above 0, which no entry has that was just made; so the others are a transaction that only checks the
-// version. A majority commits it as any write, and it wakes nobody who watches the entry.
+// Touch implements [queue.Queue]. The first one writes the entry, and reads from the answer that it is this one. After
+// that its version is above 0, which no entry has that was just made; so the others are a transaction that only checks
+// the version. A majority commits it as any write, and it wakes nobody who watches the entry.
 func (s *store) Touch(ctx context.Context, own queue.Entry) (l queue.Listing, err error) {
 	c := s.of(own.Session)
 	if c == nil {

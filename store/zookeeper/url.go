@@ -3,30 +3,26 @@ package zookeeper
 import (
 	"context"
 	"crypto/sha1"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/queue"
+	"github.com/electd/elect/store/internal/secure"
 )
 
 // Open is the opener of URLs such as
 //
 //	zookeeper://10.0.0.1,10.0.0.2:2181,10.0.0.3/elections?lease=10s&user=jobs&password_file=/etc/elect/password
 //
-// The path is before the election's name, as a chroot is: here /elections/NAME. Without a path it is /NAME. What is missing
-// of it is made. The port is 2181 if there is none. The parameters are
+// The path is before the election's name, as a chroot is: here /elections/NAME. Without a path it is /NAME. What is
+// missing of it is made. The port is 2181 if there is none. The parameters are
 //
 //	lease=10s  hold=5s  max_hold=5s  poll=10s  era=N  path=PATH  layout=latch|selector|kazoo
 //
@@ -34,7 +30,7 @@ import (
 //
 //	user=NAME  password_file=FILE  acl=ACL  tls=on  cacert=FILE  cert=FILE  cert_key=FILE  server_name=NAME
 //
-// where each of the files after acl means tls=on, and ACL is as in zkCli: world:anyone:r,auth::cdrwa.
+// where each of the four after tls means tls=on, and ACL is as in zkCli: world:anyone:r,auth::cdrwa.
 func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	c, err := parse(t.URL)
 	if err != nil {
@@ -44,22 +40,23 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	if c.cfg.Password != "" && c.cfg.TLS == nil && t.Logger != nil {
 		t.Logger.Warn("the password for ZooKeeper is sent without TLS; want tls=on")
 	}
-	e, err := newElector(ctx, c.servers, t.Name, t.ID, c.of(t.Name), c.files, t.URL)
+	e, err := newElector(ctx, c.servers, t.Name, t.ID, c.of(t.Name), c.tls, t.URL)
 	if err != nil {
 		return nil, err
 	}
 	return e, nil
 }
 
-// Witness is a supervise.Witness for leaders whose election was opened by [Open]: it deletes the dead leader's znode, so that
-// the next one need not wait for the session. It connects when it speaks, by the URL of the leader and the same files.
+// Witness is a supervise.Witness for leaders whose election was opened by [Open]: it deletes the dead leader's znode,
+// so that the next one need not wait for the session. It connects when it speaks, by the URL of the leader and the same
+// files.
 func Witness(_ context.Context, testament []byte) (speak func(context.Context) error, err error) {
 	return drive.Witness(testament, func(ctx context.Context, d *drive.Deceased) error {
 		c, err := parse(d.URL)
 		if err != nil {
 			return err
 		}
-		s, done, err := newStore(c.servers, d.Name, c.of(d.Name), c.files)
+		s, done, err := newStore(c.servers, d.Name, c.of(d.Name), c.tls)
 		if err != nil {
 			return err
 		}
@@ -73,7 +70,7 @@ type place struct {
 	servers []string
 	cfg     Config
 	prefix  string // of the path
-	files   string // tells two ways of TLS apart
+	tls     secure.TLS
 }
 
 // of is the configuration of an election.
@@ -92,43 +89,17 @@ func parse(u *url.URL) (p *place, err error) {
 		return nil, err
 	}
 	p = &place{servers: at.Hosts, prefix: at.Path}
-	values, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return nil, fmt.Errorf("parameters: %w", err)
+	var layout, file, acl string
+	var t secure.Parameters
+	if err := drive.ParseParameters(u.RawQuery, append([]drive.Parameter{
+		drive.Duration("lease", &p.cfg.Lease), drive.Duration("hold", &p.cfg.Hold), drive.Duration("max_hold", &p.cfg.MaxHold), drive.Duration("poll", &p.cfg.Poll),
+		drive.Era(&p.cfg.Era), drive.Text("path", &p.cfg.Path), drive.Text("layout", &layout), drive.Text("flight", &p.cfg.Flight),
+		drive.Text("user", &p.cfg.User), drive.Text("password_file", &file), drive.Text("acl", &acl), drive.Choice("tls", &t.Switch),
+	}, t.Known()...)...); err != nil {
+		return nil, err
 	}
-	times := map[string]*time.Duration{"lease": &p.cfg.Lease, "hold": &p.cfg.Hold, "max_hold": &p.cfg.MaxHold, "poll": &p.cfg.Poll}
-	given, acl := map[string]string{}, ""
-	texts := map[string]*string{"path": &p.cfg.Path, "layout": (*string)(&p.cfg.Layout), "user": &p.cfg.User, "flight": &p.cfg.Flight, "acl": &acl}
-	for key, all := range values {
-		value := all[0]
-		if len(all) != 1 || value == "" {
-			return nil, fmt.Errorf("%.40s is empty, or given %d times; want it once", key, len(all))
-		}
-		switch key {
-		case "lease", "hold", "max_hold", "poll":
-			if *times[key], err = time.ParseDuration(value); err != nil || *times[key] <= 0 {
-				return nil, fmt.Errorf("%s=%.40s; want a time such as 5s", key, value)
-			}
-		case "era":
-			n, err := strconv.ParseUint(value, 10, 16)
-			if err != nil {
-				return nil, fmt.Errorf("era=%.40s; want 0 to 65535", value)
-			}
-			p.cfg.Era = uint16(n)
-		case "path", "layout", "user", "flight", "acl":
-			*texts[key] = value
-		case "tls":
-			if value != "on" && value != "off" {
-				return nil, fmt.Errorf("tls=%.40s; want on or off", value)
-			}
-			given[key] = value
-		case "password_file", "cacert", "cert", "cert_key", "server_name":
-			given[key] = value
-		default:
-			return nil, fmt.Errorf("unknown parameter %.40q; want lease, hold, max_hold, poll, era, path, layout, flight, user, password_file, acl, tls, cacert, cert, cert_key or server_name", key)
-		}
-	}
-	if err := p.credentials(at.User, given["password_file"]); err != nil {
+	p.cfg.Layout = Layout(layout)
+	if err := p.credentials(at.User, file); err != nil {
 		return nil, err
 	}
 	if acl != "" {
@@ -136,11 +107,17 @@ func parse(u *url.URL) (p *place, err error) {
 			return nil, err
 		}
 	}
-	return p, p.secure(given)
+	if on, err := t.Complete(secure.Parameters{}, false); err != nil || !on {
+		return p, err
+	}
+	if p.tls, err = t.Read(); err == nil {
+		p.cfg.TLS, err = p.tls.Config()
+	}
+	return p, err
 }
 
 // credentials sets user and password.
-func (p *place) credentials(in *url.Userinfo, file string) error {
+func (p *place) credentials(in *url.Userinfo, file string) (err error) {
 	if in != nil {
 		if p.cfg.User != "" {
 			return errors.New("a user before the host and in the parameter user; want one of them")
@@ -149,11 +126,9 @@ func (p *place) credentials(in *url.Userinfo, file string) error {
 		p.cfg.Password, _ = in.Password()
 	}
 	if file != "" {
-		text, err := os.ReadFile(file)
-		if err != nil {
+		if p.cfg.Password, err = drive.ReadPassword(file); err != nil {
 			return err
 		}
-		p.cfg.Password = strings.TrimRight(string(text), "\r\n")
 	}
 	if (p.cfg.User == "") != (p.cfg.Password == "") {
 		return errors.New("a user without a password, or a password without a user; want both (password_file), or neither")
@@ -194,40 +169,4 @@ func isDigest(id string) bool {
 	name, hash, _ := strings.Cut(id, ":")
 	sum, err := base64.StdEncoding.DecodeString(hash)
 	return name != "" && err == nil && len(sum) == sha1.Size
-}
-
-// secure sets how connections are secured, if they are.
-func (p *place) secure(given map[string]string) error {
-	files := given["cacert"] + given["cert"] + given["cert_key"] + given["server_name"]
-	switch {
-	case given["tls"] == "off" && files != "":
-		return errors.New("tls=off, and parameters of TLS; want tls=on")
-	case given["tls"] != "on" && files == "":
-		return nil
-	case (given["cert"] == "") != (given["cert_key"] == ""):
-		return errors.New("one of cert and cert_key; want both, or neither")
-	}
-	p.cfg.TLS = &tls.Config{ServerName: given["server_name"], MinVersion: tls.VersionTLS12}
-	authority := ""
-	if file := given["cacert"]; file != "" {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		if p.cfg.TLS.RootCAs = x509.NewCertPool(); !p.cfg.TLS.RootCAs.AppendCertsFromPEM(text) {
-			return fmt.Errorf("%s has no certificate; want PEM", file)
-		}
-		authority = string(text)
-	}
-	if cert, key := given["cert"], given["cert_key"]; cert != "" {
-		if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
-			return err
-		}
-		p.cfg.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // it may have been renewed
-			pair, err := tls.LoadX509KeyPair(cert, key)
-			return &pair, err
-		}
-	}
-	p.files = strings.Join([]string{"tls", given["server_name"], authority, given["cert"], given["cert_key"]}, "\x00")
-	return nil
 }

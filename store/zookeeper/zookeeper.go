@@ -1,21 +1,21 @@
-// Package zookeeper elects over znodes of ZooKeeper, in the layout of Curator's LeaderLatch, of its LeaderSelector, or of
-// kazoo's Election. So these and elect's can be candidates of one election.
+// Package zookeeper elects over znodes of ZooKeeper, in the layout of Curator's LeaderLatch, of its LeaderSelector, or
+// of kazoo's Election. So these and elect's can be candidates of one election.
 //
-// [New] takes the addresses of the servers; [Open] makes a participant from a URL. Each candidacy has a session of its own,
-// and an ephemeral, sequential znode. The znode with the lowest number leads, and the id of the transaction that made it
-// (czxid) is its fencing token. Each candidate watches the znode just before its own.
+// [New] takes the addresses of the servers; [Open] makes a participant from a URL. Each candidacy has a session of its
+// own, and an ephemeral, sequential znode. The znode with the lowest number leads, and the id of the transaction that
+// made it (czxid) is its fencing token. Each candidate watches the znode just before its own.
 //
 // # Guarantee
 //
 // At most one of elect's participants has a proven lease at a time, and tokens rise, while the rates of clocks are true
-// within 5 %, and ZooKeeper keeps what it has acknowledged. A session proves nothing: a server that has lost its ensemble
-// answers pings for a while, and a client is told late that its session has expired. So a leader's proof counts from
-// before its last write was sent whose condition is that its znode is there, and a candidate whose znode is the first
-// waits for [Config].Hold before it leads, unless the leader before it has said that its work is over.
+// within 5 %, and ZooKeeper keeps what it has acknowledged. A session proves nothing: a server that has lost its
+// ensemble answers pings for a while, and a client is told late that its session has expired. So a leader's proof
+// counts from before its last write was sent whose condition is that its znode is there, and a candidate whose znode is
+// the first waits for [Config].Hold before it leads, unless the leader before it has said that its work is over.
 //
-// Candidates of other libraries keep the order, and know no hold-off. A leader among them may believe that it leads after
-// its session has expired; elect's do not lead before its znode is gone, but only the token protects what it still
-// writes. And one that comes after a leader of elect's may lead up to a Hold before that one's proof ends.
+// Candidates of other libraries keep the order, and know no hold-off. A leader among them may believe that it leads
+// after its session has expired; elect's do not lead before its znode is gone, but only the token protects what it
+// still writes. And one that comes after a leader of elect's may lead up to a Hold before that one's proof ends.
 //
 // After a restore from a backup the ids of transactions begin at an earlier one: raise [Config].Era.
 package zookeeper
@@ -40,10 +40,11 @@ import (
 	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/pool"
 	"github.com/electd/elect/store/internal/queue"
+	"github.com/electd/elect/store/internal/secure"
 )
 
-// Config configures a participant. The zero value of each field is its documented default. All participants of an election
-// have the same, except for Hold and Poll.
+// Config configures a participant. The zero value of each field is its documented default. All participants of an
+// election have the same, except for Hold and Poll.
 type Config struct {
 	// Path is that of the election: its entries are its children, and its data is what a participant tells the next
 	// leader. "" means "/" and the election's name. It is made if it is not there.
@@ -52,19 +53,19 @@ type Config struct {
 	// Layout is how the entries are called. "" means LeaderLatch.
 	Layout Layout
 
-	// Lease is how long a session lives without a sign of life: whole milliseconds, at most 5 min. The servers grant from
-	// two to twenty of their ticks, by default 4 s to 40 s. 0 means 10 s.
+	// Lease is how long a session lives without a sign of life: whole milliseconds, at most 5 min. The servers grant
+	// from two to twenty of their ticks, by default 4 s to 40 s. 0 means 10 s.
 	Lease time.Duration
 
-	// Hold is how long a leader may go on after its znode was last known to exist, and so how long the next one waits after
-	// it is gone, unless the work of the leader before it is known to be over. The leader makes sure four times in each
-	// Hold, which is a write. At most Lease and MaxHold. 0 means half of Lease, or MaxHold if that is less.
+	// Hold is how long a leader may go on after its znode was last known to exist, and so how long the next one waits
+	// after it is gone, unless the work of the leader before it is known to be over. The leader makes sure four times
+	// in each Hold, which is a write. At most Lease and MaxHold. 0 means half of Lease, or MaxHold if that is less.
 	Hold time.Duration
 
 	// MaxHold is the longest Hold of any participant; the first leader of all waits for it. 0 means 5 s.
 	MaxHold time.Duration
 
-	// Poll is the mean time between two looks of a participant whose watches are silent. 0 means Lease.
+	// Poll is the mean time between two reads of a participant whose watches are silent. 0 means Lease.
 	Poll time.Duration
 
 	// User and Password are for digest authentication. "" means none.
@@ -73,22 +74,22 @@ type Config struct {
 	// ACL is that of what a participant makes. Nil means all rights for the user, if there is one, or for anybody.
 	ACL []zk.ACL
 
-	// TLS is how connections are secured, nil not at all. Its ServerName may be empty: then it is the name of each server.
+	// TLS is how connections are secured; nil: not at all. If its ServerName is "", it is the name of each server.
 	TLS *tls.Config
 
 	// Era is the era of the tokens, 0 to 65535: see package fence.
 	Era uint16
 
-	// Flight is a directory for flight records: a candidate records its last minutes in a subdirectory with the election's
-	// name. See docs/electlab.md. "" is none.
+	// Flight is a directory for flight records: a candidate records its last minutes in a subdirectory with the
+	// election's name. See docs/electlab.md. "" is none.
 	Flight string
 
 	// Logger receives log lines. Nil is silence.
 	Logger *slog.Logger
 }
 
-// access is how a client connects.
-type access struct {
+// connection is how a client connects.
+type connection struct {
 	servers        []string
 	user, password string
 	tls            *tls.Config
@@ -96,52 +97,51 @@ type access struct {
 
 // reader is the line that observers and operators use, and the elections of a process share.
 type reader struct {
-	*access
+	*connection
 	line *line
 }
 
-// ends tells two readers apart. It contains the password.
-type ends struct {
+// access is what tells two readers apart. It contains the password.
+type access struct {
 	servers, user, password string
 	tls                     *tls.Config
-	files                   string // of a URL, in place of tls
+	secure                  secure.TLS // of a URL, in place of tls
 	ttl                     time.Duration
 }
 
-// readers are those of this process. It is a variable of the package because elections are opened by independent calls, with
-// no common argument.
-var readers pool.Pool[ends, *reader]
+// readers are those of this process. It is a variable of the package because elections are opened by independent calls,
+// with no common argument.
+var readers pool.Pool[access, *reader]
 
-// ErrRefused is what an error of [New] and [Open] matches if it refuses the servers or the rights of the user, and not the
-// arguments.
+// ErrRefused is what an error of [New] and [Open] matches if it refuses the servers or the rights of the user, and not
+// the arguments.
 var ErrRefused = drive.ErrRefused
 
-// New returns the participant id in the election called name, at servers such as 10.0.0.1:2181. It asks ZooKeeper whether the
-// user may do what is needed, and whether a session lives as long as asked, and returns an error marked by
-// [driver.Permanent] if not. A ZooKeeper that does not answer within 5 s is asked again, before anything else.
+// New returns the participant id in the election called name, at servers such as 10.0.0.1:2181. It asks ZooKeeper
+// whether the user may do what is needed, and whether a session lives as long as asked, and returns an error marked by
+// [driver.Permanent] that matches [ErrRefused] if not. If ZooKeeper does not answer within 5 s, New logs that, and the
+// participant asks again before anything else.
 func New(ctx context.Context, servers []string, name, id string, cfg Config) (driver.Elector, error) {
 	if cfg.Logger != nil { // that of an opener has the name
 		cfg.Logger = cfg.Logger.With("election", name)
 	}
-	e, err := newElector(ctx, servers, name, id, cfg, "", nil)
+	e, err := newElector(ctx, servers, name, id, cfg, secure.TLS{}, nil)
 	if err != nil {
 		return nil, err
 	}
 	return e, nil
 }
 
-// newElector is New. files are those of TLS in a URL. source is for witnesses; nil: there are none.
-func newElector(ctx context.Context, servers []string, name, id string, cfg Config, files string, source *url.URL) (*elector, error) {
-	s, done, err := newStore(servers, name, cfg, files)
+// newElector is New. byURL is what cfg.TLS was made of, if that was a URL. source is for witnesses; nil: there are
+// none.
+func newElector(ctx context.Context, servers []string, name, id string, cfg Config, byURL secure.TLS, source *url.URL) (*elector, error) {
+	s, done, err := newStore(servers, name, cfg, byURL)
 	if err != nil {
 		return nil, driver.Permanent(fmt.Errorf("zookeeper: %w", err))
 	}
-	switch err := s.begin(ctx); {
-	case driver.IsPermanent(err):
+	if err := drive.Begin(ctx, "ZooKeeper", cfg.Logger, s.begin); err != nil {
 		_ = done()
-		return nil, fmt.Errorf("zookeeper: %w", drive.Refused(err))
-	case err != nil && cfg.Logger != nil:
-		cfg.Logger.Warn("ZooKeeper does not answer yet", "error", err)
+		return nil, err
 	}
 	inner, err := queue.New(s, queue.Config{
 		Config:  drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Source: source, Flight: cfg.Flight},
@@ -153,17 +153,17 @@ func newElector(ctx context.Context, servers []string, name, id string, cfg Conf
 		_ = done()
 		return nil, err
 	}
-	e := &elector{Elector: inner, store: s}
-	e.close = sync.OnceValue(func() error { return errors.Join(inner.Close(), s.end(), done()) })
-	return e, nil
+	inner.AtClose(s.end)
+	inner.AtClose(done)
+	return &elector{inner, s}, nil
 }
 
-// round is how much later than its time a server ends a session, with the default tick of 2 s: a follower tells of clients
-// each half of a tick, and sessions expire at multiples of one.
+// round is how much later than its time a server ends a session, with the default tick of 2 s: a follower tells of
+// clients each half of a tick, and sessions expire at multiples of one.
 const round = 3 * time.Second
 
 // newStore returns an election without asking a server, and what ends the use of its reader.
-func newStore(servers []string, name string, cfg Config, files string) (*store, func() error, error) {
+func newStore(servers []string, name string, cfg Config, byURL secure.TLS) (*store, func() error, error) {
 	if cfg.Path == "" {
 		cfg.Path = "/" + name
 	}
@@ -195,10 +195,10 @@ func newStore(servers []string, name string, cfg Config, files string) (*store, 
 		}
 	}
 	servers = slices.Clone(servers)
-	a := &access{servers: servers, user: cfg.User, password: cfg.Password, tls: cfg.TLS}
-	key := ends{servers: strings.Join(servers, ","), user: cfg.User, password: cfg.Password, tls: cfg.TLS, files: files, ttl: cfg.Lease}
-	if files != "" {
-		key.tls = nil // each URL has its own
+	a := &connection{servers: servers, user: cfg.User, password: cfg.Password, tls: cfg.TLS}
+	key := access{servers: strings.Join(servers, ","), user: cfg.User, password: cfg.Password, tls: cfg.TLS, secure: byURL, ttl: cfg.Lease}
+	if byURL.On {
+		key.tls = nil // that of each opening is another one
 	}
 	r, done, err := readers.Use(key, func() (*reader, func() error, error) {
 		l, err := a.dial(cfg.Lease, false)
@@ -234,14 +234,13 @@ func unfit(r rune) bool {
 type elector struct {
 	*queue.Elector
 	store *store
-	close func() error // of all that it owns, once
 }
 
 // Campaign implements [driver.Elector]. What is wrong for good is said at once.
 func (e *elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
 	if ctx.Err() == nil {
 		if err := e.store.begin(ctx); driver.IsPermanent(err) {
-			return nil, err
+			return nil, drive.Refused(err)
 		}
 	}
 	return e.Elector.Campaign(ctx, c)
@@ -249,9 +248,6 @@ func (e *elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 
 // Examine implements [driver.Examiner].
 func (e *elector) Examine(ctx context.Context) ([]driver.Finding, error) { return e.store.examine(ctx) }
-
-// Close implements [driver.Elector].
-func (e *elector) Close() error { return e.close() }
 
 // end closes what candidacies have left.
 func (s *store) end() error {
@@ -276,8 +272,8 @@ func (s *store) begin(ctx context.Context) error {
 	return s.check(ctx)
 }
 
-// check makes the queue, and checks what the servers grant and the rights of the user until that was done once. It checks
-// each time that there are numbers for entries.
+// check makes the queue, and checks what the servers grant and the rights of the user until that was done once. It
+// checks each time that there are numbers for entries.
 func (s *store) check(ctx context.Context) error {
 	if err := s.reader.line.opened(ctx); err != nil {
 		return err

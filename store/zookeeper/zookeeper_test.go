@@ -160,7 +160,7 @@ func (g *greeter) serve(c net.Conn) {
 
 func lineTo(t *testing.T, single bool, servers ...*greeter) *line {
 	t.Helper()
-	a := &access{}
+	a := &connection{}
 	for _, g := range servers {
 		a.servers = append(a.servers, g.Addr().String())
 	}
@@ -175,8 +175,8 @@ func lineTo(t *testing.T, single bool, servers ...*greeter) *line {
 	return l
 }
 
-// TestExpired: the client opens no session in place of one that has expired, and the line is gone. That of observers goes
-// on in another one.
+// TestExpired: the client opens no session in place of one that has expired, and the line is gone. That of observers
+// goes on in another one.
 func TestExpired(t *testing.T) {
 	for _, single := range []bool{true, false} {
 		t.Run(fmt.Sprint(single), func(t *testing.T) {
@@ -216,17 +216,18 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// TestHungServer: a server that does not answer is left for another one: when the client connects, and when requests wait.
+// TestHungServer: a server that does not answer is left for another one: when the client connects, and when requests
+// wait.
 func TestHungServer(t *testing.T) {
 	t.Parallel()
 	var moved atomic.Uint64
-	welcome := func(session uint64) (uint64, time.Duration) {
+	grant := func(session uint64) (uint64, time.Duration) {
 		if session != 0 {
 			moved.Add(1)
 		}
 		return 7, time.Minute
 	}
-	l := lineTo(t, true, greet(t, func(uint64) (uint64, time.Duration) { return 0, 0 }), greet(t, welcome))
+	l := lineTo(t, true, greet(t, func(uint64) (uint64, time.Duration) { return 0, 0 }), greet(t, grant))
 	harness.Eventually(t, "the session has moved to another connection", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -240,12 +241,13 @@ func TestHungServer(t *testing.T) {
 	}
 }
 
-// TestNobodyThere: what is wrong with the connection is told at once, and requests that were not sent are told from others.
+// TestNobodyThere: what is wrong with the connection is told at once, and requests that were not sent are told from
+// others.
 func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	g := greet(t, nil)
 	_ = g.Close()
-	a := &access{servers: []string{g.Addr().String()}}
+	a := &connection{servers: []string{g.Addr().String()}}
 	l, err := a.dial(time.Second, false)
 	if err != nil {
 		t.Fatal(err)

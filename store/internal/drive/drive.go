@@ -15,6 +15,7 @@ import (
 	"maps"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,21 @@ func (r refusal) Is(target error) bool { return target == ErrRefused }
 
 // Refused returns an error with the same text that also matches [ErrRefused].
 func Refused(err error) error { return refusal{err} }
+
+// Begin has ready ask a store for the first time, for 5 s. A permanent error is returned, as one that refuses the
+// store. Any other is logged, because the store is asked again. log may be nil.
+func Begin(ctx context.Context, store string, log *slog.Logger, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, err := Within(ctx, func() error { return ready(ctx) })
+	switch {
+	case driver.IsPermanent(err):
+		return fmt.Errorf("%s: %w", strings.ToLower(store), Refused(err))
+	case err != nil && log != nil:
+		log.Warn(store+" does not answer yet", "error", err)
+	}
+	return nil
+}
 
 // Config is what any participant is made with.
 type Config struct {
@@ -86,6 +102,8 @@ type Elector struct {
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
 	closing sync.Once
+	last    []func() error
+	failure error        // of last
 	left    atomic.Int32 // requests that were left behind and have not returned
 
 	measured measured
@@ -187,9 +205,15 @@ func (e *Elector) Close() error {
 		if e.alive != nil {
 			e.alive.Close()
 		}
+		for _, do := range e.last {
+			e.failure = errors.Join(e.failure, do())
+		}
 	})
-	return nil
+	return e.failure
 }
+
+// AtClose has Close call do at its end, once, after what was given before. It is called before others have the Elector.
+func (e *Elector) AtClose(do func() error) { e.last = append(e.last, do) }
 
 // released waits until the machine releases nothing: for three requests at most, of which the first
 // may be unknown and the second may find that out.

@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -64,4 +65,20 @@ func (e *Elector) Measure() driver.Measurements {
 		all = append(all, one)
 	}
 	return driver.Measurements{Requests: all}
+}
+
+// Probe repeats a request that returns how long it took, 20 times, or for a second and at least three times. The first
+// one, which may connect, does not count, nor does one that took 0.
+func Probe(ctx context.Context, request func(context.Context) (time.Duration, error)) (took []time.Duration, err error) {
+	begun := time.Now()
+	for i := 0; i <= 20 && (i <= 3 || time.Since(begun) < time.Second); i++ {
+		d, err := request(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 && d > 0 {
+			took = append(took, d)
+		}
+	}
+	return took, nil
 }

@@ -14,8 +14,8 @@ type Place struct {
 	User  *url.Userinfo // nil: none
 }
 
-// ParsePlace reads the part of a URL before its parameters. elect.ParseURL puts several hosts, which package url refuses,
-// into Opaque. A host without a port gets that one.
+// ParsePlace reads the part of a URL before its parameters. elect.ParseURL puts several hosts, which package url
+// refuses, into Opaque. A host without a port gets that one.
 func ParsePlace(u *url.URL, port string) (p Place, err error) {
 	authority := u.Host
 	p.Path, p.User = u.Path, u.User

@@ -1,11 +1,14 @@
 package pool
 
 import (
+	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 )
 
 // source opens values, which are numbers, and knows which are open.
@@ -142,4 +145,37 @@ func TestConcurrent(t *testing.T) {
 	if s.open.Load() != 0 || len(p.all) != 0 {
 		t.Errorf("%d are open, %d are kept", s.open.Load(), len(p.all))
 	}
+}
+
+// TestTopics: a wake reaches those who watch the topic, once for several, and the last one to leave is told so.
+func TestTopics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var topics Topics
+		var woken [3]atomic.Int32
+		var lasts []bool
+		watch := func(topic string, who int) (end func()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				lasts = append(lasts, topics.Watch(ctx, topic, func() {}, func() { woken[who].Add(1) }))
+			}()
+			synctest.Wait()
+			return func() { cancel(); synctest.Wait() }
+		}
+		endA, endB, endC := watch("x", 0), watch("x", 1), watch("y", 2)
+		if !topics.Wake("x") || topics.Wake("z") {
+			t.Error("who watches is not known")
+		}
+		synctest.Wait()
+		topics.WakeAll()
+		synctest.Wait()
+		if a, b, c := woken[0].Load(), woken[1].Load(), woken[2].Load(); a != 2 || b != 2 || c != 1 {
+			t.Errorf("woken %d, %d and %d times; want 2, 2 and 1", a, b, c)
+		}
+		endA()
+		endB()
+		endC()
+		if want := []bool{false, true, true}; !slices.Equal(lasts, want) || topics.Wake("x") {
+			t.Errorf("the last: %v; want %v, and nobody left", lasts, want)
+		}
+	})
 }

@@ -2,22 +2,19 @@ package queue_test
 
 import (
 	"context"
-	"errors"
 	"net/url"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/electd/elect/driver/electtest"
-	"github.com/electd/elect/internal/protocol"
 	machine "github.com/electd/elect/internal/protocol/queue"
+	"github.com/electd/elect/internal/storetest"
 	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/queue"
 )
-
-// way is the time that a request, or an answer, takes.
-const way = time.Millisecond
 
 // store is a queue with sessions that end by its own clock.
 type store struct {
@@ -87,80 +84,23 @@ func (s *store) find(order uint64) *entry {
 	return &s.entries[i]
 }
 
-// line is the way of one participant to the store, with its faults.
+// line is the way of one participant to the store.
 type line struct {
-	store *store
-
-	mu     sync.Mutex
-	cut    bool
-	healed chan struct{}
-	lose   int
-	delay  time.Duration // of the next answer to a mark, or to a renewal of what has one
-	marked bool
-	behind time.Time // answers come in order: none before that
+	storetest.Way
+	store  *store
+	marked atomic.Bool // there is a mark, so a renewal extends a tenure
 }
 
-var errLost = errors.New("the answer was lost")
-
-// ask makes a request. holds: its answer extends a tenure.
+// ask makes a request. holds: its answer extends a tenure, and may be late.
 func (l *line) ask(ctx context.Context, holds bool, do func(s *store) error) error {
-	if err := l.pass(ctx, way); err != nil {
+	if err := l.Pass(ctx); err != nil {
 		return err
 	}
 	err := l.store.do(func() error { return do(l.store) })
-	l.mu.Lock()
-	late, lost := max(time.Until(l.behind), 0), l.lose > 0
-	if l.delay > 0 && holds {
-		late, l.behind, l.delay = l.delay, time.Now().Add(l.delay+way), 0
-	}
-	if lost {
-		l.lose--
-	}
-	l.mu.Unlock()
-	if lost {
-		return errLost
-	}
-	if err := l.pass(ctx, way+late); err != nil {
+	if err := l.Back(ctx, holds); err != nil {
 		return err
 	}
 	return err
-}
-
-// pass waits for a way, and while it is cut.
-func (l *line) pass(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	for {
-		l.mu.Lock()
-		cut, healed := l.cut, l.healed
-		l.mu.Unlock()
-		if !cut {
-			return nil
-		}
-		select {
-		case <-healed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-func (l *line) Cut(on bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cut = on; !on {
-		close(l.healed)
-		l.healed = make(chan struct{})
-	}
-}
-
-func (l *line) holding() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.marked
 }
 
 func (l *line) Open(ctx context.Context, ttl time.Duration) (id uint64, granted time.Duration, err error) {
@@ -175,7 +115,7 @@ func (l *line) Open(ctx context.Context, ttl time.Duration) (id uint64, granted 
 }
 
 func (l *line) KeepAlive(ctx context.Context, id uint64) (ttl time.Duration, err error) {
-	err = l.ask(ctx, l.holding(), func(s *store) error {
+	err = l.ask(ctx, l.marked.Load(), func(s *store) error {
 		x := s.sessions[id]
 		if x == nil {
 			return queue.ErrGone
@@ -238,7 +178,7 @@ func (l *line) Watch(ctx context.Context, e queue.Entry, after uint64) error {
 			return nil
 		})
 		if changed == nil {
-			return l.pass(ctx, way)
+			return l.Pass(ctx)
 		}
 		select {
 		case <-changed:
@@ -254,7 +194,7 @@ func (l *line) WatchTouch(ctx context.Context, after uint64, seen func(queue.Tou
 		var changed chan struct{}
 		_ = l.store.do(func() error { now, changed = l.store.touched, l.store.changed; return nil })
 		if now.Revision > after {
-			if err := l.pass(ctx, way); err != nil {
+			if err := l.Pass(ctx); err != nil {
 				return err
 			}
 			after = now.Revision
@@ -298,9 +238,7 @@ func (l *line) Change(ctx context.Context, own queue.Entry, c queue.Change) erro
 		}
 		if c.Mark != "" {
 			s.mark = c.Mark
-			l.mu.Lock()
-			l.marked = !c.Leave
-			l.mu.Unlock()
+			l.marked.Store(!c.Leave)
 		}
 		if c.Text != "" {
 			e.Text, e.changed = c.Text, s.revision+1
@@ -316,12 +254,6 @@ func (l *line) Change(ctx context.Context, own queue.Entry, c queue.Change) erro
 	})
 }
 
-// now is the time of the bubble.
-func now() protocol.Reading {
-	i := protocol.Instant(time.Now().UnixNano())
-	return protocol.Reading{Boot: i, Mono: i}
-}
-
 // open returns a participant of the store. Its requests may take longer than half of a claim, so
 // that a late answer can be the one that counts. The last renewal of the hold-off, at 1.8 s, is apart
 // from the mark at 2 s, so that a late mark is not preceded by the end of its claim.
@@ -333,21 +265,16 @@ func open(t testing.TB, s *store, era uint64, name, id string) electtest.Partici
 // holding is open with that hold; 0: the servers are fixed.
 func holding(t testing.TB, s *store, era uint64, name, id string, hold time.Duration) electtest.Participant {
 	t.Helper()
-	l := &line{store: s, healed: make(chan struct{})}
+	l := &line{store: s}
 	e, err := queue.New(l, queue.Config{
-		Config:  drive.Config{Name: name, ID: id, Era: era, Now: now, Source: source},
+		Config:  drive.Config{Name: name, ID: id, Era: era, Now: storetest.Now, Source: source},
 		Machine: machine.Config{Dialect: machine.Etcd, TTL: 4 * time.Second, Hold: hold, MaxHold: 2 * time.Second, ServersFixed: hold == 0, KeepAliveEvery: 900 * time.Millisecond},
 		Assumes: "a test",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := func(do func()) { l.mu.Lock(); defer l.mu.Unlock(); do() }
-	return electtest.Participant{
-		Elector: e, Cut: l.Cut,
-		Lose:  func(n int) { set(func() { l.lose = n }) },
-		Delay: func(d time.Duration) { set(func() { l.delay = d }) },
-	}
+	return electtest.Participant{Elector: e, Cut: l.Cut, Lose: l.Lose, Delay: l.Delay}
 }
 
 func TestConformance(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/storetest"
 	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/queue"
 )
@@ -48,7 +49,8 @@ func TestFree(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			a.Cut(true) // a renewal that it sends now is carried out when the line is healed
 			time.Sleep(1 * time.Second)
-			l := &line{store: s, healed: make(chan struct{}), lose: lost}
+			l := &line{store: s}
+			l.Lose(lost)
 			begun := time.Now()
 			if err := queue.Free(t.Context(), l, d); err != nil {
 				t.Fatal(err)
@@ -61,7 +63,7 @@ func TestFree(t *testing.T) {
 				t.Errorf("token %v after %v", n.Token(), m.Token())
 			}
 			a.Cut(false)
-			if err := queue.Free(t.Context(), &line{store: s, healed: make(chan struct{})}, d); err != nil {
+			if err := queue.Free(t.Context(), &line{store: s}, d); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(10 * time.Second)
@@ -89,15 +91,16 @@ func TestFreeInTrouble(t *testing.T) {
 		m, _ := win(t, a)
 		d := dead(t, m)
 		const many = 1000
-		l := &line{store: s, healed: make(chan struct{}), lose: many}
+		l := &line{store: s}
+		l.Lose(many)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begun := time.Now()
-		if err := queue.Free(ctx, l, d); !errors.Is(err, errLost) {
+		if err := queue.Free(ctx, l, d); !errors.Is(err, storetest.ErrLost) {
 			t.Errorf("%v; want what the store said", err)
 		}
-		if took := time.Since(begun); took != time.Second || many-l.lose > 6 {
-			t.Errorf("%d requests in %v; want a few in a second", many-l.lose, took)
+		if took := time.Since(begun); took != time.Second || many-l.Losing() > 6 {
+			t.Errorf("%d requests in %v; want a few in a second", many-l.Losing(), took)
 		}
 		release(t, m)
 	})

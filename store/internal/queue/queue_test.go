@@ -14,6 +14,7 @@ import (
 	"github.com/electd/elect/driver/electtest"
 	"github.com/electd/elect/internal/protocol"
 	machine "github.com/electd/elect/internal/protocol/queue"
+	"github.com/electd/elect/internal/storetest"
 	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/queue"
 )
@@ -51,7 +52,7 @@ func TestForeign(t *testing.T) {
 	for text, id := range map[string]string{"host-7:80": "host-7:80", "two words": "foreign-1", "": "foreign-1", `{"elect":1, "id":"a"}`: "foreign-1"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStore()
-			other := &line{store: s, healed: make(chan struct{})}
+			other := &line{store: s}
 			session, _, err := other.Open(t.Context(), 10*time.Second)
 			if err != nil {
 				t.Fatal(err)
@@ -99,8 +100,8 @@ func TestMark(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, log := newStore(), &bytes.Buffer{}
 				s.revision, s.mark = 10, c.mark
-				e, err := queue.New(&line{store: s, healed: make(chan struct{})}, queue.Config{
-					Config:  drive.Config{Name: "e", ID: "web-3:4711", Now: now, Logger: slog.New(slog.NewTextHandler(log, nil))},
+				e, err := queue.New(&line{store: s}, queue.Config{
+					Config:  drive.Config{Name: "e", ID: "web-3:4711", Now: storetest.Now, Logger: slog.New(slog.NewTextHandler(log, nil))},
 					Machine: machine.Config{Dialect: machine.Etcd, TTL: 4 * time.Second, Hold: hold, MaxHold: hold}, Assumes: "a test",
 				})
 				if err != nil {
@@ -158,8 +159,8 @@ func TestCloseLeaves(t *testing.T) {
 // TestRefused: what the machine cannot do, or the store does not grant, is wrong for good.
 func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &line{store: newStore(), healed: make(chan struct{})}
-		cfg := queue.Config{Config: drive.Config{Name: "e", ID: "p", Now: now}, Machine: machine.Config{Dialect: machine.Etcd, TTL: time.Second}}
+		l := &line{store: newStore()}
+		cfg := queue.Config{Config: drive.Config{Name: "e", ID: "p", Now: storetest.Now}, Machine: machine.Config{Dialect: machine.Etcd, TTL: time.Second}}
 		if _, err := queue.New(l, cfg); err == nil || !driver.IsPermanent(err) || !strings.Contains(err.Error(), "raises silently") {
 			t.Errorf("%v; want a permanent error", err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
 	machine "github.com/electd/elect/internal/protocol/queue"
+	"github.com/electd/elect/internal/storetest"
 	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/queue"
 )
@@ -76,8 +77,8 @@ func TestNoWish(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, log := newStore(), &bytes.Buffer{}
 			s.revision = 10
-			e, err := queue.New(&line{store: s, healed: make(chan struct{})}, queue.Config{
-				Config:  drive.Config{Name: "e", ID: "a", Now: now, Logger: slog.New(slog.NewTextHandler(log, nil))},
+			e, err := queue.New(&line{store: s}, queue.Config{
+				Config:  drive.Config{Name: "e", ID: "a", Now: storetest.Now, Logger: slog.New(slog.NewTextHandler(log, nil))},
 				Machine: machine.Config{Dialect: machine.Etcd, TTL: 4 * time.Second}, Assumes: "a test",
 			})
 			if err != nil {
@@ -144,7 +145,7 @@ func TestWishInHoldOff(t *testing.T) {
 func TestForeignLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		other := &line{store: s, healed: make(chan struct{})}
+		other := &line{store: s}
 		session, _, err := other.Open(t.Context(), 10*time.Second)
 		if err != nil {
 			t.Fatal(err)

@@ -24,7 +24,7 @@ func TestAgreement(t *testing.T) {
 					lines[i] = newLine(k)
 					var err error
 					if all[i], err = register.New(lines[i], register.Config{
-						Config: drive.Config{Name: "e", ID: fmt.Sprintf("n%d", i+1), Now: now}, Lease: time.Hour, MaxLease: time.Hour,
+						Config: drive.Config{Name: "e", ID: fmt.Sprintf("n%d", i+1), Now: storetest.Now}, Lease: time.Hour, MaxLease: time.Hour,
 					}); err != nil {
 						t.Fatal(err)
 					}
@@ -40,7 +40,7 @@ func TestAgreement(t *testing.T) {
 						all[by].Run.Call(func() { all[by].Ask(a, func(a protocol.Answer) { answer <- a }) })
 						return func() protocol.Answer { return <-answer }
 					},
-					Lose:   func(by int) { l := lines[by]; l.mu.Lock(); defer l.mu.Unlock(); l.lose = 1 },
+					Lose:   func(by int) { lines[by].Lose(1) },
 					Delete: func(protocol.Entry) { k.set("", "1") },
 					Wait:   func() { time.Sleep(100 * time.Millisecond) },
 				})

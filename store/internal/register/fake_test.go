@@ -2,7 +2,6 @@ package register_test
 
 import (
 	"context"
-	"errors"
 	"net/url"
 	"strings"
 	"sync"
@@ -11,13 +10,10 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
-	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/storetest"
 	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/register"
 )
-
-// way is the time that a request, or an answer, takes.
-const way = time.Millisecond
 
 // kept is a store of one record. What it shows is durable when the write, or a later one, was
 // acknowledged.
@@ -96,21 +92,13 @@ func (k *kept) set(text, incarnation string) {
 	k.text, k.durable, k.incarnation = text, text, incarnation
 }
 
-// line is the way of one participant to a store, with its faults.
+// line is the way of one participant to a store.
 type line struct {
+	storetest.Way
 	store *kept
-
-	mu     sync.Mutex
-	cut    bool
-	healed chan struct{}
-	lose   int
-	delay  time.Duration // of the next answer to an acquisition or a renewal
-	behind time.Time     // answers come in order: none before that
 }
 
-func newLine(k *kept) *line { return &line{store: k, healed: make(chan struct{})} }
-
-var errLost = errors.New("the answer was lost")
+func newLine(k *kept) *line { return &line{store: k} }
 
 func (l *line) Read(ctx context.Context) (register.Kept, error) {
 	return l.do(ctx, false, false, func() (register.Kept, error) { return l.store.get(), nil })
@@ -135,7 +123,7 @@ func (w watched) Watch(ctx context.Context, changed func()) {
 		case <-ctx.Done():
 			return
 		}
-		if w.pass(ctx, way) == nil {
+		if w.Pass(ctx) == nil {
 			changed()
 		}
 	}
@@ -143,66 +131,17 @@ func (w watched) Watch(ctx context.Context, changed func()) {
 
 // do makes a request. write: its answer acknowledges it. renews: it acquires or renews, and so is one whose answer may be late.
 func (l *line) do(ctx context.Context, write, renews bool, do func() (register.Kept, error)) (register.Kept, error) {
-	if err := l.pass(ctx, way); err != nil {
+	if err := l.Pass(ctx); err != nil {
 		return register.Kept{}, err
 	}
 	k, err := do()
-	l.mu.Lock()
-	if l.delay > 0 && renews {
-		l.behind, l.delay = time.Now().Add(l.delay), 0
-	}
-	late, lost := max(time.Until(l.behind), 0), l.lose > 0
-	if lost {
-		l.lose--
-	}
-	l.mu.Unlock()
-	if lost {
-		return register.Kept{}, errLost
-	}
-	if err := l.pass(ctx, way+late); err != nil {
+	if err := l.Back(ctx, renews); err != nil {
 		return register.Kept{}, err
 	}
 	if write && err == nil {
 		err = l.store.acknowledge(ctx)
 	}
 	return k, err
-}
-
-// pass waits for a way, and while it is cut.
-func (l *line) pass(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	for {
-		l.mu.Lock()
-		cut, healed := l.cut, l.healed
-		l.mu.Unlock()
-		if !cut {
-			return nil
-		}
-		select {
-		case <-healed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-func (l *line) Cut(on bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cut = on; !on {
-		close(l.healed)
-		l.healed = make(chan struct{})
-	}
-}
-
-// now is the time of the bubble.
-func now() protocol.Reading {
-	i := protocol.Instant(time.Now().UnixNano())
-	return protocol.Reading{Boot: i, Mono: i}
 }
 
 // open returns a participant of the store.
@@ -216,17 +155,12 @@ func open(t testing.TB, k *kept, era uint64, name, id string) electtest.Particip
 func participant(t testing.TB, l *line, r register.Register, era uint64, name, id string) electtest.Participant {
 	t.Helper()
 	e, err := register.New(r, register.Config{
-		Config: drive.Config{Name: name, ID: id, Era: era, Now: now, Source: source}, Lease: time.Second, MaxLease: 2 * time.Second, Assumes: "a test",
+		Config: drive.Config{Name: name, ID: id, Era: era, Now: storetest.Now, Source: source}, Lease: time.Second, MaxLease: 2 * time.Second, Assumes: "a test",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := func(do func()) { l.mu.Lock(); defer l.mu.Unlock(); do() }
-	return electtest.Participant{
-		Elector: e, Cut: l.Cut,
-		Lose:  func(n int) { set(func() { l.lose = n }) },
-		Delay: func(d time.Duration) { set(func() { l.delay = d }) },
-	}
+	return electtest.Participant{Elector: e, Cut: l.Cut, Lose: l.Lose, Delay: l.Delay}
 }
 
 func TestConformance(t *testing.T) {

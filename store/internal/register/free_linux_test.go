@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/storetest"
 	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/register"
 )
@@ -68,7 +69,7 @@ func TestFree(t *testing.T) {
 			go func() { won <- leads(t, b) }()
 			time.Sleep(100 * time.Millisecond)
 			l := newLine(k)
-			l.lose = lost
+			l.Lose(lost)
 			begun := time.Now()
 			if err := register.Free(t.Context(), l, d); err != nil {
 				t.Fatal(err)
@@ -164,12 +165,12 @@ func TestFreeInTrouble(t *testing.T) {
 		m := leads(t, a)
 		d := dead(t, m)
 		l := newLine(k)
-		l.lose = 1000
+		l.Lose(1000)
 		r := &asked{Register: l}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begun := time.Now()
-		if err := register.Free(ctx, r, d); !errors.Is(err, errLost) {
+		if err := register.Free(ctx, r, d); !errors.Is(err, storetest.ErrLost) {
 			t.Errorf("%v; want what the store said", err)
 		}
 		if took := time.Since(begun); took != time.Second || r.requests > 6 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
+	"github.com/electd/elect/internal/storetest"
 	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/register"
 )
@@ -38,8 +39,8 @@ func TestMeasured(t *testing.T) {
 		got := measured(a.Elector)
 		for _, what := range []string{"read done", "write done"} {
 			r := got[what]
-			if r.Count == 0 || r.Sum != time.Duration(r.Count)*2*way || r.Within[time.Millisecond] != 0 || r.Within[5*time.Millisecond] != r.Count || r.Within[2500*time.Millisecond] != r.Count {
-				t.Errorf("%s: %+v; want that each took %v", what, r, 2*way)
+			if r.Count == 0 || r.Sum != time.Duration(r.Count)*2*storetest.Takes || r.Within[time.Millisecond] != 0 || r.Within[5*time.Millisecond] != r.Count || r.Within[2500*time.Millisecond] != r.Count {
+				t.Errorf("%s: %+v; want that each took %v", what, r, 2*storetest.Takes)
 			}
 		}
 		if n := got["write done"].Count; n < 20 || len(got) != 2 {
@@ -54,13 +55,13 @@ func TestMeasured(t *testing.T) {
 		l.Cut(false)
 
 		s := sharing{watched{newLine(k)}, make(chan struct{}, 1000)}
-		b, err := register.New(s, register.Config{Config: drive.Config{Name: "e", ID: "b", Now: now}, Lease: time.Second, MaxLease: 2 * time.Second})
+		b, err := register.New(s, register.Config{Config: drive.Config{Name: "e", ID: "b", Now: storetest.Now}, Lease: time.Second, MaxLease: 2 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer closed(t, electtest.Participant{Elector: b})
 		time.Sleep(10 * time.Second)
-		if got := measured(b); len(s.waits) < 5 || got["read done"].Count > 5 || got["read done"].Sum > 5*2*way {
+		if got := measured(b); len(s.waits) < 5 || got["read done"].Count > 5 || got["read done"].Sum > 5*2*storetest.Takes {
 			t.Errorf("%d reads that waited, and %v; want the times of the others only", len(s.waits), got)
 		}
 	})

@@ -169,7 +169,7 @@ func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 		stop()
 		cancel()
 		if driver.IsPermanent(err) {
-			return nil, err
+			return nil, drive.Refused(err)
 		} else if err != nil {
 			e.Log.Warn("the store admits no candidate yet", "error", err)
 		}

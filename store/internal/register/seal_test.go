@@ -12,6 +12,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
+	"github.com/electd/elect/internal/storetest"
 	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/register"
 )
@@ -140,7 +141,7 @@ func (s *stuck) Write(ctx context.Context, version, text string) (register.Kept,
 func TestStuckDriver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stuck{line: newLine(&kept{incarnation: "1"}), released: make(chan struct{})}
-		e, err := register.New(s, register.Config{Config: drive.Config{Name: "e", ID: "a", Now: now}, Lease: time.Second, MaxLease: 2 * time.Second, Assumes: "a test"})
+		e, err := register.New(s, register.Config{Config: drive.Config{Name: "e", ID: "a", Now: storetest.Now}, Lease: time.Second, MaxLease: 2 * time.Second, Assumes: "a test"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
+	"github.com/electd/elect/internal/storetest"
 	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/register"
 )
@@ -32,7 +33,7 @@ func (c *counted) Write(ctx context.Context, version, text string) (register.Kep
 // slow is a participant whose next read and whose lapse are half an hour away.
 func slow(t *testing.T, r register.Register, id string) electtest.Participant {
 	t.Helper()
-	e, err := register.New(r, register.Config{Config: drive.Config{Name: "e", ID: id, Now: now}, Lease: time.Hour, MaxLease: time.Hour, Poll: time.Hour})
+	e, err := register.New(r, register.Config{Config: drive.Config{Name: "e", ID: id, Now: storetest.Now}, Lease: time.Hour, MaxLease: time.Hour, Poll: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestHurried(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := sharing{watched{newLine(k)}, make(chan struct{}, 100)}
-		e, err := register.New(s, register.Config{Config: drive.Config{Name: "e", ID: "b", Now: now}, Lease: time.Hour, MaxLease: time.Hour, Poll: 8 * time.Minute})
+		e, err := register.New(s, register.Config{Config: drive.Config{Name: "e", ID: "b", Now: storetest.Now}, Lease: time.Hour, MaxLease: time.Hour, Poll: 8 * time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

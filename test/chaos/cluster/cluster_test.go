@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/long"
-	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/network"
 )
@@ -312,7 +311,7 @@ func parts(t *testing.T, programs Programs, kind Kind) {
 		all, err := s.grasp(i, Family)
 		s.must(err)
 		for _, p := range all {
-			if s, ok := proc.Read(p.pid); !ok || s.State != 'T' {
+			if !p.still() {
 				t.Errorf("not frozen: %s", p.describe())
 			}
 		}

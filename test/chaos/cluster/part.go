@@ -209,8 +209,11 @@ func (c *Cluster) stop(i int, p *process) error {
 }
 
 // freeze stops all of node i: first the process that would continue its keeper, and then the others
-// until none runs that could start more.
+// until none runs that could start more. One that waits in the kernel, as for a child that is to call exec and is
+// stopped, counts when it has its signal: it stops before it runs again.
 func (c *Cluster) freeze(i int) error {
+	type identity struct{ pid, start int }
+	sent := map[identity]bool{}
 	for late := time.Now().Add(settle); ; {
 		all, err := c.grasp(i, Family)
 		if err != nil {
@@ -218,10 +221,11 @@ func (c *Cluster) freeze(i int) error {
 		}
 		quiet := true
 		for _, p := range all {
-			if stopped(p.pid) && p.still() || p.ended(0) {
+			id := identity{p.pid, p.start}
+			if sent[id] && p.still() || p.ended(0) {
 				continue
 			}
-			quiet = false
+			sent[id], quiet = true, false
 			if err == nil {
 				err = c.stop(i, p)
 			}

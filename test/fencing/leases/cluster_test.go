@@ -28,11 +28,7 @@ func newCluster(t *testing.T) *cluster {
 	for node := range c.cables {
 		var places []string
 		for i, m := range c.members {
-			k, err := cable.New(strings.TrimPrefix(m.URL, "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = k.Close() })
+			k := cableTo(t, strings.TrimPrefix(m.URL, "http://"))
 			c.cables[node][i], places = k, append(places, k.Addr())
 		}
 		c.start(node, fmt.Sprintf("etcd://%s/cluster?%s", strings.Join(places, ","), slow))

@@ -21,7 +21,6 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
-	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/storetest"
@@ -51,35 +50,13 @@ func (p *prefix) url(addr string) string {
 // participant opens one in a process of its own, behind a cable that can be cut.
 func (p *prefix) participant(t testing.TB, name, id string) electtest.Participant {
 	t.Helper()
-	c, err := cable.New(p.consul.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	q := electtest.Spawn(t, p.url(c.Addr()), name, id)
-	q.Cut = func(on bool) {
-		if on {
-			c.Cut()
-		} else {
-			c.Heal()
-		}
-	}
-	return q
+	return behindCable(t, p.consul.Addr, p.url, name, id)
 }
 
 // elector is a participant of the election "e" in this process.
 func (p *prefix) elector(t *testing.T, id string, log *slog.Logger) local {
 	t.Helper()
-	e, err := p.try(t, id, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return local{e, t}
+	return logged(t, p.url(""), id, log)
 }
 
 func (p *prefix) try(t *testing.T, id string, log *slog.Logger) (driver.Elector, error) {

@@ -20,7 +20,6 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/store/etcd"
 	"github.com/electd/elect/test/fencing/server"
@@ -67,20 +66,7 @@ func (k *keys) url(addr string) string {
 // participant opens one in a process of its own, behind a cable that can be cut.
 func (k *keys) participant(t testing.TB, name, id string) electtest.Participant {
 	t.Helper()
-	c, err := cable.New(strings.TrimPrefix(k.etcd.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	p := electtest.Spawn(t, k.url(c.Addr()), name, id)
-	p.Cut = func(on bool) {
-		if on {
-			c.Cut()
-		} else {
-			c.Heal()
-		}
-	}
-	return p
+	return behindCable(t, strings.TrimPrefix(k.etcd.URL, "http://"), k.url, name, id)
 }
 
 func (k *keys) delete(t testing.TB) {
@@ -93,20 +79,7 @@ func (k *keys) delete(t testing.TB) {
 // elector is a participant of the election "e" in this process.
 func (k *keys) elector(t *testing.T, id string, log *slog.Logger) local {
 	t.Helper()
-	u, err := url.Parse(k.url(""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := etcd.Open(t.Context(), driver.Target{URL: u, Name: "e", ID: id, Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return local{e, t}
+	return logged(t, k.url(""), id, log)
 }
 
 // first is the first key of the election "e".

@@ -4,9 +4,14 @@ package leases_test
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
+	"encoding/json"
+	"flag"
 	"fmt"
-	"math/rand/v2"
+	"io"
+	mathrand "math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -14,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -23,6 +29,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/conditions"
 	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/test/fencing/server"
 )
@@ -129,101 +137,153 @@ func leadSQL(driver, lock, unlock string) func(context.Context, string) (func(),
 	}
 }
 
+// contest is a back end in which candidates of elect take over from each other, and in turns those of another elector.
+type contest struct {
+	name, page string // of the benchmark, and of its row in docs/back-ends.md
+	native     string // the other elector; "" if there is none
+	lease      time.Duration
+	waits      bool // the other elector counts by a lease too, and a leader that is stopped is replaced
+	// start starts the server at addr, "" if there is none. ours is the URL, asked at an address, and theirs a
+	// candidate, or nil.
+	start func(b *testing.B) (addr string, ours func(addr string) string, theirs func(addr string) *exec.Cmd)
+}
+
+func contests() []contest {
+	native := func(name, at string) *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), nativeEnv+"="+name+"="+at)
+		return cmd
+	}
+	const short = 2 * time.Second // of etcd's own elector the shortest
+	inSQL := func(name, page, lock string) contest {
+		return contest{name, page, lock, short, false, func(b *testing.B) (string, func(string) string, func(string) *exec.Cmd) {
+			d := databases(b)[name](b)
+			p := d.place(b)
+			_, at := p.source()
+			return p.at.Host, p.url, func(addr string) *exec.Cmd { return native(name, strings.Replace(at, p.at.Host, addr, 1)) }
+		}}
+	}
+	return []contest{
+		{"file", "`file:`", "`flock(1)`", 0, false, func(b *testing.B) (string, func(string) string, func(string) *exec.Cmd) {
+			dir := b.TempDir()
+			return "", func(string) string { return "file:" + dir }, func(string) *exec.Cmd {
+				return exec.Command("sh", "-c", `echo standing by >&2; exec flock -F "$0" sh -c 'echo $$; exec sleep 1000'`, filepath.Join(dir, "native"))
+			}
+		}},
+		inSQL("postgresql", "PostgreSQL", "`pg_advisory_lock`"),
+		inSQL("mariadb", "MySQL, MariaDB", "`GET_LOCK`"),
+		{"etcd", "etcd", "`concurrency.Election`", short, true, func(b *testing.B) (string, func(string) string, func(string) *exec.Cmd) {
+			_, addr, _ := strings.Cut(startEtcd(b).URL, "://")
+			return addr, func(addr string) string { return "etcd://" + addr + "/bench?lease=2s&servers_fixed=on" },
+				func(addr string) *exec.Cmd { return native("etcd", "http://"+addr) }
+		}},
+		{"kubernetes", "Kubernetes", "client-go", short, true, func(b *testing.B) (string, func(string) string, func(string) *exec.Cmd) {
+			k := server.StartKubernetes(b)
+			return k.Addr, func(addr string) string { return leaseURL(b, k, "admin", addr, "lease=2s&max_lease=2s") },
+				func(addr string) *exec.Cmd { // with the proportions of its defaults, 15, 10 and 2 s
+					return exec.Command(server.ClientGo(b), "-kubeconfig", k.Config(b, "admin", addr), "-namespace", "default", "-name", "native",
+						"-id", rand.Text(), "-lease", "2s", "-renew", "1333ms", "-retry", "267ms", "-release")
+				}
+		}},
+		{"redis", "Redis, Valkey", "`SET NX PX`", short, true, func(b *testing.B) (string, func(string) string, func(string) *exec.Cmd) {
+			s := newSlot(b, server.StartRedis(b))
+			return s.server.Addr, s.url, func(addr string) *exec.Cmd { return native("redis", addr) }
+		}},
+		{"consul", "Consul", "`consul lock`", 15 * time.Second, true, func(b *testing.B) (string, func(string) string, func(string) *exec.Cmd) {
+			c := server.StartConsul(b)
+			return c.Addr, func(addr string) string { return "consul://" + addr + "/bench?lease=15s" }, // as its sessions
+				func(addr string) *exec.Cmd {
+					cmd := c.Command()
+					cmd.Env = append(cmd.Env, "CONSUL_HTTP_ADDR="+addr)
+					cmd.Args = append([]string{"sh", "-c", `exec 3>&1 1>&2; exec "$0" lock -verbose bench/native 'echo $$ >&3; exec sleep 1000'`}, cmd.Args...)
+					cmd.Path = "/bin/sh"
+					return cmd
+				}
+		}},
+		{"zookeeper", "ZooKeeper", "the client's `Lock`", zooKeeperLease, true, func(b *testing.B) (string, func(string) string, func(string) *exec.Cmd) {
+			return server.StartZooKeeper(b).Addr, func(addr string) string { return fmt.Sprintf("zookeeper://%s/bench?lease=%v", addr, zooKeeperLease) },
+				func(addr string) *exec.Cmd { return native("zookeeper", addr) }
+		}},
+		{"nats", "NATS", "a key with a TTL", short, true, func(b *testing.B) (string, func(string) string, func(string) *exec.Cmd) {
+			n := server.StartNATS(b)
+			return n.Addr, newBucket(b, n).url, func(addr string) *exec.Cmd { return native("nats", "nats://"+addr) }
+		}},
+		{"s3", "S3", "", short, false, func(b *testing.B) (string, func(string) string, func(string) *exec.Cmd) {
+			s3Credentials(b)
+			s := server.StartS3(b)
+			return strings.TrimPrefix(s.URL, "http://"), newObjects(b, s).url, nil
+		}},
+	}
+}
+
+// deaths are the ways in which a leader is brought down, as docs/back-ends.md calls them.
+var deaths = []struct {
+	what string
+	ours bool
+	how  func(c *candidate, work int)
+}{
+	{"machine", true, func(c *candidate, work int) {
+		c.signal(syscall.SIGSTOP)
+		killed(keeperOf(work), work, c.cmd.Process.Pid)
+	}},
+	{"machine", false, func(c *candidate, _ int) { c.signal(syscall.SIGKILL) }},
+	{"hang", true, func(c *candidate, _ int) { c.signal(syscall.SIGSTOP) }},
+	{"hang", false, func(c *candidate, _ int) { c.signal(syscall.SIGSTOP) }},
+	{"graceful", true, func(c *candidate, _ int) { c.signal(syscall.SIGTERM) }},
+	{"graceful", false, func(c *candidate, _ int) { c.signal(syscall.SIGTERM) }},
+	{"process", true, func(c *candidate, _ int) { c.signal(syscall.SIGKILL) }},
+	{"command", true, func(_ *candidate, work int) { killed(work) }},
+}
+
+var (
+	recordTakeovers = flag.Bool("record", false, "write what BenchmarkFailover measures into testdata/takeovers.json, of which TestTakeovers makes tables")
+	restTime        = flag.Duration("rest", 30*time.Second, "`time` that BenchmarkFailover counts requests at rest, if that is three leases")
+)
+
 // BenchmarkFailover takes the time from just before a leader is brought down until the next one has written its first
-// line: of elect run, and in turns of the store's own elector. Each iteration is a round of each kind.
+// line: of elect run, and in turns of the store's own elector. Each iteration is a round of each kind. Before that it
+// counts what both do at rest.
 func BenchmarkFailover(b *testing.B) {
 	program := harness.Build(b, "../../../cmd/elect")
-	native := func(name, at string) func() *exec.Cmd {
-		return func() *exec.Cmd {
-			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), nativeEnv+"="+name+"="+at)
-			return cmd
-		}
-	}
-	stores := map[string]func(b *testing.B) (string, func() *exec.Cmd){
-		"etcd": func(b *testing.B) (string, func() *exec.Cmd) {
-			at := startEtcd(b).URL
-			return strings.Replace(at, "http://", "etcd://", 1) + "/bench?lease=2s&servers_fixed=on", native("etcd", at)
-		},
-		"redis": func(b *testing.B) (string, func() *exec.Cmd) {
-			s := newSlot(b, server.StartRedis(b))
-			return s.url(""), native("redis", s.server.Addr)
-		},
-		"consul": func(b *testing.B) (string, func() *exec.Cmd) { // its locks have sessions of 15 s
-			c := server.StartConsul(b)
-			return "consul://" + c.Addr + "/bench?lease=15s", func() *exec.Cmd {
-				cmd := c.Command()
-				cmd.Args = append([]string{"sh", "-c", `exec 3>&1 1>&2; exec "$0" lock -verbose bench/native 'echo $$ >&3; exec sleep 1000'`}, cmd.Args...)
-				cmd.Path = "/bin/sh"
-				return cmd
+	b.Run("peer", func(b *testing.B) { benchPeers(b, program) })
+	for _, c := range contests() {
+		b.Run(c.name, func(b *testing.B) {
+			addr, url, native := c.start(b)
+			ours := func(id, addr string) *candidate { return stands(b, program, url(addr), id) }
+			var theirs func(id, addr string) *candidate
+			if native != nil {
+				theirs = func(_, addr string) *candidate { return began(b, "native", native(addr)) }
 			}
-		},
-		"zookeeper": func(b *testing.B) (string, func() *exec.Cmd) {
-			at := server.StartZooKeeper(b).Addr
-			return fmt.Sprintf("zookeeper://%s/bench?lease=%v", at, zooKeeperLease), native("zookeeper", at)
-		},
-		"nats": func(b *testing.B) (string, func() *exec.Cmd) {
-			n := server.StartNATS(b)
-			return newBucket(b, n).url(""), native("nats", "nats://"+n.Addr)
-		},
-		"s3": func(b *testing.B) (string, func() *exec.Cmd) { // it has no elector
-			s3Credentials(b)
-			return newObjects(b, server.StartS3(b)).url(""), nil
-		},
-	}
-	for name, start := range databases(b) {
-		if name != "sqlite" { // it has no elector
-			stores[name] = func(b *testing.B) (string, func() *exec.Cmd) {
-				d := start(b)
-				p := d.place(b)
-				_, at := p.source()
-				return p.url(""), native(name, at)
+			m := measured{Native: c.native, Bound: bound(b, url(addr)), Medians: map[string]float64{}, Rest: map[string]rest{}, Before: conditions.Load()[0]}
+			if c.lease > 0 {
+				m.Lease = c.lease.String()
 			}
-		}
-	}
-	for name, start := range stores {
-		b.Run(name, func(b *testing.B) {
-			at, native := start(b)
-			ours := func(id string) *candidate { return stands(b, program, at, id) }
-			theirs := func(string) *candidate { return began(b, "native", native()) }
+			c.rest(b, &m, addr, ours, theirs)
 			took := map[string][]time.Duration{}
 			for b.Loop() {
-				for _, c := range []struct {
-					what  string
-					begin func(id string) *candidate
-					how   func(c *candidate, work int)
-				}{
-					{"killed/elect", ours, func(c *candidate, work int) {
-						c.signal(syscall.SIGSTOP)
-						killed(keeperOf(work), work, c.cmd.Process.Pid)
-					}},
-					{"killed/native", theirs, func(c *candidate, _ int) { c.signal(syscall.SIGKILL) }},
-					{"stopped/elect", ours, func(c *candidate, _ int) { c.signal(syscall.SIGSTOP) }},
-					{"stopped/native", theirs, func(c *candidate, _ int) { c.signal(syscall.SIGSTOP) }},
-					{"released/elect", ours, func(c *candidate, _ int) { c.signal(syscall.SIGTERM) }},
-					{"released/native", theirs, func(c *candidate, _ int) { c.signal(syscall.SIGTERM) }},
-					{"run-killed/elect", ours, func(c *candidate, _ int) { c.signal(syscall.SIGKILL) }},
-					{"command-killed/elect", ours, func(_ *candidate, work int) { killed(work) }},
-				} {
-					if !slices.Contains([]string{"etcd", "redis", "consul", "zookeeper", "nats"}, name) && c.what == "stopped/native" {
+				m.Rounds++
+				for _, d := range deaths {
+					if d.what == "hang" && !(d.ours && c.lease > 0 || c.waits) {
 						continue // it leads for ever
 					}
-					if native == nil && strings.HasSuffix(c.what, "/native") {
+					begin, who := ours, "elect"
+					if !d.ours {
+						begin, who = theirs, "native"
+					}
+					if begin == nil {
 						continue
 					}
-					first := c.begin("first")
+					first := begin("first", addr)
 					work := first.leads(b)
-					next := c.begin("next")
-					harness.Eventually(b, "it stands by", func() bool {
-						return strings.Contains(next.said.String(), "standing by") || strings.Contains(next.said.String(), "Attempting lock acquisition")
-					})
-					<-time.After(500*time.Millisecond + rand.N(time.Second)) // somewhere between two renewals
+					next := begin("next", addr)
+					next.standsBy(b)
+					<-time.After(500*time.Millisecond + mathrand.N(time.Second)) // somewhere between two renewals
 					begun := time.Now()
-					c.how(first, work)
+					d.how(first, work)
 					after := next.leads(b)
-					took[c.what] = append(took[c.what], time.Since(begun))
-					if name == "consul" {
-						killed(work, after) // a consul lock that was killed leaves its command
+					took[d.what+"/"+who] = append(took[d.what+"/"+who], time.Since(begun))
+					if c.name == "consul" || c.name == "file" {
+						killed(work, after) // it leaves its command when it is killed
 					}
 					next.signal(syscall.SIGTERM)
 					first.end()
@@ -233,10 +293,210 @@ func BenchmarkFailover(b *testing.B) {
 			b.ReportMetric(0, "ns/op") // it has no meaning
 			for what, all := range took {
 				slices.Sort(all)
-				b.ReportMetric(float64(all[len(all)/2])/1e6, what+"-ms")
+				m.Medians[what] = float64(all[len(all)/2].Round(10*time.Microsecond)) / 1e6
+				b.ReportMetric(m.Medians[what], what+"-ms")
 				b.Logf("%s: %v", what, all)
 			}
+			m.After = conditions.Load()[0]
+			if *recordTakeovers {
+				record(b, c.page, m)
+			}
 		})
+	}
+}
+
+// benchPeers is BenchmarkFailover for peers, which elect bench measures itself, in two rounds or more. Nothing else elects
+// there.
+func benchPeers(b *testing.B, program string) {
+	if b.N == 1 { // the first call, whatever -benchtime is
+		return
+	}
+	asked := func(into any, args ...string) {
+		b.Helper()
+		cmd := exec.Command(program, append([]string{"bench", "-o", "json"}, args...)...)
+		cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+b.TempDir())
+		cmd.Stderr = b.Output()
+		out, err := cmd.Output()
+		if err == nil {
+			err = json.Unmarshal(out, into)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	var times struct {
+		Promise   float64     `json:"promise_ms"`
+		Worst     float64     `json:"worst_takeover_ms"`
+		Before    *[3]float64 `json:"load_before"`
+		After     *[3]float64 `json:"load_after"`
+		Takeovers []struct {
+			Kill   string  `json:"kill"`
+			Median float64 `json:"median_ms"`
+		} `json:"takeovers"`
+	}
+	asked(&times, "failover", "--peers", "3", "--kill", "child,parent,resign,freeze", "--rounds", strconv.Itoa(b.N))
+	var quiet struct {
+		Nodes []struct {
+			Role string  `json:"role"`
+			CPU  float64 `json:"cpu_percent"`
+		} `json:"nodes"`
+	}
+	asked(&quiet, "steady", "--for", restTime.String())
+	span := func(ms float64) string { return span(time.Duration(ms * 1e6)) }
+	m := measured{Lease: span(times.Promise), Bound: span(times.Worst), Rounds: b.N, Medians: map[string]float64{}, Rest: map[string]rest{}}
+	if times.Before != nil && times.After != nil {
+		m.Before, m.After = times.Before[0], times.After[0]
+	}
+	b.ReportMetric(0, "ns/op") // it has no meaning
+	for _, t := range times.Takeovers {
+		what := map[string]string{"child": "command", "parent": "process", "resign": "graceful", "freeze": "hang"}[t.Kill]
+		m.Medians[what+"/elect"] = t.Median
+		b.ReportMetric(t.Median, what+"/elect-ms")
+	}
+	for _, n := range quiet.Nodes {
+		if n.Role != "leader" {
+			n.Role = "candidate"
+		}
+		m.Rest[n.Role+"/elect"] = rest{CPU: n.CPU}
+	}
+	if *recordTakeovers {
+		record(b, "`peer:`", m)
+	}
+}
+
+// bound is the longest takeover that is computed for a URL.
+func bound(b *testing.B, at string) string {
+	u := parse(b, at)
+	open := openers[u.Scheme]
+	if open == nil {
+		return "–"
+	}
+	e, err := open(b.Context(), driver.Target{URL: u, Name: "bound", ID: "bound"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer e.Close()
+	return span(e.Limits().Takeover)
+}
+
+// standsBy waits until a candidate has entered.
+func (c *candidate) standsBy(b *testing.B) {
+	b.Helper()
+	harness.Eventually(b, "it stands by", func() bool {
+		said := strings.ToLower(c.said.String())
+		return strings.Contains(said, "standing by") || strings.Contains(said, "attempting ")
+	})
+}
+
+// rest counts what a leader and a candidate ask of the server, and their processor time, while nothing happens: of both
+// electors at the same time, each process behind a meter of its own.
+func (c *contest) rest(b *testing.B, m *measured, addr string, ours, theirs func(id, addr string) *candidate) {
+	b.Helper()
+	type one struct {
+		who    string
+		at     *meter
+		of     *candidate
+		before time.Duration
+	}
+	var all []*one
+	for _, role := range []string{"leader", "candidate"} {
+		for who, begin := range map[string]func(id, addr string) *candidate{"elect": ours, "native": theirs} {
+			if begin == nil {
+				continue
+			}
+			o := &one{who: role + "/" + who, at: newMeter(b, addr)}
+			o.of = begin(role, o.at.addr)
+			if role == "leader" {
+				o.of.leads(b)
+			} else {
+				o.of.standsBy(b)
+			}
+			all = append(all, o)
+		}
+	}
+	<-time.After(3 * time.Second) // what begins is over
+	for _, o := range all {
+		o.before, _ = conditions.CPUTime(o.of.cmd.Process.Pid)
+		o.at.asked.Store(0)
+	}
+	begun := time.Now()
+	<-time.After(max(*restTime, 3*c.lease))
+	for _, o := range all {
+		used, err := conditions.CPUTime(o.of.cmd.Process.Pid)
+		if err != nil {
+			b.Fatal(err)
+		}
+		span := time.Since(begun)
+		r := rest{CPU: 100 * (used - o.before).Seconds() / span.Seconds()}
+		if c.lease > 0 {
+			r.Requests = float64(o.at.asked.Load()) / span.Seconds() * c.lease.Seconds()
+		}
+		m.Rest[o.who] = r
+		b.Logf("%s at rest: %.2f requests in a lease, %.3f %% of a core", o.who, r.Requests, r.CPU)
+	}
+	for _, o := range all {
+		o.of.signal(syscall.SIGTERM)
+	}
+	for _, o := range all {
+		o.of.end()
+	}
+}
+
+// meter passes connections on to a server, and counts what is asked: what a client sends on one connection within 5 ms
+// counts once.
+type meter struct {
+	addr  string // "" if there is no server
+	asked atomic.Int64
+}
+
+func newMeter(b *testing.B, server string) *meter {
+	b.Helper()
+	m := &meter{}
+	if server == "" {
+		return m
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = l.Close() })
+	m.addr = l.Addr().String()
+	go func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go m.carry(near, server)
+		}
+	}()
+	return m
+}
+
+func (m *meter) carry(near net.Conn, server string) {
+	defer near.Close()
+	far, err := net.Dial("tcp", server)
+	if err != nil {
+		return
+	}
+	go func() {
+		_, _ = io.Copy(near, far)
+		_ = near.Close()
+	}()
+	defer far.Close()
+	var last time.Time
+	for buf := make([]byte, 64<<10); ; {
+		n, err := near.Read(buf)
+		if err != nil {
+			return
+		}
+		if time.Since(last) > 5*time.Millisecond {
+			m.asked.Add(1)
+		}
+		last = time.Now()
+		if _, err := far.Write(buf[:n]); err != nil {
+			return
+		}
 	}
 }
 

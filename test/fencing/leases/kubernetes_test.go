@@ -23,7 +23,6 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
-	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/store/kubernetes"
 	"github.com/electd/elect/test/fencing/server"
@@ -61,27 +60,16 @@ func mustOpenLease(t *testing.T, at, name, id string) local {
 	return l
 }
 
-// behindCable is a participant in a process of its own, which can be cut off.
-func behindCable(t testing.TB, k *server.Kubernetes, namespace, times, name, id string) electtest.Participant {
+// spawnLease opens a participant in a process of its own, which can be cut off.
+func spawnLease(t testing.TB, k *server.Kubernetes, namespace, times, name, id string) electtest.Participant {
 	t.Helper()
-	c, err := cable.New(k.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	p := electtest.Spawn(t, strings.Replace(leaseURL(t, k, "admin", c.Addr(), times), "default", namespace, 1), name, id)
-	p.Cut = func(on bool) {
-		if on {
-			c.Cut()
-		} else {
-			c.Heal()
-		}
-	}
-	return p
+	return behindCable(t, k.Addr, func(addr string) string {
+		return strings.Replace(leaseURL(t, k, "admin", addr, times), "default", namespace, 1)
+	}, name, id)
 }
 
-// TestKubernetesConformance has each participant in a process of its own, at a real kube-apiserver. The era is not raised
-// when the Lease is deleted: tokens rise all the same.
+// TestKubernetesConformance has each participant in a process of its own, at a real kube-apiserver. The era is not
+// raised when the Lease is deleted: tokens rise all the same.
 func TestKubernetesConformance(t *testing.T) {
 	long.Full(t, "it takes minutes; the same suite runs in fake time in store/kubernetes")
 	k := server.StartKubernetes(t)
@@ -91,7 +79,7 @@ func TestKubernetesConformance(t *testing.T) {
 			namespaces[t] = fmt.Sprintf("case-%d", len(namespaces))
 			k.Do(t, http.MethodPost, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": namespaces[t]}})
 		}
-		return behindCable(t, k, namespaces[t], times, name, id)
+		return spawnLease(t, k, namespaces[t], times, name, id)
 	}, electtest.Config{
 		Cannot: map[electtest.Fault]string{
 			electtest.Lose:  "a connection loses no single answer; the tests of store/kubernetes do",
@@ -130,8 +118,8 @@ func change(t *testing.T, k *server.Kubernetes, name string, do func(lease map[s
 	}
 }
 
-// TestKubernetesByHand has a leader whose Lease is deleted, emptied or changed by hand. Its term ends, the next one is not
-// proven before that, and its token is greater, without a raised era.
+// TestKubernetesByHand has a leader whose Lease is deleted, emptied or changed by hand. Its term ends, the next one is
+// not proven before that, and its token is greater, without a raised era.
 func TestKubernetesByHand(t *testing.T) {
 	long.Full(t, "it needs a machine that is not busy; it waits for leases")
 	t.Parallel()
@@ -195,8 +183,8 @@ func TestKubernetesManaged(t *testing.T) {
 	}
 }
 
-// TestKubernetesRights: a user without rights is refused, deploy/kubernetes/role.yaml gives enough, and without the right
-// to watch an election goes on.
+// TestKubernetesRights: a user without rights is refused, deploy/kubernetes/role.yaml gives enough, and without the
+// right to watch an election goes on.
 func TestKubernetesRights(t *testing.T) {
 	long.Full(t, "it needs a machine that is not busy; it waits for leases")
 	t.Parallel()
@@ -266,8 +254,8 @@ func roleVerbs(t *testing.T) []string {
 	return strings.Split(strings.ReplaceAll(list, " ", ""), ",")
 }
 
-// TestKubernetesRestarted: a leader keeps its term while the kube-apiserver is started again, and while it hangs for less
-// than a lease; candidates watch again.
+// TestKubernetesRestarted: a leader keeps its term while the kube-apiserver is started again, and while it hangs for
+// less than a lease; candidates watch again.
 func TestKubernetesRestarted(t *testing.T) {
 	long.Full(t, "it needs a machine that is not busy; it waits for leases")
 	t.Parallel()
@@ -312,10 +300,21 @@ type goNative struct {
 // startGoNative starts one with a lease, a renew deadline and a retry period.
 func startGoNative(t *testing.T, k *server.Kubernetes, name, id string, times [3]time.Duration, more ...string) *goNative {
 	t.Helper()
-	cmd := exec.Command(server.ClientGo(t), append([]string{
+	return startGo(t, server.ClientGo(t), k, name, id, times, more...)
+}
+
+// startGo starts a program with the flags of the candidate of client-go.
+func startGo(t *testing.T, bin string, k *server.Kubernetes, name, id string, times [3]time.Duration, more ...string) *goNative {
+	t.Helper()
+	return startStamps(t, exec.Command(bin, append([]string{
 		"-kubeconfig", k.Config(t, "admin", ""), "-namespace", "default", "-name", name, "-id", id,
 		"-lease", times[0].String(), "-renew", times[1].String(), "-retry", times[2].String(),
-	}, more...)...)
+	}, more...)...))
+}
+
+// startStamps starts a program that writes stamps while it leads.
+func startStamps(t *testing.T, cmd *exec.Cmd) *goNative {
+	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -372,8 +371,8 @@ func (n *goNative) leads(ctx context.Context, t *testing.T) time.Time {
 // quick are times of client-go in the ratio of its defaults.
 var quickNative = [3]time.Duration{3 * time.Second, 2 * time.Second, 400 * time.Millisecond}
 
-// TestKubernetesNatives has candidates of client-go and of elect in one election. Each side waits for the other, and takes
-// over after a release and after a death. Tokens rise over it.
+// TestKubernetesNatives has candidates of client-go and of elect in one election. Each side waits for the other, and
+// takes over after a release and after a death. Tokens rise over it.
 func TestKubernetesNatives(t *testing.T) {
 	long.Full(t, "it needs a machine that is not busy; it waits for leases")
 	t.Parallel()
@@ -449,8 +448,8 @@ func TestKubernetesNatives(t *testing.T) {
 	released(t, last)
 }
 
-// TestKubernetesNativeOverlaps: a leader of client-go that was frozen takes itself for the leader when it goes on, beside
-// elect's. The other way round there is no overlap. It is what docs/kubernetes.md says.
+// TestKubernetesNativeOverlaps: a leader of client-go that was frozen takes itself for the leader when it goes on,
+// beside elect's. The other way round there is no overlap. It is what docs/kubernetes.md says.
 func TestKubernetesNativeOverlaps(t *testing.T) {
 	long.Full(t, "it needs a machine that is not busy; it waits for leases")
 	t.Parallel()
@@ -480,7 +479,7 @@ func TestKubernetesNativeOverlaps(t *testing.T) {
 	native.end(t, syscall.SIGKILL)
 	released(t, m)
 
-	p := behindCable(t, k, "default", own, "e", "frozen")
+	p := spawnLease(t, k, "default", own, "e", "frozen")
 	if m, err := p.Campaign(ctx, driver.Candidacy{Exclusive: true}); err != nil {
 		t.Fatal(err)
 	} else {
@@ -521,7 +520,7 @@ func TestKubernetesTakeovers(t *testing.T) {
 			two.end(t, syscall.SIGKILL)
 
 			name = "o" + name[1:]
-			p, q := behindCable(t, k, "default", "lease=2s&max_lease=2s", name, "a"), behindCable(t, k, "default", "lease=2s&max_lease=2s", name, "b")
+			p, q := spawnLease(t, k, "default", "lease=2s&max_lease=2s", name, "a"), spawnLease(t, k, "default", "lease=2s&max_lease=2s", name, "b")
 			m, err := p.Campaign(ctx, driver.Candidacy{Exclusive: true})
 			if err != nil {
 				t.Fatal(err)

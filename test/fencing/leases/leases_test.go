@@ -16,7 +16,6 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
-	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/store/consul"
 	"github.com/electd/elect/store/etcd"
@@ -181,20 +180,7 @@ func (p *place) participant(t testing.TB, name, id string) electtest.Participant
 	if p.server == nil {
 		return electtest.Spawn(t, p.url(""), name, id)
 	}
-	c, err := cable.New(p.at.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	q := electtest.Spawn(t, p.url(c.Addr()), name, id)
-	q.Cut = func(on bool) {
-		if on {
-			c.Cut()
-		} else {
-			c.Heal()
-		}
-	}
-	return q
+	return behindCable(t, p.at.Host, p.url, name, id)
 }
 
 // TestConformance has each participant in a process of its own, at a real database.

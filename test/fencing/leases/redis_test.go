@@ -53,26 +53,7 @@ func (s *slot) url(addr string) string {
 // participant opens one in a process of its own, behind a cable that can be cut.
 func (s *slot) participant(t testing.TB, name, id string) electtest.Participant {
 	t.Helper()
-	c := cableTo(t, s.server.Addr)
-	p := electtest.Spawn(t, s.url(c.Addr()), name, id)
-	p.Cut = func(on bool) {
-		if on {
-			c.Cut()
-		} else {
-			c.Heal()
-		}
-	}
-	return p
-}
-
-func cableTo(t testing.TB, addr string) *cable.Cable {
-	t.Helper()
-	c, err := cable.New(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	return behindCable(t, s.server.Addr, s.url, name, id)
 }
 
 // do executes a command of an administrator.

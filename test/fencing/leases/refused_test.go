@@ -5,12 +5,15 @@ package leases_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/driver/electtest"
+	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/store/sqlstore"
 	"github.com/electd/elect/test/fencing/server"
@@ -189,8 +192,14 @@ func elector(t *testing.T, p *place, id string) local {
 // opened is a participant of the election "e" at a URL.
 func opened(t *testing.T, url, id string) local {
 	t.Helper()
+	return logged(t, url, id, nil)
+}
+
+// logged is opened with a log.
+func logged(t *testing.T, url, id string, log *slog.Logger) local {
+	t.Helper()
 	u := parse(t, url)
-	e, err := openers[u.Scheme](t.Context(), driver.Target{URL: u, Name: "e", ID: id})
+	e, err := openers[u.Scheme](t.Context(), driver.Target{URL: u, Name: "e", ID: id, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,6 +209,32 @@ func opened(t *testing.T, url, id string) local {
 		}
 	})
 	return local{e, t}
+}
+
+func cableTo(t testing.TB, addr string) *cable.Cable {
+	t.Helper()
+	c, err := cable.New(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// behindCable opens a participant in a process of its own, behind a cable to a server at addr. at is its URL for an
+// address.
+func behindCable(t testing.TB, addr string, at func(addr string) string, name, id string) electtest.Participant {
+	t.Helper()
+	c := cableTo(t, addr)
+	p := electtest.Spawn(t, at(c.Addr()), name, id)
+	p.Cut = func(on bool) {
+		if on {
+			c.Cut()
+		} else {
+			c.Heal()
+		}
+	}
+	return p
 }
 
 func (l local) campaign(ctx context.Context) driver.Mandate {

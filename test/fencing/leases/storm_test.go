@@ -180,11 +180,7 @@ func newStorm(t *testing.T, at *site, seed uint64, bent string, env ...string) *
 	for i := range s.cables {
 		var addrs []string
 		for _, addr := range at.addrs {
-			c, err := cable.New(addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = c.Close() })
+			c := cableTo(t, addr)
 			s.cables[i], addrs = append(s.cables[i], c), append(addrs, c.Addr())
 		}
 		s.election[i] = at.url(addrs)

@@ -17,7 +17,8 @@ import (
 	"github.com/electd/elect/test/fencing/server"
 )
 
-// otherDialect are cases of the table that do not hold in ZooKeeper's dialect, or need a fault that a connection cannot have.
+// otherDialect are cases of the table that do not hold in ZooKeeper's dialect, or need a fault that a connection cannot
+// have.
 var otherDialect = []string{
 	"enter again", "a session expires", // the client keeps it alive
 	"touch", "a touch is of one entry", "watch touches", // which no candidate sees here

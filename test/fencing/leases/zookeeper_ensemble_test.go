@@ -32,11 +32,7 @@ func newEnsemble(t *testing.T) *ensemble {
 	for node := range c.cables {
 		var places []string
 		for i, s := range c.servers {
-			k, err := cable.New(s.Addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = k.Close() })
+			k := cableTo(t, s.Addr)
 			c.cables[node][i], places = k, append(places, k.Addr())
 		}
 		c.start(node, fmt.Sprintf("zookeeper://%s/ensemble?%s", strings.Join(places, ","), slow))
@@ -62,9 +58,9 @@ func (c *ensemble) leads() (leader, follower *server.ZooKeeper) {
 	return leader, follower
 }
 
-// TestZooKeeperEnsemble: elections go on over faults of an ensemble and of the way to it. The proof of a leader lasts for 5 s
-// here. In that time the ensemble elects another leader, and a client whose server has died, hangs or cannot be reached
-// moves its session to another one; so the term goes on.
+// TestZooKeeperEnsemble: elections go on over faults of an ensemble and of the way to it. The proof of a leader lasts
+// for 5 s here. In that time the ensemble elects another leader, and a client whose server has died, hangs or cannot be
+// reached moves its session to another one; so the term goes on.
 func TestZooKeeperEnsemble(t *testing.T) {
 	long.Full(t, "it needs a machine that is not busy")
 	c := newEnsemble(t)
@@ -114,8 +110,8 @@ func TestZooKeeperEnsemble(t *testing.T) {
 	}, 10*time.Second)
 }
 
-// TestZooKeeperCheckIsAWrite: what proves that an entry exists is a transaction that only checks. A majority commits it, so a
-// server that has lost its ensemble cannot answer it, although it answers reads.
+// TestZooKeeperCheckIsAWrite: what proves that an entry exists is a transaction that only checks. A majority commits
+// it, so a server that has lost its ensemble cannot answer it, although it answers reads.
 func TestZooKeeperCheckIsAWrite(t *testing.T) {
 	long.Full(t, "it starts an ensemble")
 	t.Parallel()
@@ -153,8 +149,8 @@ func TestZooKeeperCheckIsAWrite(t *testing.T) {
 	}
 }
 
-// TestZooKeeperEpoch: an ensemble that has had 65,536 leaders has ids of transactions that cannot be tokens. They are refused,
-// and never become an era.
+// TestZooKeeperEpoch: an ensemble that has had 65,536 leaders has ids of transactions that cannot be tokens. They are
+// refused, and never become an era.
 func TestZooKeeperEpoch(t *testing.T) {
 	long.Full(t, "it starts a server")
 	t.Parallel()

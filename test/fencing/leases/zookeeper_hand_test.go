@@ -21,8 +21,8 @@ import (
 	"github.com/electd/elect/test/fencing/server"
 )
 
-// TestZooKeeperByHand has a leader whose entry is deleted by hand, or deleted and made again, or whose queue is deleted. It ends,
-// and the next one is not proven before it has.
+// TestZooKeeperByHand has a leader whose entry is deleted by hand, or deleted and made again, or whose queue is
+// deleted. It ends, and the next one is not proven before it has.
 func TestZooKeeperByHand(t *testing.T) {
 	long.Full(t, "it needs a machine that is not busy; it waits for sessions")
 	t.Parallel()
@@ -68,8 +68,8 @@ func TestZooKeeperByHand(t *testing.T) {
 	}
 }
 
-// TestZooKeeperNonsense: children and data that are not elect's neither stop an election nor end a term. A mark that is not
-// elect's is said, and makes the next leader wait.
+// TestZooKeeperNonsense: children and data that are not elect's neither stop an election nor end a term. A mark that is
+// not elect's is said, and makes the next leader wait.
 func TestZooKeeperNonsense(t *testing.T) {
 	long.Full(t, "it needs a machine that is not busy; it waits for sessions")
 	t.Parallel()
@@ -116,8 +116,8 @@ func TestZooKeeperNonsense(t *testing.T) {
 	released(t, n)
 }
 
-// TestZooKeeperRights: a user without the rights is refused at the start, with a line that says which. What a user makes is that
-// user's, or has the ACL of the URL.
+// TestZooKeeperRights: a user without the rights is refused at the start, with a line that says which. What a user
+// makes is that user's, or has the ACL of the URL.
 func TestZooKeeperRights(t *testing.T) {
 	long.Full(t, "it starts a server")
 	t.Parallel()
@@ -162,8 +162,8 @@ func TestZooKeeperRights(t *testing.T) {
 	}
 }
 
-// TestZooKeeperGrants: a session that the servers make longer or shorter than asked is refused, because no takeover time would
-// hold.
+// TestZooKeeperGrants: a session that the servers make longer or shorter than asked is refused, because no takeover
+// time would hold.
 func TestZooKeeperGrants(t *testing.T) {
 	long.Full(t, "it starts a server")
 	t.Parallel()

@@ -99,8 +99,8 @@ func quiet(t *testing.T, native *kazoo, ours <-chan driver.Mandate) {
 	}
 }
 
-// TestKazoo: kazoo's Election is a candidate of elect's elections with layout=kazoo. Never do both sides lead, and each takes
-// over from the other, after a release and after a death.
+// TestKazoo: kazoo's Election is a candidate of elect's elections with layout=kazoo. Never do both sides lead, and each
+// takes over from the other, after a release and after a death.
 func TestKazoo(t *testing.T) {
 	long.Full(t, "it needs a machine that is not busy; it waits for sessions")
 	t.Parallel()
@@ -148,8 +148,8 @@ func TestKazoo(t *testing.T) {
 		t.Errorf("token %v after %v", n.Token(), m.Token())
 	}
 
-	// What it ignores: it knows no hold-off. The znode of ours is deleted by hand, and it leads at once, while ours proves its
-	// term until its next renewal. A candidate of elect's would wait for that.
+	// What it ignores: it knows no hold-off. The znode of ours is deleted by hand, and it leads at once, while ours
+	// proves its term until its next renewal. A candidate of elect's would wait for that.
 	third := z.kazoo(t)
 	z.enters(t, 2)
 	if err := z.client.Delete(z.entries(t)[0], -1); err != nil {
@@ -176,8 +176,8 @@ func observed(t *testing.T, ctx context.Context, e driver.Elector) driver.Leader
 	return driver.Leader{}
 }
 
-// TestCuratorLayout: entries as Curator makes them are candidates, and its participants see those of elect's: by the name
-// after which it sorts, and as its id the data.
+// TestCuratorLayout: entries as Curator makes them are candidates, and its participants see those of elect's: by the
+// name after which it sorts, and as its id the data.
 func TestCuratorLayout(t *testing.T) {
 	long.Full(t, "it starts a server")
 	t.Parallel()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"path"
 	"sort"
 	"strings"
@@ -14,11 +13,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
-	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/long"
-	"github.com/electd/elect/store/zookeeper"
 	"github.com/electd/elect/test/fencing/server"
 )
 
@@ -47,20 +43,7 @@ func (z *znodes) url(addr string) string {
 // participant opens one in a process of its own, behind a cable that can be cut.
 func (z *znodes) participant(t testing.TB, name, id string) electtest.Participant {
 	t.Helper()
-	c, err := cable.New(z.zookeeper.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	p := electtest.Spawn(t, z.url(c.Addr()), name, id)
-	p.Cut = func(on bool) {
-		if on {
-			c.Cut()
-		} else {
-			c.Heal()
-		}
-	}
-	return p
+	return behindCable(t, z.zookeeper.Addr, z.url, name, id)
 }
 
 // delete deletes everything below a path, and the path.
@@ -81,20 +64,7 @@ func (z *znodes) delete(t testing.TB, at string) {
 // elector is a participant of the election "e" in this process.
 func (z *znodes) elector(t *testing.T, id string, log *slog.Logger) local {
 	t.Helper()
-	u, err := url.Parse(z.url(""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := zookeeper.Open(t.Context(), driver.Target{URL: u, Name: "e", ID: id, Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return local{e, t}
+	return logged(t, z.url(""), id, log)
 }
 
 // entries are the paths of the entries of the election "e", by their numbers.

@@ -164,18 +164,55 @@ func (k *Kubernetes) try(ctx context.Context, method, path string, in any) (out 
 // ClientGo builds the candidate of client-go, in the module beside this file.
 func ClientGo(t testing.TB) (bin string) {
 	t.Helper()
-	long.Test(t, "it builds client-go")
+	return buildApart(t, "clientgo", ".", "clientgo")
+}
+
+// DropIn builds the same candidate with adapter/leaderelection: only one import differs.
+func DropIn(t testing.TB) (bin string) {
+	t.Helper()
+	const theirs, ours = `"k8s.io/client-go/tools/leaderelection"`, `"github.com/electd/elect/adapter/leaderelection"`
+	text, err := os.ReadFile(filepath.Join(testdata(), "clientgo", "main.go"))
+	if err != nil || strings.Count(string(text), theirs) != 1 {
+		t.Fatalf("%v; want one import of client-go's leaderelection in clientgo/main.go", err)
+	}
+	main, overlay := filepath.Join(t.TempDir(), "main.go"), filepath.Join(t.TempDir(), "overlay.json")
+	replaced, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(testdata(), "adapters", "dropin", "main.go"): main}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{main: strings.Replace(string(text), theirs, ours, 1), overlay: string(replaced)} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return buildApart(t, "adapters", "./dropin", "dropin", "-overlay", overlay)
+}
+
+// Operator builds a manager of controller-runtime under adapter/controllerruntime.
+func Operator(t testing.TB) (bin string) {
+	t.Helper()
+	return buildApart(t, "adapters", "./operator", "operator")
+}
+
+func testdata() string {
 	_, here, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(here), "testdata")
+}
+
+// buildApart builds a program of a module in testdata that needs client-go.
+func buildApart(t testing.TB, module, pkg, name string, flags ...string) (bin string) {
+	t.Helper()
+	long.Test(t, "it builds client-go")
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin = filepath.Join(cache, "elect-test", "clientgo")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", bin, ".")
-	build.Dir = filepath.Join(filepath.Dir(here), "testdata", "clientgo")
+	bin = filepath.Join(cache, "elect-test", name)
+	build := exec.Command("go", append([]string{"build", "-trimpath", "-buildvcs=false", "-o", bin}, append(flags, pkg)...)...)
+	build.Dir = filepath.Join(testdata(), module)
 	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	if out, err := build.CombinedOutput(); err != nil {
-		Absent(t, fmt.Sprintf("client-go cannot be built (%v)\n%s", err, out))
+		Absent(t, fmt.Sprintf("%s cannot be built (%v)\n%s", name, err, out))
 	}
 	return bin
 }

@@ -35,8 +35,8 @@ type ZooKeeper struct {
 // ZooKeeperTick is the unit of time of the servers. Sessions live for two of them at least.
 const ZooKeeperTick = 200 * time.Millisecond
 
-// StartZooKeeper starts one server, with further settings such as "maxSessionTimeout=1000". It leaves the syncing to the
-// kernel: it is killed, and its computer is not.
+// StartZooKeeper starts one server, with further settings such as "maxSessionTimeout=1000". It leaves the syncing to
+// the kernel: it is killed, and its computer is not.
 func StartZooKeeper(t testing.TB, settings ...string) *ZooKeeper {
 	t.Helper()
 	return StartZooKeepers(t, 1, settings...)[0]

@@ -101,8 +101,8 @@ type Distribution struct {
 	Max     Millis `json:"max_ms"`
 }
 
-// distribute sorts the samples, and picks the nearest ranks.
-func distribute(samples []time.Duration) Distribution {
+// Distribute sorts the samples, and picks the nearest ranks.
+func Distribute(samples []time.Duration) Distribution {
 	n := len(samples)
 	if n == 0 {
 		return Distribution{}

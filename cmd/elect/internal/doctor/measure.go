@@ -93,7 +93,7 @@ func pauses(span context.Context) Distribution {
 		<-t.C
 		late = append(late, max(clock.Now().Sub(asked)-tick, 0))
 		if span.Err() != nil {
-			return distribute(late)
+			return Distribute(late)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func disk(ctx, span context.Context, cfg Config) (d Disk) {
 		took = append(took, clock.Now().Sub(begin))
 		rest(span, min(pace, cfg.For/(2*leastSyncs)))
 	}
-	d.Sync = distribute(took)
+	d.Sync = Distribute(took)
 	return d
 }
 
@@ -178,7 +178,7 @@ func way(ctx, span context.Context, length time.Duration, to Target) Peer {
 		took = append(took, spent)
 		rest(span, length/dials)
 	}
-	p.RTT = distribute(took)
+	p.RTT = Distribute(took)
 	return p
 }
 

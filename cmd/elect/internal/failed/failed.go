@@ -10,8 +10,6 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/peer"
-	"github.com/electd/elect/store/etcd"
-	"github.com/electd/elect/store/kubernetes"
 	"github.com/electd/elect/store/sqlstore"
 )
 
@@ -27,7 +25,7 @@ func Opening(err error) error {
 	if code := ofSystem(err); code != 0 {
 		return exit.With(code, err)
 	}
-	if errors.Is(err, sqlstore.ErrRefused) || errors.Is(err, etcd.ErrRefused) || errors.Is(err, kubernetes.ErrRefused) {
+	if errors.Is(err, sqlstore.ErrRefused) { // that of all stores
 		return exit.With(exit.Unavailable, err)
 	}
 	return exit.With(exit.Usage, err)

@@ -10,9 +10,12 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/peer"
+	"github.com/electd/elect/store/consul"
 	"github.com/electd/elect/store/etcd"
 	"github.com/electd/elect/store/kubernetes"
+	"github.com/electd/elect/store/redis"
 	"github.com/electd/elect/store/sqlstore"
+	"github.com/electd/elect/store/zookeeper"
 )
 
 func TestCodes(t *testing.T) {
@@ -29,8 +32,11 @@ func TestCodes(t *testing.T) {
 		"opening, input and output":      {Opening(fmt.Errorf("fsync: %w", syscall.EIO)), exit.CannotCreate, true},
 		"opening, said":                  {Opening(fmt.Errorf("election x: %w", exit.With(exit.Unavailable, plain))), exit.Unavailable, true},
 		"opening, refused":               {Opening(fmt.Errorf("election x: %w", sqlstore.ErrRefused)), exit.Unavailable, true},
-		"opening, refused by etcd":       {Opening(fmt.Errorf("election x: %w", etcd.ErrRefused)), exit.Unavailable, true},
-		"opening, refused by Kubernetes": {Opening(fmt.Errorf("election x: %w", kubernetes.ErrRefused)), exit.Unavailable, true},
+		"opening, refused by Consul":     {Opening(consul.ErrRefused), exit.Unavailable, true},
+		"opening, refused by etcd":       {Opening(etcd.ErrRefused), exit.Unavailable, true},
+		"opening, refused by Kubernetes": {Opening(kubernetes.ErrRefused), exit.Unavailable, true},
+		"opening, refused by Redis":      {Opening(redis.ErrRefused), exit.Unavailable, true},
+		"opening, refused by ZooKeeper":  {Opening(zookeeper.ErrRefused), exit.Unavailable, true},
 		"opening fine":                   {Opening(nil), exit.OK, false},
 		"back end":                       {Backend(plain), exit.Unavailable, true},
 		"back end denied":                {Backend(denied), exit.CannotCreate, true},

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -24,7 +25,12 @@ type Report struct {
 	conditions.Conditions
 	Idle      *Idle      `json:"idle,omitempty"`
 	Takeovers []Takeover `json:"takeovers"`
+	Lease     float64    `json:"lease_ms"` // how long a proof lasts; 0: there is no lease
+	Worst     float64    `json:"worst_takeover_ms"`
 }
+
+// Reports are those of several elections.
+type Reports []*Report
 
 // Idle is the CPU time while nothing happens, in per cent of one core.
 type Idle struct {
@@ -56,6 +62,10 @@ func newReport(cfg *Config) *Report {
 		Election: cfg.Shown, Name: cfg.Name, Candidates: cfg.Candidates, Memory: cfg.Memory, Clock: stamp.Clock,
 		Command:    "elect itself: the start of Go's runtime is in the figures",
 		Conditions: conditions.Now(), Takeovers: []Takeover{},
+	}
+	if e := cfg.Election; e != nil {
+		l := e.Limits()
+		r.Lease, r.Worst = millis(l.Lease), millis(l.Takeover)
 	}
 	if stamp.Native {
 		r.Command = "a static program that reads the clock first"
@@ -104,5 +114,50 @@ func (r *Report) Write(w io.Writer) error {
 	}
 	fmt.Fprintf(t, "clock\t%s\n", r.Clock)
 	r.Rows(t)
+	return t.Flush()
+}
+
+// Write writes the medians side by side.
+func (all Reports) Write(w io.Writer) error {
+	fmt.Fprintf(w, "From just before the kill to the next command's first instruction, medians in ms; CPU in %% of a core:\n\n")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	kills := Kills(true)
+	fmt.Fprint(t, "n\t")
+	for _, k := range kills {
+		fmt.Fprintf(t, "%s\t", strings.ToUpper(string(k)))
+	}
+	fmt.Fprint(t, "LEASE\tAT MOST\tLEADER\tCANDIDATE\t ELECTION\n")
+	for _, r := range all {
+		rounds := 0
+		var cells []string
+		for _, k := range kills {
+			cell := "–"
+			if i := slices.IndexFunc(r.Takeovers, func(t Takeover) bool { return t.Kill == k }); i >= 0 {
+				rounds, cell = r.Takeovers[i].Rounds, fmt.Sprintf("%.1f", r.Takeovers[i].Median)
+			}
+			cells = append(cells, cell)
+		}
+		if r.Lease > 0 {
+			cells = append(cells, fmt.Sprintf("%.0f", r.Lease), fmt.Sprintf("%.0f", r.Worst))
+		} else {
+			cells = append(cells, "–", "–")
+		}
+		if i := r.Idle; i != nil {
+			cells = append(cells, fmt.Sprintf("%.3f", i.Leader), fmt.Sprintf("%.3f", i.Mean))
+		} else {
+			cells = append(cells, "–", "–")
+		}
+		fmt.Fprintf(t, "%d\t%s\t %s\n", rounds, strings.Join(cells, "\t"), r.Election)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	last := all[len(all)-1]
+	fmt.Fprintf(t, "\ncandidates\t%d\n", last.Candidates)
+	fmt.Fprintf(t, "command\t%s\n", last.Command)
+	c := last.Conditions
+	c.LoadBefore = all[0].LoadBefore
+	c.Rows(t)
 	return t.Flush()
 }

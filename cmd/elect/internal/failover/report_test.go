@@ -96,3 +96,24 @@ func wantRows(t *testing.T, r interface{ Write(io.Writer) error }, want ...strin
 		}
 	}
 }
+
+func TestReportsSideBySide(t *testing.T) {
+	leased, kernel := newReport(&Config{Shown: "redis://x", Candidates: 3}), newReport(&Config{Shown: "file:/x", Candidates: 3})
+	leased.Lease, leased.Worst, leased.Idle = 4519, 7289, &Idle{Mean: 0.25, Leader: 0.5}
+	leased.add(Child, spread(3))
+	leased.add(Freeze, spread(3))
+	kernel.add(Child, spread(2))
+	var out strings.Builder
+	if err := (Reports{leased, kernel}).Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"n CHILD PARENT GRACEFUL FREEZE MACHINE LEASE AT MOST LEADER CANDIDATE ELECTION",
+		"3 2.0 – – 2.0 – 4519 7289 0.500 0.250 redis://x",
+		"2 1.0 – – – – – – – – file:/x",
+	} {
+		if !slices.ContainsFunc(strings.Split(out.String(), "\n"), func(line string) bool { return strings.Join(strings.Fields(line), " ") == want }) {
+			t.Errorf("no line %q in\n%s", want, &out)
+		}
+	}
+}

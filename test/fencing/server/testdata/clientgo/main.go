@@ -1,6 +1,7 @@
 // Command clientgo is a candidate of client-go's leaderelection. It has a module of its own, so that the tests that run
 // it need none of what it is made of. While it takes itself for the leader it writes a line with its wall clock, in
-// nanoseconds, every 20 ms. It ends when it has stopped to lead.
+// nanoseconds, every 20 ms. It ends when it has stopped to lead. With one import
+// changed it is the candidate of adapter/leaderelection, too.
 package main
 
 import (
@@ -15,8 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"k8s.io/client-go/tools/leaderelection"
 )
 
 func main() {
