@@ -160,8 +160,13 @@ func (w *wrapped) run(ctx context.Context, t *elect.Term) error {
 	w.mu.Lock()
 	w.start = func(r manager.Runnable) {
 		work.Go(func() {
-			if err := r.Start(own); err != nil && own.Err() == nil {
+			err := r.Start(own)
+			switch {
+			case err == nil:
+			case own.Err() == nil:
 				cancel(failure{err})
+			case !errors.Is(err, context.Canceled):
+				w.GetLogger().Error(err, "a runnable returned an error as it was stopped")
 			}
 		})
 	}

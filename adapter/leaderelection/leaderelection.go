@@ -235,6 +235,7 @@ func (le *LeaderElector) stand(ctx context.Context, log *slog.Logger, stopped fu
 		}
 		return nil
 	})
+	le.overrun.Store(nil)
 	end(err)
 	watch.Wait()
 	if closed := election.Close(); closed != nil {
@@ -255,7 +256,6 @@ func (le *LeaderElector) lead(ctx context.Context, term *elect.Term, stopped fun
 	}()
 	<-ctx.Done()
 	<-returned
-	le.overrun.Store(nil)
 	stopped()
 	le.record("stopped leading")
 	return joined
