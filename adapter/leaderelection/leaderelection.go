@@ -1,6 +1,6 @@
-// Package leaderelection runs programs that were written for k8s.io/client-go/tools/leaderelection by elect. Replace that
-// import by this one: RunOrDie, NewLeaderElector, the configuration and the callbacks keep their names. The locks of
-// client-go's resourcelock stay, and say which Lease it is and how to reach the API server; package store/kubernetes
+// Package leaderelection runs programs that were written for k8s.io/client-go/tools/leaderelection by elect. Replace
+// that import by this one: RunOrDie, NewLeaderElector, the configuration and the callbacks keep their names. The locks
+// of client-go's resourcelock stay, and say which Lease it is and how to reach the API server; package store/kubernetes
 // holds it, beside candidates of client-go.
 //
 // # What changes
