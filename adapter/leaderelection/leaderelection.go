@@ -1,6 +1,6 @@
-// Package leaderelection runs programs that were written for k8s.io/client-go/tools/leaderelection by elect. Replace that
-// import by this one: RunOrDie, NewLeaderElector, the configuration and the callbacks keep their names. The locks of
-// client-go's resourcelock stay, and say which Lease it is and how to reach the API server; package store/kubernetes
+// Package leaderelection runs programs that were written for k8s.io/client-go/tools/leaderelection by elect. Replace
+// that import by this one: RunOrDie, NewLeaderElector, the configuration and the callbacks keep their names. The locks
+// of client-go's resourcelock stay, and say which Lease it is and how to reach the API server; package store/kubernetes
 // holds it, beside candidates of client-go.
 //
 // # What changes
@@ -235,6 +235,7 @@ func (le *LeaderElector) stand(ctx context.Context, log *slog.Logger, stopped fu
 		}
 		return nil
 	})
+	le.overrun.Store(nil)
 	end(err)
 	watch.Wait()
 	if closed := election.Close(); closed != nil {
@@ -255,7 +256,6 @@ func (le *LeaderElector) lead(ctx context.Context, term *elect.Term, stopped fun
 	}()
 	<-ctx.Done()
 	<-returned
-	le.overrun.Store(nil)
 	stopped()
 	le.record("stopped leading")
 	return joined
