@@ -16,13 +16,8 @@ func (b *bucket) examine(ctx context.Context) ([]driver.Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	trip, err := b.RTT()
-	if err != nil {
-		return nil, b.plain(err)
-	}
 	found := []driver.Finding{
 		{What: "version", Value: "nats-server " + b.ConnectedServerVersion(), Means: "the server that this connection has reached"},
-		{What: "round trip", Value: trip.Round(10 * time.Microsecond).String(), Means: "to that server and back; a write waits for the servers of the bucket, too"},
 	}
 	if info == nil {
 		return append(found, driver.Finding{What: "bucket " + b.name, Value: "missing", Means: "the first campaign makes it"}), nil

@@ -2,7 +2,6 @@ package nats
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/store/internal/drive"
+	"github.com/electd/elect/store/internal/secure"
 )
 
 // link is a connection. That of a URL knows why it is not connected.
@@ -128,11 +127,8 @@ func explained(err error) error {
 			return fmt.Errorf("%w; want %s", err, r.want)
 		}
 	}
-	if _, is := errors.AsType[x509.UnknownAuthorityError](err); is {
-		return fmt.Errorf("%w; want cacert=FILE with the authority of the servers", err)
-	}
-	if _, is := errors.AsType[x509.HostnameError](err); is {
-		return fmt.Errorf("%w; want server_name=NAME with a name in the certificate of the servers", err)
+	if want, _ := secure.Remedy(err); want != "" {
+		return fmt.Errorf("%w; want %s", err, want)
 	}
 	return err
 }
@@ -140,30 +136,19 @@ func explained(err error) error {
 // lasting marks an error that only other arguments, or an administrator, mend. Another host of the URL may be right.
 func (l *link) lasting(err error) error {
 	if err == nil || driver.IsPermanent(err) {
-		return refused(err)
+		return err
 	}
-	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
-	_, host := errors.AsType[x509.HostnameError](err)
-	wrong := authority || host || errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrSecureConnWanted)
+	_, wrong := secure.Remedy(err)
+	wrong = wrong || errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrSecureConnWanted)
 	if wrong && l.hosts < 2 || errors.Is(err, nats.ErrPermissionViolation) ||
 		errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
-		return refused(driver.Permanent(err))
+		return driver.Permanent(err)
 	}
 	return err
 }
 
-// refused marks a permanent error as that of the store.
-func refused(err error) error {
-	if driver.IsPermanent(err) {
-		return drive.Refused(err)
-	}
-	return err
-}
-
-// begin asks for the bucket at the start, for 5 s at most.
+// begin asks for the bucket at the start, until the connection is there.
 func (b *bucket) begin(ctx context.Context) error {
-	ctx, end := context.WithTimeout(ctx, 5*time.Second)
-	defer end()
 	for {
 		_, err := b.ask(ctx)
 		if err = b.lasting(err); err == nil || driver.IsPermanent(err) || b.IsConnected() || b.IsClosed() {

@@ -27,7 +27,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -106,11 +105,8 @@ func newElector(ctx context.Context, l *link, name, id string, cfg Config, sourc
 	if err != nil {
 		return nil, driver.Permanent(fmt.Errorf("nats: %w", err))
 	}
-	switch err := b.begin(ctx); {
-	case driver.IsPermanent(err):
-		return nil, fmt.Errorf("nats: %w", drive.Refused(err))
-	case err != nil && cfg.Logger != nil:
-		cfg.Logger.Warn("NATS does not answer yet", "error", err)
+	if err := drive.Begin(ctx, "NATS", cfg.Logger, b.begin); err != nil {
+		return nil, err
 	}
 	inner, err := register.New(b, register.Config{
 		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Source: source, Flight: cfg.Flight},
@@ -120,7 +116,7 @@ func newElector(ctx context.Context, l *link, name, id string, cfg Config, sourc
 	if err != nil {
 		return nil, err
 	}
-	return &elector{Elector: inner, bucket: b, close: sync.OnceValue(inner.Close)}, nil
+	return &elector{inner, b}, nil
 }
 
 // newBucket returns an election in a bucket. Nothing is asked.
@@ -145,7 +141,6 @@ func newBucket(l *link, name string, cfg Config) (*bucket, error) {
 type elector struct {
 	*register.Elector
 	bucket *bucket
-	close  func() error // of all that it owns, once
 }
 
 var _ interface {
@@ -158,6 +153,3 @@ var _ interface {
 func (e *elector) Examine(ctx context.Context) ([]driver.Finding, error) {
 	return e.bucket.examine(ctx)
 }
-
-// Close implements [driver.Elector].
-func (e *elector) Close() error { return e.close() }

@@ -66,17 +66,20 @@ func profileOf(text, profile string) (c aws.Credentials, err error) {
 	return c, nil
 }
 
-// credentialsOf returns the credentials of the environment, or those of the shared file.
-func credentialsOf(p map[string]string, env func(string) string) (aws.CredentialsProvider, error) {
+// credentials is where they are, by the URL; "" is not given.
+type credentials struct{ profile, file string }
+
+// provider returns the credentials of the environment, or those of the shared file.
+func (p credentials) provider(env func(string) string) (aws.CredentialsProvider, error) {
 	id, secret := env("AWS_ACCESS_KEY_ID"), env("AWS_SECRET_ACCESS_KEY")
-	if p["profile"] == "" && p["credentials_file"] == "" && (id != "" || secret != "") {
+	if p.profile == "" && p.file == "" && (id != "" || secret != "") {
 		if id == "" || secret == "" {
 			return nil, errors.New("one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; want both")
 		}
 		c := aws.Credentials{AccessKeyID: id, SecretAccessKey: secret, SessionToken: env("AWS_SESSION_TOKEN"), Source: "environment"}
 		return aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return c, nil }), nil
 	}
-	f := fileCredentials{file: cmp.Or(p["credentials_file"], env("AWS_SHARED_CREDENTIALS_FILE")), profile: cmp.Or(p["profile"], env("AWS_PROFILE"), "default")}
+	f := fileCredentials{file: cmp.Or(p.file, env("AWS_SHARED_CREDENTIALS_FILE")), profile: cmp.Or(p.profile, env("AWS_PROFILE"), "default")}
 	if f.file == "" {
 		f.file = filepath.Join(env("HOME"), ".aws", "credentials")
 	}

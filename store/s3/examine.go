@@ -12,12 +12,9 @@ import (
 
 // Examine implements [driver.Examiner]. It writes to the object that shows whether conditions count.
 func (e *elector) Examine(ctx context.Context) ([]driver.Finding, error) {
-	begun := time.Now()
 	if _, err := e.object.Read(ctx); err != nil {
 		return nil, err
 	}
-	took := time.Since(begun)
-	found := []driver.Finding{{What: "round trip of a read", Value: took.Round(100 * time.Microsecond).String(), Means: "to the store and back"}}
 	conditions := driver.Finding{What: "conditional writes", Value: "work", Means: "a write whose condition is false was refused"}
 	if err := e.object.conditional(ctx); err != nil {
 		conditions.Value, conditions.Means = "not known", err.Error()
@@ -29,7 +26,7 @@ func (e *elector) Examine(ctx context.Context) ([]driver.Finding, error) {
 	if by := time.Duration(e.object.skew.Load()); by != 0 {
 		skew.Value, skew.Means = "wrong by "+by.Round(time.Second).String(), "the store refuses such dates, so requests have its own time; leases do not depend on it"
 	}
-	return append(append(found, conditions, skew), append(e.object.settings(ctx), e.requests())...), nil
+	return append(e.object.settings(ctx), conditions, skew, e.requests()), nil
 }
 
 // settings says what the store calls itself, and what becomes of old renewals.

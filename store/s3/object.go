@@ -7,10 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/register"
 )
 
@@ -55,10 +53,8 @@ func keyOf(name string) string {
 	return b.String()
 }
 
-// begin reads the object at the start, for 5 s at most.
+// begin reads the object at the start.
 func (o *object) begin(ctx context.Context) error {
-	ctx, end := context.WithTimeout(ctx, 5*time.Second)
-	defer end()
 	_, err := o.Read(ctx)
 	if skewed(err) {
 		_, err = o.Read(ctx) // with the store's time
@@ -69,7 +65,7 @@ func (o *object) begin(ctx context.Context) error {
 // lasting marks an error of the store that only other arguments, or an administrator, mend.
 func lasting(err error) error {
 	if e, ok := errors.AsType[*Error](err); ok && e.lasting() {
-		return drive.Refused(driver.Permanent(err))
+		return driver.Permanent(err)
 	}
 	return err
 }
@@ -156,7 +152,7 @@ func (o *object) conditional(ctx context.Context) error {
 		}
 	}
 	if !refused {
-		return drive.Refused(driver.Permanent(errors.New("the store ignores the conditions of writes, so two could lead; want a store with If-Match and If-None-Match on PUT")))
+		return driver.Permanent(errors.New("the store ignores the conditions of writes, so two could lead; want a store with If-Match and If-None-Match on PUT"))
 	}
 	o.proven.Store(true)
 	return nil

@@ -120,11 +120,8 @@ func newElector(ctx context.Context, name, id string, cfg Config, source *url.UR
 	if cfg.Lease = cmp.Or(cfg.Lease, min(DefaultLease, cfg.MaxLease)); cfg.Lease < MinLease {
 		return nil, driver.Permanent(fmt.Errorf("s3: a lease of %v; want %v to %v", cfg.Lease, MinLease, MaxLease))
 	}
-	switch err := o.begin(ctx); {
-	case driver.IsPermanent(err):
-		return nil, fmt.Errorf("s3: %w", drive.Refused(err))
-	case err != nil && cfg.Logger != nil:
-		cfg.Logger.Warn("the store does not answer yet", "error", err)
+	if err := drive.Begin(ctx, "S3", cfg.Logger, o.begin); err != nil {
+		return nil, err
 	}
 	inner, err := register.New(o, register.Config{
 		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Source: source, Flight: cfg.Flight},

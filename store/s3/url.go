@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/store/internal/drive"
@@ -72,50 +70,24 @@ func parse(u *url.URL, env func(string) string) (cfg Config, err error) {
 	if u.User != nil {
 		return cfg, errors.New("a user in the URL; want the credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or in a shared file")
 	}
-	values, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return cfg, errors.New("the parameters do not parse; want NAME=VALUE&NAME=VALUE, with special characters written as %XX")
+	var p credentials
+	var region, endpoint, style string
+	if err := drive.ParseParameters(u.RawQuery,
+		drive.Duration("lease", &cfg.Lease), drive.Duration("max_lease", &cfg.MaxLease), drive.Duration("poll", &cfg.Poll), drive.Era(&cfg.Era),
+		drive.Text("flight", &cfg.Flight), drive.Text("endpoint", &endpoint), drive.Text("region", &region), drive.Choice("path_style", &style),
+		drive.Text("profile", &p.profile), drive.Text("credentials_file", &p.file),
+	); err != nil {
+		return cfg, err
 	}
 	cfg.Bucket, cfg.Prefix = u.Host, strings.Trim(u.Path, "/")
-	times := map[string]*time.Duration{"lease": &cfg.Lease, "max_lease": &cfg.MaxLease, "poll": &cfg.Poll}
-	p := map[string]string{}
-	for key, all := range values {
-		value := all[0]
-		if len(all) != 1 || value == "" {
-			return cfg, fmt.Errorf("%.40s is empty, or given %d times; want it once", key, len(all))
-		}
-		switch key {
-		case "lease", "max_lease", "poll":
-			if *times[key], err = time.ParseDuration(value); err != nil || *times[key] <= 0 {
-				return cfg, fmt.Errorf("%s=%.40s; want a time such as 30s", key, value)
-			}
-		case "era":
-			n, err := strconv.ParseUint(value, 10, 16)
-			if err != nil {
-				return cfg, fmt.Errorf("era=%.40s; want 0 to 65535", value)
-			}
-			cfg.Era = uint16(n)
-		case "path_style":
-			if value != "on" && value != "off" {
-				return cfg, fmt.Errorf("path_style=%.40s; want on or off", value)
-			}
-			p[key] = value
-		case "flight":
-			cfg.Flight = value
-		case "endpoint", "region", "profile", "credentials_file":
-			p[key] = value
-		default:
-			return cfg, fmt.Errorf("unknown parameter %.40q; want lease, max_lease, poll, era, flight, endpoint, region, path_style, profile or credentials_file", key)
-		}
-	}
-	cfg.Endpoint = cmp.Or(p["endpoint"], env("AWS_ENDPOINT_URL_S3"), env("AWS_ENDPOINT_URL"))
-	cfg.Region = cmp.Or(p["region"], env("AWS_REGION"), env("AWS_DEFAULT_REGION"))
-	if cfg.VirtualHost = p["path_style"] == "off"; p["path_style"] != "" && cfg.Endpoint == "" {
+	cfg.Endpoint = cmp.Or(endpoint, env("AWS_ENDPOINT_URL_S3"), env("AWS_ENDPOINT_URL"))
+	cfg.Region = cmp.Or(region, env("AWS_REGION"), env("AWS_DEFAULT_REGION"))
+	if cfg.VirtualHost = style == "off"; style != "" && cfg.Endpoint == "" {
 		return cfg, errors.New("path_style without an endpoint; want none: AWS has the bucket in the host")
 	}
 	if cfg.Endpoint == "" && cfg.Region == "" {
 		return cfg, errors.New("no region; want region=NAME or AWS_REGION, or endpoint=URL of another store")
 	}
-	cfg.Credentials, err = credentialsOf(p, env)
+	cfg.Credentials, err = p.provider(env)
 	return cfg, err
 }

@@ -61,7 +61,7 @@ func TestParameters(t *testing.T) {
 		"s3:jobs?region=r":                       "want s3://BUCKET/PREFIX",
 		"s3://jobs:1?region=r":                   "want s3://BUCKET/PREFIX",
 		"s3://id:hunter2@jobs?region=r":          "want the credentials in AWS_ACCESS_KEY_ID",
-		"s3://jobs?region=r&lease=5":             "lease=5; want a time such as 30s",
+		"s3://jobs?region=r&lease=5":             "lease=5; want a time such as 5s",
 		"s3://jobs?region=r&lease=1s&lease=2s":   "lease is empty, or given 2 times",
 		"s3://jobs?region=r&era=-1":              "era=-1; want 0 to 65535",
 		"s3://jobs?region=r&path_style=on":       "path_style without an endpoint",
@@ -110,7 +110,7 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("%s: %v; want an error with %q", query, err, want)
 		}
 	}
-	if _, err := credentialsOf(nil, func(name string) string { return map[string]string{"AWS_ACCESS_KEY_ID": "id"}[name] }); err == nil || !strings.Contains(err.Error(), "want both") {
+	if _, err := (credentials{}).provider(func(name string) string { return map[string]string{"AWS_ACCESS_KEY_ID": "id"}[name] }); err == nil || !strings.Contains(err.Error(), "want both") {
 		t.Errorf("%v; want both keys", err)
 	}
 }

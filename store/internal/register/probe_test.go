@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/storetest"
 	"github.com/electd/elect/store/internal/register"
 )
 
@@ -20,13 +21,13 @@ func TestProbe(t *testing.T) {
 		probe := func() driver.Probe {
 			t.Helper()
 			p, err := a.Elector.(driver.Prober).Probe(t.Context())
-			if err != nil || len(p.Reads) == 0 || p.Reads[0] != 2*way {
-				t.Fatalf("%+v, %v; want reads of %v", p, err, 2*way)
+			if err != nil || len(p.Reads) == 0 || p.Reads[0] != 2*storetest.Takes {
+				t.Fatalf("%+v, %v; want reads of %v", p, err, 2*storetest.Takes)
 			}
 			return p
 		}
-		if p := probe(); len(p.Writes) != 20 || p.Writes[0] != 2*way {
-			t.Errorf("%+v; want 20 writes of %v", p, 2*way)
+		if p := probe(); len(p.Writes) != 20 || p.Writes[0] != 2*storetest.Takes {
+			t.Errorf("%+v; want 20 writes of %v", p, 2*storetest.Takes)
 		}
 		s, err := register.Summarize(k.get().Text)
 		if err != nil || s.Holder != "" || s.Freed || s.Lease != 2*time.Second {
