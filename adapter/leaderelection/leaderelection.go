@@ -117,16 +117,16 @@ func NewLeaderElector(c LeaderElectionConfig) (*LeaderElector, error) {
 	case c.RenewDeadline >= proven:
 		return nil, fmt.Errorf("RenewDeadline is %v, and a lease of %v is proven for %v; want a RenewDeadline below that", c.RenewDeadline, c.LeaseDuration, proven.Round(time.Millisecond))
 	case c.Callbacks.OnStartedLeading == nil:
-		return nil, errors.New("Callbacks.OnStartedLeading is nil; want the work")
+		return nil, errors.New("no Callbacks.OnStartedLeading; want the work")
 	case c.Callbacks.OnStoppedLeading == nil:
-		return nil, errors.New("Callbacks.OnStoppedLeading is nil; want a function")
+		return nil, errors.New("no Callbacks.OnStoppedLeading; want a function")
 	case c.Coordinated:
 		return nil, errors.New("with Coordinated Kubernetes chooses the leader; want it false")
 	}
 	lock, ok := c.Lock.(*resourcelock.LeaseLock)
 	switch {
 	case !ok || lock == nil:
-		return nil, fmt.Errorf("Lock is a %T; want a *resourcelock.LeaseLock", c.Lock)
+		return nil, fmt.Errorf("a Lock of type %T; want a *resourcelock.LeaseLock", c.Lock)
 	case lock.LeaseMeta.Namespace == "" || lock.LeaseMeta.Name == "":
 		return nil, fmt.Errorf("Lock.LeaseMeta is %q in the namespace %q; want both", lock.LeaseMeta.Name, lock.LeaseMeta.Namespace)
 	case len(lock.Labels) > 0:
