@@ -75,12 +75,12 @@ func (warmup) NeedLeaderElection() bool { return false }
 
 // Add implements [manager.Manager], with the manager's own rules for what needs an election.
 func (w *wrapped) Add(r manager.Runnable) error {
-	switch r := r.(type) {
+	switch of := r.(type) {
 	case interface{ GetCache() cache.Cache }, webhook.Server:
-		return w.Manager.Add(r.(manager.Runnable))
+		return w.Manager.Add(r)
 	case manager.LeaderElectionRunnable:
-		if !r.NeedLeaderElection() {
-			return w.Manager.Add(r.(manager.Runnable))
+		if !of.NeedLeaderElection() {
+			return w.Manager.Add(r)
 		}
 	}
 	if r, ok := r.(warm); ok {
