@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -41,12 +42,7 @@ func (r *refusal) Error() string {
 // isRefusal reports whether Kubernetes has answered with one of these codes.
 func isRefusal(err error, codes ...int) bool {
 	r, ok := errors.AsType[*refusal](err)
-	for _, code := range codes {
-		if ok && r.Code == code {
-			return true
-		}
-	}
-	return false
+	return ok && slices.Contains(codes, r.Code)
 }
 
 const (
