@@ -97,7 +97,7 @@ type connection struct {
 	basic *url.Userinfo // nil: none
 }
 
-// near reports whether no network is between.
+// near reports whether the agent is on this machine.
 func (t *connection) near() bool {
 	host, _, _ := net.SplitHostPort(t.host)
 	ip := net.ParseIP(host)

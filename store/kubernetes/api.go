@@ -159,8 +159,8 @@ type event struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// watch calls seen for each event of the objects that a query names, until the watch ends. Ends that the server
-// means are nil.
+// watch calls seen for each event of the objects that a query names, until the watch ends. It returns nil if the
+// server ended it as planned.
 func (a *api) watch(ctx context.Context, path string, query url.Values, seen func(event) error) error {
 	if err := a.wait(ctx); err != nil {
 		return err
