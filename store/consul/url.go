@@ -261,7 +261,7 @@ func (t *target) place(host, socket, env string, secure bool) error {
 	if _, _, err := net.SplitHostPort(host); err != nil {
 		host = net.JoinHostPort(strings.Trim(host, "[]"), port)
 	}
-	if name, port, err := net.SplitHostPort(host); err != nil || name == "" || port == "" {
+	if !drive.IsHostPort(host) {
 		return fmt.Errorf("host %.100q; want HOST or HOST:PORT", host)
 	}
 	t.host = host

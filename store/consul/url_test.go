@@ -83,6 +83,8 @@ func TestParseRefuses(t *testing.T) {
 		"consul://h/a?socket=/s":           "want one of them",
 		"consul:///a?socket=s":             "want a path that begins with a slash",
 		"consul://:8500/a":                 `host ":8500"; want HOST or HOST:PORT`,
+		"consul://h:99999/a":               `host "h:99999"; want HOST or HOST:PORT`,
+		"CONSUL_HTTP_ADDR=h:http":          `host "h:http"; want HOST or HOST:PORT`,
 		"CONSUL_HTTP_ADDR=http://h/p":      "CONSUL_HTTP_ADDR; want HOST:PORT",
 		"CONSUL_HTTP_ADDR=ftp://h":         "CONSUL_HTTP_ADDR; want HOST:PORT",
 		"CONSUL_HTTP_SSL=maybe":            "CONSUL_HTTP_SSL=maybe; want true or false",

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
 	"strconv"
@@ -125,7 +124,7 @@ var schemes = map[string]string{"redis": "redis", "rediss": "rediss", "redis+uni
 func parse(u *url.URL, env func(string) string) (cfg Config, c *connection, err error) {
 	place := *u
 	place.Scheme, place.RawQuery, place.Fragment = schemes[u.Scheme], "", ""
-	if u.Opaque != "" || place.Scheme == "" {
+	if u.Opaque != "" || place.Scheme == "" || place.Scheme == "unix" && u.Host != "" {
 		return cfg, nil, errors.New("the URL does not parse; want redis://HOST:PORT/DB, rediss://HOST:PORT/DB or redis+unix:///PATH, and addr=HOST:PORT for each further Sentinel")
 	}
 	o, err := redis.ParseURL(place.String())
@@ -133,6 +132,9 @@ func parse(u *url.URL, env func(string) string) (cfg Config, c *connection, err 
 		return cfg, nil, errors.New(strings.TrimPrefix(err.Error(), "redis: ") + "; want redis://HOST:PORT/DB, rediss://HOST:PORT/DB or redis+unix:///PATH")
 	}
 	c = &connection{access: access{network: o.Network, addr: o.Addr, user: o.Username, password: o.Password, db: o.DB, secure: o.TLSConfig != nil}, tls: o.TLSConfig}
+	if c.network == "tcp" && !drive.IsHostPort(c.addr) {
+		return cfg, nil, fmt.Errorf("host %.100q; want HOST or HOST:PORT", c.addr)
+	}
 	p, addrs, err := parameters(u.RawQuery, &cfg)
 	if err != nil {
 		return cfg, nil, err
@@ -216,7 +218,7 @@ func (c *connection) follow(p map[string]string, addrs []string) error {
 		return errors.New("master_name at a socket; want redis://SENTINEL:26379?master_name=NAME")
 	}
 	for _, addr := range addrs {
-		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" || strings.ContainsAny(addr, ",@/") {
+		if !drive.IsHostPort(addr) || strings.ContainsAny(addr, ",@/") {
 			return fmt.Errorf("addr=%.100s; want HOST:PORT of a Sentinel", addr)
 		}
 	}

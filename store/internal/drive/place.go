@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -40,10 +41,17 @@ func ParsePlace(u *url.URL, port string) (p Place, err error) {
 		if _, _, err := net.SplitHostPort(host); err != nil {
 			host = net.JoinHostPort(strings.Trim(host, "[]"), port)
 		}
-		if name, number, err := net.SplitHostPort(host); err != nil || name == "" || number == "" {
+		if !IsHostPort(host) {
 			return p, fmt.Errorf("host %.100q; want HOST or HOST:PORT, and a comma between two", host)
 		}
 		p.Hosts = append(p.Hosts, host)
 	}
 	return p, nil
+}
+
+// IsHostPort reports whether a text is HOST:PORT, with the number of a port. No later attempt would mend another one.
+func IsHostPort(text string) bool {
+	host, port, err := net.SplitHostPort(text)
+	number, wrong := strconv.ParseUint(port, 10, 16)
+	return err == nil && wrong == nil && host != "" && number > 0
 }
