@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"strconv"
@@ -103,15 +104,26 @@ const dialTimeout = 2 * time.Second
 // open returns a client without asking a server. A request is sent once, and ends with its context. The client speaks
 // RESP2, because what RESP3 adds is not used.
 func (c *connection) open() *redis.Client {
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) { // go-redis's own waits for TLS after the end of ctx
+		plain := &net.Dialer{Timeout: dialTimeout}
+		if c.tls == nil {
+			return plain.DialContext(ctx, network, addr)
+		}
+		conn, err := (&tls.Dialer{NetDialer: plain, Config: c.tls}).DialContext(ctx, network, addr)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("no TLS connection to %s in time (%w); want redis:// if the server has no TLS", addr, err)
+		}
+		return conn, err
+	}
 	if c.master != "" {
 		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: c.master, SentinelAddrs: strings.Split(c.sentinels, ","), SentinelUsername: c.sentinelUser, SentinelPassword: c.sentinelPassword,
+			Dialer: dial, MasterName: c.master, SentinelAddrs: strings.Split(c.sentinels, ","), SentinelUsername: c.sentinelUser, SentinelPassword: c.sentinelPassword,
 			Username: c.user, Password: c.password, DB: c.db, TLSConfig: c.tls,
 			Protocol: 2, MaxRetries: -1, DialerRetries: 1, DialTimeout: dialTimeout, ContextTimeoutEnabled: true, DisableIdentity: true,
 		})
 	}
 	return redis.NewClient(&redis.Options{
-		Network: c.network, Addr: c.addr, Username: c.user, Password: c.password, DB: c.db, TLSConfig: c.tls,
+		Dialer: dial, Network: c.network, Addr: c.addr, Username: c.user, Password: c.password, DB: c.db, TLSConfig: c.tls,
 		Protocol: 2, MaxRetries: -1, DialerRetries: 1, DialTimeout: dialTimeout, ContextTimeoutEnabled: true, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
