@@ -74,9 +74,21 @@ func (t *token) read() error {
 	if err != nil {
 		return err
 	}
+	one := strings.TrimSpace(string(text))
+	if err := checkToken(one); err != nil {
+		return fmt.Errorf("%s has %w", t.file, err)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.text = strings.TrimSpace(string(text))
+	t.text = one
+	return nil
+}
+
+// checkToken refuses what cannot be a header.
+func checkToken(text string) error {
+	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("no token; want one line with a token, such as its SecretID")
+	}
 	return nil
 }
 
@@ -178,7 +190,7 @@ func explained(err error) error {
 	case name:
 		return lasting("server_name=NAME, or CONSUL_TLS_SERVER_NAME, with a name in the certificate of the agent")
 	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
-		return lasting("tls=off if the agent has no TLS")
+		return lasting("tls=off, or CONSUL_HTTP_ADDR without https, if the agent has no TLS")
 	case strings.Contains(text, "tls: certificate required"), strings.Contains(text, "tls: unknown certificate authority"), strings.Contains(text, "tls: bad certificate"):
 		return lasting("cert=FILE and cert_key=FILE, or CONSUL_CLIENT_CERT and CONSUL_CLIENT_KEY, with a certificate that the agent trusts")
 	}

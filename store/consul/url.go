@@ -194,6 +194,9 @@ func parse(u *url.URL, name string, env func(string) string) (cfg Config, to *ta
 			to.tokenFile = env("CONSUL_HTTP_TOKEN_FILE")
 		}
 	}
+	if err := checkToken(to.token); err != nil {
+		return cfg, nil, fmt.Errorf("CONSUL_HTTP_TOKEN has %w", err)
+	}
 	secure, err := to.certificates(p, env)
 	if err != nil {
 		return cfg, nil, err

@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/internal/drive"
 )
 
 // access is how a process reaches a cluster, and what tells two ways apart: elections with the same one share
@@ -354,7 +355,7 @@ func untrusted(err error) error {
 	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
 	_, host := errors.AsType[x509.HostnameError](err)
 	if authority || host {
-		return driver.Permanent(fmt.Errorf("%w; want the certificate-authority of the cluster, and a server that its certificate names", err))
+		return drive.Refused(driver.Permanent(fmt.Errorf("%w; want the certificate-authority of the cluster, and a server that its certificate names", err)))
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log"
 	"net/http"
@@ -174,7 +175,7 @@ func TestInCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &lease{api: api, namespace: "jobs", name: "e"}
-	if err := l.ready(t.Context()); !driver.IsPermanent(err) || !strings.Contains(err.Error(), "want the certificate-authority") {
+	if err := l.ready(t.Context()); !driver.IsPermanent(err) || !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "want the certificate-authority") {
 		t.Errorf("%v; want a server that is not trusted to be refused", err)
 	}
 	_ = done()
