@@ -163,6 +163,14 @@ func (k *key) explained(err error) error {
 		return err
 	}
 	want := insecure(err)
+	if text := err.Error(); strings.Contains(text, "all sentinels specified") {
+		switch {
+		case strings.Contains(text, redis.Nil.Error()):
+			err, want = errors.New("the Sentinels know no master of that name"), "master_name=NAME as in their configuration"
+		case strings.Contains(text, "unknown command 'sentinel'"):
+			err, want = errors.New("the server is no Sentinel"), "the address of a Sentinel, or no master_name"
+		}
+	}
 	for _, r := range refusals {
 		if want == "" && redis.HasErrorPrefix(err, r.says) {
 			want = strings.ReplaceAll(r.want, "{key}", k.name)
