@@ -48,6 +48,7 @@ var openers = map[string]driver.Opener{
 
 func TestMain(m *testing.M) {
 	serveNative()
+	serveJob()
 	if arguments := os.Getenv(crowdVariable); arguments != "" {
 		crowd(arguments)
 	}
