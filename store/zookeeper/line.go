@@ -129,7 +129,7 @@ func (l *line) unanswered(err error) {
 
 // explained says what a server may mean that has ended a connection without a word.
 func explained(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) { // also while connecting
 		return fmt.Errorf("the server has ended the connection (%w): it does not serve, has too many connections (maxClientCnxns), or TLS is on at one side only (tls=on)", err)
 	}
 	return err
