@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -24,6 +25,7 @@ import (
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/storetest"
+	"github.com/electd/elect/peer/certs"
 	store "github.com/electd/elect/store/nats"
 	"github.com/electd/elect/test/fencing/server"
 )
@@ -383,6 +385,27 @@ func TestNATSRefused(t *testing.T) {
 	defer e.Close()
 	if _, err := e.Campaign(t.Context(), driver.Candidacy{Exclusive: true}); !driver.IsPermanent(err) || !strings.Contains(err.Error(), `"$KV.BUCKET.>"`) {
 		t.Errorf("%v; want a permanent error about the right to write", err)
+	}
+}
+
+// TestNATSTLS: with the right certificates a candidate leads. Otherwise one line says at once what would be right.
+func TestNATSTLS(t *testing.T) {
+	long.Full(t, "it starts a real server")
+	dir, other := issued(t, certs.Options{}), issued(t, certs.Options{})
+	n := server.StartNATS(t, fmt.Sprintf("tls: {cert_file: %q, key_file: %q, ca_file: %q, verify: true}",
+		filepath.Join(dir, "server.crt"), filepath.Join(dir, "server.key"), filepath.Join(dir, "ca.crt")))
+	with := func(authority, parameters string) string {
+		return "nats://" + n.Addr + "/elect?" + times + "&cacert=" + filepath.Join(authority, "ca.crt") + parameters
+	}
+	cert := func(dir string) string {
+		return "&cert=" + filepath.Join(dir, "client.crt") + "&cert_key=" + filepath.Join(dir, "client.key")
+	}
+	const name = "&server_name=etcd.internal" // as the certificates have it
+	released(t, opened(t, with(dir, name+cert(dir)), "a").campaign(soon(t)))
+	refuses(t, with(other, name+cert(dir)), "want cacert=FILE")
+	refuses(t, with(dir, cert(dir)), "want server_name=NAME")
+	for _, own := range []string{"", cert(other)} {
+		refuses(t, with(dir, name+own), "want cert=FILE and cert_key=FILE")
 	}
 }
 
