@@ -1,9 +1,9 @@
-// Package controllerruntime runs managers of sigs.k8s.io/controller-runtime under an election of elect. [Wrap] returns a
-// manager for builders and controllers to be added to. Build the inner one with LeaderElection: false.
+// Package controllerruntime runs managers of sigs.k8s.io/controller-runtime under an election of elect. [Wrap] returns
+// a manager for builders and controllers to be added to. Build the inner one with LeaderElection: false.
 //
 // Caches, webhooks, probes, warm-ups and runnables whose NeedLeaderElection is false run from the start. The others, to
-// which controllers belong, run while this process leads: their context ends before the lease does, by the clock, all of
-// them are joined, and then leadership is released. A manager leads once: after that Start returns an error, as
+// which controllers belong, run while this process leads: their context ends before the lease does, by the clock, all
+// of them are joined, and then leadership is released. A manager leads once: after that Start returns an error, as
 // controller-runtime's does, because controllers cannot be started twice; then the program exits.
 package controllerruntime
 
@@ -25,12 +25,12 @@ import (
 // ErrLost is what the error of Start matches if leadership has ended, as when the lease ran out.
 var ErrLost = errors.New("leader election lost")
 
-// Wrap returns a manager like mgr, whose runnables that need leader election run while election leads. Add all runnables
-// to it, not to mgr. The caller closes the election, after Start has returned.
+// Wrap returns a manager like mgr, whose runnables that need leader election run while election leads. Add all
+// runnables to it, not to mgr. The caller closes the election, after Start has returned.
 //
-// Start ends the runnables and releases within mgr's GracefulShutdownTimeout; runnables that take longer keep leadership
-// until the process exits. If leadership is lost and they have not returned when the lease ends, Start returns without
-// them: exit then, which ends them.
+// Start ends the runnables, and releases. Runnables that take longer than mgr's GracefulShutdownTimeout are left
+// behind, and leadership is not released: it lapses when the election is closed, or the process exits. If leadership is
+// lost, and runnables have not returned when the lease ends, Start returns without them: exit then, which ends them.
 func Wrap(mgr manager.Manager, election *elect.Election) manager.Manager {
 	return &wrapped{Manager: mgr, election: election, elected: make(chan struct{}), overrun: make(chan error, 1)}
 }
@@ -75,12 +75,12 @@ func (warmup) NeedLeaderElection() bool { return false }
 
 // Add implements [manager.Manager], with the manager's own rules for what needs an election.
 func (w *wrapped) Add(r manager.Runnable) error {
-	switch r := r.(type) {
+	switch of := r.(type) {
 	case interface{ GetCache() cache.Cache }, webhook.Server:
-		return w.Manager.Add(r.(manager.Runnable))
+		return w.Manager.Add(r)
 	case manager.LeaderElectionRunnable:
-		if !r.NeedLeaderElection() {
-			return w.Manager.Add(r.(manager.Runnable))
+		if !of.NeedLeaderElection() {
+			return w.Manager.Add(r)
 		}
 	}
 	if r, ok := r.(warm); ok {
@@ -160,8 +160,13 @@ func (w *wrapped) run(ctx context.Context, t *elect.Term) error {
 	w.mu.Lock()
 	w.start = func(r manager.Runnable) {
 		work.Go(func() {
-			if err := r.Start(own); err != nil && own.Err() == nil {
+			err := r.Start(own)
+			switch {
+			case err == nil:
+			case own.Err() == nil:
 				cancel(failure{err})
+			case !errors.Is(err, context.Canceled):
+				w.GetLogger().Error(err, "a runnable returned an error as it was stopped")
 			}
 		})
 	}

@@ -10,8 +10,10 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/store/memory"
@@ -229,4 +231,64 @@ func TestFailed(t *testing.T) {
 		b.cancel()
 		<-b.ended
 	})
+}
+
+// A manager whose election cannot lead ends with the reason.
+func TestClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		link, err := memory.NewStore(0).New("job", "a", memory.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		election, err := elect.New(link, elect.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = election.Close()
+		inner, err := manager.New(&rest.Config{Host: "https://127.0.0.1:1"}, manager.Options{
+			Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Wrap(inner, election).Start(t.Context()); !errors.Is(err, elect.ErrClosed) {
+			t.Errorf("%v; want %v", err, elect.ErrClosed)
+		}
+	})
+}
+
+// recording is an inner manager that notes what is added.
+type recording struct {
+	manager.Manager
+	added int
+}
+
+func (r *recording) Add(manager.Runnable) error { r.added++; return nil }
+
+// cached is a runnable with a cache, such as another cluster.
+type cached struct{ manager.Runnable }
+
+func (cached) GetCache() cache.Cache { return nil }
+
+// What needs an election is held back, by the rules of controller-runtime.
+func TestHeld(t *testing.T) {
+	for name, test := range map[string]struct {
+		r           manager.Runnable
+		inner, held int
+	}{
+		"a function":               {manager.RunnableFunc(func(context.Context) error { return nil }), 0, 1},
+		"a runnable":               {newJob(), 0, 1},
+		"one that warms up":        {warming{newJob()}, 1, 1},
+		"one that runs everywhere": {everywhere{newJob()}, 1, 0},
+		"a cluster":                {cached{newJob()}, 1, 0},
+		"a webhook server":         {webhook.NewServer(webhook.Options{}), 1, 0},
+		"a server":                 {&manager.Server{}, 1, 0},
+		"a server of leaders":      {&manager.Server{OnlyServeWhenLeader: true}, 0, 1},
+	} {
+		inner := &recording{}
+		w := Wrap(inner, nil).(*wrapped)
+		if err := w.Add(test.r); err != nil || inner.added != test.inner || len(w.held) != test.held {
+			t.Errorf("%s: %v, %d added and %d held back; want %d and %d", name, err, inner.added, len(w.held), test.inner, test.held)
+		}
+	}
 }

@@ -1,6 +1,6 @@
-// Package leaderelection runs programs that were written for k8s.io/client-go/tools/leaderelection by elect. Replace that
-// import by this one: RunOrDie, NewLeaderElector, the configuration and the callbacks keep their names. The locks of
-// client-go's resourcelock stay, and say which Lease it is and how to reach the API server; package store/kubernetes
+// Package leaderelection runs programs that were written for k8s.io/client-go/tools/leaderelection by elect. Replace
+// that import by this one: RunOrDie, NewLeaderElector, the configuration and the callbacks keep their names. The locks
+// of client-go's resourcelock stay, and say which Lease it is and how to reach the API server; package store/kubernetes
 // holds it, beside candidates of client-go.
 //
 // # What changes
@@ -117,20 +117,20 @@ func NewLeaderElector(c LeaderElectionConfig) (*LeaderElector, error) {
 	case c.RenewDeadline >= proven:
 		return nil, fmt.Errorf("RenewDeadline is %v, and a lease of %v is proven for %v; want a RenewDeadline below that", c.RenewDeadline, c.LeaseDuration, proven.Round(time.Millisecond))
 	case c.Callbacks.OnStartedLeading == nil:
-		return nil, errors.New("Callbacks.OnStartedLeading is nil; want the work")
+		return nil, errors.New("no Callbacks.OnStartedLeading; want the work")
 	case c.Callbacks.OnStoppedLeading == nil:
-		return nil, errors.New("Callbacks.OnStoppedLeading is nil; want a function")
+		return nil, errors.New("no Callbacks.OnStoppedLeading; want a function")
 	case c.Coordinated:
-		return nil, errors.New("Coordinated is set, with which Kubernetes chooses the leader; want it false")
+		return nil, errors.New("with Coordinated Kubernetes chooses the leader; want it false")
 	}
 	lock, ok := c.Lock.(*resourcelock.LeaseLock)
 	switch {
 	case !ok || lock == nil:
-		return nil, fmt.Errorf("Lock is a %T; want a *resourcelock.LeaseLock", c.Lock)
+		return nil, fmt.Errorf("a Lock of type %T; want a *resourcelock.LeaseLock", c.Lock)
 	case lock.LeaseMeta.Namespace == "" || lock.LeaseMeta.Name == "":
 		return nil, fmt.Errorf("Lock.LeaseMeta is %q in the namespace %q; want both", lock.LeaseMeta.Name, lock.LeaseMeta.Namespace)
 	case len(lock.Labels) > 0:
-		return nil, errors.New("Lock.Labels is set; want none, because elect leaves the labels of a Lease as they are")
+		return nil, errors.New("elect leaves the labels of a Lease as they are; want an empty Lock.Labels")
 	}
 	if err := driver.CheckID(lock.LockConfig.Identity); err != nil {
 		return nil, fmt.Errorf("Lock.LockConfig.Identity: %w", err)
@@ -235,6 +235,7 @@ func (le *LeaderElector) stand(ctx context.Context, log *slog.Logger, stopped fu
 		}
 		return nil
 	})
+	le.overrun.Store(nil)
 	end(err)
 	watch.Wait()
 	if closed := election.Close(); closed != nil {
@@ -255,7 +256,6 @@ func (le *LeaderElector) lead(ctx context.Context, term *elect.Term, stopped fun
 	}()
 	<-ctx.Done()
 	<-returned
-	le.overrun.Store(nil)
 	stopped()
 	le.record("stopped leading")
 	return joined

@@ -45,9 +45,8 @@ type Agent struct {
 	// Token is sent with each request. "" is none.
 	Token string
 
-	// HTTP makes the requests. It follows no redirect, whatever it is set to. For a socket or for certificates of its
-	// own a program gives one with such a transport, for example the HttpClient of api.Config. Nil means
-	// [http.DefaultTransport].
+	// HTTP makes the requests. A copy of it is used, which follows no redirects. Sockets and certificates are those of
+	// its transport, as of the HttpClient of api.Config. Nil means [http.DefaultTransport].
 	HTTP *http.Client
 }
 
@@ -141,7 +140,7 @@ func newElector(ctx context.Context, c *client, name, id string, cfg Config, sou
 // maxKey is the longest key that is taken. Consul allows no path of more than 512 bytes by default in some versions.
 const maxKey = 512
 
-// checkKey refuses keys that a URL's path cannot have: Consul would ask to try another one.
+// checkKey refuses keys that the path of a request cannot have: Consul would redirect it to another path.
 func checkKey(key string) error {
 	bad := len(key) > maxKey || !utf8.ValidString(key) || strings.ContainsRune(key, 0)
 	for part := range strings.SplitSeq(key, "/") {

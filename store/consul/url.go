@@ -97,7 +97,7 @@ type connection struct {
 	basic *url.Userinfo // nil: none
 }
 
-// near reports whether no network is between.
+// near reports whether the agent is on this machine.
 func (t *connection) near() bool {
 	host, _, _ := net.SplitHostPort(t.host)
 	ip := net.ParseIP(host)
@@ -201,7 +201,7 @@ func (t *connection) certificates(p *secure.Parameters, directory string) (err e
 
 // place sets where the agent is: a socket or a host of the URL, or the place of the environment, which may be
 // HOST:PORT, a URL, or unix://PATH.
-func (t *connection) place(host, socket, env string, secure bool) error {
+func (t *connection) place(host, socket, env string, secure bool) (err error) {
 	if host == "" && socket == "" && env != "" {
 		scheme, rest, found := strings.Cut(env, "://")
 		if !found {
@@ -232,12 +232,6 @@ func (t *connection) place(host, socket, env string, secure bool) error {
 	if t.socket = socket; host == "" {
 		host = "127.0.0.1"
 	}
-	if _, _, err := net.SplitHostPort(host); err != nil {
-		host = net.JoinHostPort(strings.Trim(host, "[]"), port)
-	}
-	if name, port, err := net.SplitHostPort(host); err != nil || name == "" || port == "" {
-		return fmt.Errorf("host %.100q; want HOST or HOST:PORT", host)
-	}
-	t.host = host
-	return nil
+	t.host, err = drive.HostPort(host, port)
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -41,12 +42,7 @@ func (r *refusal) Error() string {
 // isRefusal reports whether Kubernetes has answered with one of these codes.
 func isRefusal(err error, codes ...int) bool {
 	r, ok := errors.AsType[*refusal](err)
-	for _, code := range codes {
-		if ok && r.Code == code {
-			return true
-		}
-	}
-	return false
+	return ok && slices.Contains(codes, r.Code)
 }
 
 const (
@@ -163,8 +159,8 @@ type event struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// watch calls seen for each event of the objects that a query names, until the watch ends. Ends that the server
-// means are nil.
+// watch calls seen for each event of the objects that a query names, until the watch ends. It returns nil if the
+// server ended it as planned.
 func (a *api) watch(ctx context.Context, path string, query url.Values, seen func(event) error) error {
 	if err := a.wait(ctx); err != nil {
 		return err

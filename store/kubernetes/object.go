@@ -17,7 +17,7 @@ import (
 	"github.com/electd/elect/store/internal/register"
 )
 
-// annotation is where a Lease has the record of its election. What it does not know of stays as it is in a write.
+// annotation is where a Lease has the record of its election.
 const annotation = "electd.github.io/election"
 
 // object is a Lease as the server has it.
@@ -152,7 +152,8 @@ func (o *object) tenure() string {
 // microTime is the form in which Kubernetes reads and writes times.
 const microTime = "2006-01-02T15:04:05.000000Z07:00"
 
-// with is the Lease with another record. old is nil for a new one.
+// with is the Lease with another record, to be written. Fields that are not elect's stay as they are in old, which is
+// nil for a new Lease.
 func with(old *object, namespace, name, text string, now time.Time) (map[string]any, error) {
 	s, err := register.Summarize(text)
 	if err != nil {

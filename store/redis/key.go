@@ -47,8 +47,8 @@ end
 return {id, '='}
 `
 
-// identify is the beginning of each script. What a replica shows may be old, also where it can be written. Clients of
-// Redis drop a connection after READONLY, and look for the master.
+// identify is the beginning of each script. What a replica shows may be old, even if the replica is writable. Clients
+// of Redis drop a connection after READONLY, and look for the master.
 const identify = `local info = redis.call('INFO', 'replication')
 if not string.find(info, 'role:master', 1, true) then
   return redis.error_reply('READONLY the server is a replica')

@@ -102,7 +102,7 @@ func (k *key) judge(s *settings) error {
 	return nil
 }
 
-// fits says whether it is a server of its own.
+// fits says why the server cannot hold elections whatever its settings are.
 func (s *settings) fits() error {
 	switch s.mode {
 	case "cluster":
@@ -113,7 +113,7 @@ func (s *settings) fits() error {
 	return nil
 }
 
-// keeps says whether the server keeps what it has acknowledged.
+// keeps says why the server may lose what it has acknowledged.
 func (s *settings) keeps(volatile bool) error {
 	const want = "want appendonly yes and appendfsync always; or volatile=on if tokens may repeat then"
 	switch {
@@ -128,7 +128,7 @@ func (s *settings) keeps(volatile bool) error {
 	return nil
 }
 
-// evicts says whether the server may evict the key.
+// evicts says why the server may evict the key.
 func (s *settings) evicts() error {
 	if strings.HasPrefix(s.policy, "allkeys-") {
 		return fmt.Errorf("maxmemory-policy is %s: the election can be evicted; want noeviction, or one that begins with volatile-", s.policy)
@@ -136,7 +136,7 @@ func (s *settings) evicts() error {
 	return nil
 }
 
-// replicated says whether a replica may take over that lacks what counts.
+// replicated says why a replica may take over that lacks what counts.
 func (s *settings) replicated(replicas int) error {
 	if replicas == 0 && s.replicas > 0 {
 		return fmt.Errorf("the server has %d replicas, and a failover to one may lose acknowledged writes; want replicas=%d, which waits for them, or replicas=any if two leaders are possible then, or none is ever promoted", s.replicas, s.replicas)

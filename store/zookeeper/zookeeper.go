@@ -158,8 +158,8 @@ func newElector(ctx context.Context, servers []string, name, id string, cfg Conf
 	return &elector{inner, s}, nil
 }
 
-// round is how much later than its time a server ends a session, with the default tick of 2 s: a follower tells of
-// clients each half of a tick, and sessions expire at multiples of one.
+// round is how much later than its time a server ends a session, with the default tick of 2 s: a follower reports its
+// clients every half tick, and sessions expire at multiples of a tick.
 const round = 3 * time.Second
 
 // newStore returns an election without asking a server, and what ends the use of its reader.

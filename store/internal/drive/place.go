@@ -37,13 +37,21 @@ func ParsePlace(u *url.URL, port string) (p Place, err error) {
 		}
 	}
 	for host := range strings.SplitSeq(authority, ",") {
-		if _, _, err := net.SplitHostPort(host); err != nil {
-			host = net.JoinHostPort(strings.Trim(host, "[]"), port)
-		}
-		if name, number, err := net.SplitHostPort(host); err != nil || name == "" || number == "" {
-			return p, fmt.Errorf("host %.100q; want HOST or HOST:PORT, and a comma between two", host)
+		if host, err = HostPort(host, port); err != nil {
+			return p, fmt.Errorf("%w, and a comma between two", err)
 		}
 		p.Hosts = append(p.Hosts, host)
 	}
 	return p, nil
+}
+
+// HostPort returns a host of a URL with its port, which is that one if it has none.
+func HostPort(host, port string) (string, error) {
+	if _, _, err := net.SplitHostPort(host); err != nil {
+		host = net.JoinHostPort(strings.Trim(host, "[]"), port)
+	}
+	if name, number, err := net.SplitHostPort(host); err != nil || name == "" || number == "" {
+		return "", fmt.Errorf("host %.100q; want HOST or HOST:PORT", host)
+	}
+	return host, nil
 }

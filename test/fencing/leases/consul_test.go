@@ -67,13 +67,7 @@ func (p *prefix) try(t *testing.T, id string, log *slog.Logger) (driver.Elector,
 // TestConsulConformance has each participant in a process of its own, at a real Consul.
 func TestConsulConformance(t *testing.T) {
 	c := server.StartConsul(t)
-	places := map[testing.TB]*prefix{}
-	of := func(t testing.TB) *prefix {
-		if places[t] == nil {
-			places[t] = newPrefix(c)
-		}
-		return places[t]
-	}
+	of := perCase(func(t testing.TB) *prefix { return newPrefix(c) })
 	electtest.Run(t, func(t testing.TB, name, id string) electtest.Participant { return of(t).participant(t, name, id) }, electtest.Config{
 		Cannot: map[electtest.Fault]string{
 			electtest.Lose:  "a connection loses no single answer; the tests of store/consul do",

@@ -122,14 +122,11 @@ func released(t *testing.T, m driver.Mandate) {
 func TestEtcdConformance(t *testing.T) {
 	long.Full(t, "it takes minutes; databases are asked by the same suite")
 	e := startEtcd(t)
-	places := map[testing.TB]*keys{}
-	of := func(t testing.TB) *keys {
-		if places[t] == nil {
-			places[t] = newKeys(t, e)
-			places[t].times = quick
-		}
-		return places[t]
-	}
+	of := perCase(func(t testing.TB) *keys {
+		p := newKeys(t, e)
+		p.times = quick
+		return p
+	})
 	electtest.Run(t, func(t testing.TB, name, id string) electtest.Participant { return of(t).participant(t, name, id) }, electtest.Config{
 		Cannot: map[electtest.Fault]string{
 			electtest.Lose:  "a connection loses no single answer; the tests of store/internal/queue do",

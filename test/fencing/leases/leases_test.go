@@ -194,13 +194,7 @@ func TestConformance(t *testing.T) {
 				long.Full(t, "it takes minutes; the other databases are asked in the same way")
 			}
 			d := start(t)
-			places := map[testing.TB]*place{}
-			of := func(t testing.TB) *place {
-				if places[t] == nil {
-					places[t] = d.place(t)
-				}
-				return places[t]
-			}
+			of := perCase(d.place)
 			cannot := map[electtest.Fault]string{
 				electtest.Lose:  "a connection loses no single answer; the register's own tests do",
 				electtest.Delay: "as Lose",

@@ -75,13 +75,7 @@ func soon(t *testing.T) context.Context {
 func TestRedisConformance(t *testing.T) {
 	long.Full(t, "it takes minutes; databases are asked by the same suite")
 	r := server.StartRedis(t)
-	places := map[testing.TB]*slot{}
-	of := func(t testing.TB) *slot {
-		if places[t] == nil {
-			places[t] = newSlot(t, r)
-		}
-		return places[t]
-	}
+	of := perCase(func(t testing.TB) *slot { return newSlot(t, r) })
 	electtest.Run(t, func(t testing.TB, name, id string) electtest.Participant { return of(t).participant(t, name, id) }, electtest.Config{
 		Cannot: map[electtest.Fault]string{
 			electtest.Lose:  "a connection loses no single answer; the register's own tests do",

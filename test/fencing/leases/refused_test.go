@@ -221,6 +221,19 @@ func cableTo(t testing.TB, addr string) *cable.Cable {
 	return c
 }
 
+// perCase returns what has one P for each case of the suite.
+func perCase[P any](begin func(testing.TB) P) func(testing.TB) P {
+	all := map[testing.TB]P{}
+	return func(t testing.TB) P {
+		p, begun := all[t]
+		if !begun {
+			p = begin(t)
+			all[t] = p
+		}
+		return p
+	}
+}
+
 // behindCable opens a participant in a process of its own, behind a cable to a server at addr. at is its URL for an
 // address.
 func behindCable(t testing.TB, addr string, at func(addr string) string, name, id string) electtest.Participant {

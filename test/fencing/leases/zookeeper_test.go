@@ -87,14 +87,11 @@ func number(name string) string { return name[max(0, strings.LastIndexAny(name, 
 func TestZooKeeperConformance(t *testing.T) {
 	long.Full(t, "it takes minutes; databases are asked by the same suite")
 	server := server.StartZooKeeper(t)
-	places := map[testing.TB]*znodes{}
-	of := func(t testing.TB) *znodes {
-		if places[t] == nil {
-			places[t] = newZnodes(t, server)
-			places[t].times = quick
-		}
-		return places[t]
-	}
+	of := perCase(func(t testing.TB) *znodes {
+		p := newZnodes(t, server)
+		p.times = quick
+		return p
+	})
 	electtest.Run(t, func(t testing.TB, name, id string) electtest.Participant { return of(t).participant(t, name, id) }, electtest.Config{
 		Cannot: map[electtest.Fault]string{
 			electtest.Lose:  "a connection loses no single answer; the tests of store/zookeeper do",
