@@ -57,36 +57,13 @@ func (b *bucket) url(addr string) string {
 // participant opens one in a process of its own, behind a cable that can be cut.
 func (b *bucket) participant(t testing.TB, name, id string) electtest.Participant {
 	t.Helper()
-	c, err := cable.New(b.server.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	p := electtest.Spawn(t, b.url(c.Addr()), name, id)
-	p.Cut = func(on bool) {
-		if on {
-			c.Cut()
-		} else {
-			c.Heal()
-		}
-	}
-	return p
+	return behindCable(t, b.server.Addr, b.url, name, id)
 }
 
 // elector is a participant of the election "e" in this process.
 func (b *bucket) elector(t *testing.T, id string) local {
 	t.Helper()
-	u := parse(t, b.url(""))
-	e, err := openers[u.Scheme](t.Context(), driver.Target{URL: u, Name: "e", ID: id})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return local{e, t}
+	return opened(t, b.url(""), id)
 }
 
 func (b *bucket) remove(t testing.TB) {
@@ -120,13 +97,7 @@ func (b *bucket) key(t testing.TB) string {
 func TestNATSConformance(t *testing.T) {
 	long.Full(t, "it takes minutes; databases are asked by the same suite")
 	n := server.StartNATS(t)
-	places := map[testing.TB]*bucket{}
-	of := func(t testing.TB) *bucket {
-		if places[t] == nil {
-			places[t] = newBucket(t, n)
-		}
-		return places[t]
-	}
+	of := perCase(func(t testing.TB) *bucket { return newBucket(t, n) })
 	electtest.Run(t, func(t testing.TB, name, id string) electtest.Participant { return of(t).participant(t, name, id) }, electtest.Config{
 		Cannot: map[electtest.Fault]string{
 			electtest.Lose:  "a connection loses no single answer; the tests of store/internal/register do",
@@ -451,11 +422,7 @@ func TestNATSCluster(t *testing.T) {
 	for node := range cables {
 		var places []string
 		for i, m := range members {
-			k, err := cable.New(m.Addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = k.Close() })
+			k := cableTo(t, m.Addr)
 			cables[node][i], places = k, append(places, k.Addr())
 		}
 		w.start(node, fmt.Sprintf("nats://%s/cluster?lease=18s&max_lease=18s&poll=2s", strings.Join(places, ",")))
