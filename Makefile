@@ -172,7 +172,7 @@ servers: ## build, for minutes, the servers of tests that are skipped without th
 
 .PHONY: manifests
 manifests: ## validate deploy/kubernetes against the schema of Kubernetes 1.30; builds for minutes the first time
-	go run $(KUBECTL_VALIDATE) --version 1.30 deploy/kubernetes/peers.yaml deploy/kubernetes/role.yaml deploy/kubernetes/sidecar.yaml
+	go run $(KUBECTL_VALIDATE) --version 1.30 deploy/kubernetes/lease.yaml deploy/kubernetes/peers.yaml deploy/kubernetes/role.yaml deploy/kubernetes/sidecar.yaml
 
 .PHONY: ci
 ci: ## all that CI does

@@ -37,8 +37,10 @@ func TestDeploy(t *testing.T) {
 	}
 	peersParse(t, "example.env", setting(t, "example.env", env, "ELECT_ELECTION"), "n1")
 
-	pods := podsOf(t, filepath.Join(dir, "kubernetes/peers.yaml"))
-	pods = append(pods, podsOf(t, filepath.Join(dir, "kubernetes/sidecar.yaml"))...)
+	var pods []pod
+	for _, file := range []string{"peers.yaml", "sidecar.yaml", "lease.yaml"} {
+		pods = append(pods, podsOf(t, filepath.Join(dir, "kubernetes", file))...)
+	}
 	var electing int
 	for _, pod := range pods {
 		for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
@@ -53,14 +55,14 @@ func TestDeploy(t *testing.T) {
 				if strings.HasPrefix(e.Name, "ELECT_") {
 					isVariable(t, c.Name, e.Name)
 				}
-				if e.Name == "ELECT_ELECTION" && e.Value != "" {
+				if e.Name == "ELECT_ELECTION" && strings.HasPrefix(e.Value, peerScheme) {
 					peersParse(t, c.Name, e.Value, "scheduler-0")
 				}
 			}
 		}
 	}
-	if electing != 2 {
-		t.Errorf("%d containers in deploy/kubernetes run elect; want a peer and a sidecar", electing)
+	if electing != 3 {
+		t.Errorf("%d containers in deploy/kubernetes run elect; want a peer, a sidecar and a candidate for a Lease", electing)
 	}
 
 	var entry, command []string

@@ -74,6 +74,9 @@ func (p *place) resolveURL(openers elect.Openers) error {
 	if strings.HasPrefix(u.Scheme, "sqlite") {
 		return exit.Usagef("this command has no driver for SQLite, whose elections are on one machine; want a directory there, such as file:/var/lib/elect")
 	}
+	if want := otherScheme(u.Scheme); want != "" {
+		return exit.Usagef("the election URL has the unknown scheme %q; want %s", u.Scheme, want)
+	}
 	if u.Scheme == "" {
 		if strings.ContainsAny(p.election, "/.") && u.RawQuery == "" {
 			return exit.Usagef("election URL %q has no scheme; did you mean file:%s?", p.election, p.election)
@@ -90,6 +93,25 @@ func (p *place) resolveURL(openers elect.Openers) error {
 		return exit.Usagef("the election URL has the unknown scheme %q; did you mean %s?", u.Scheme, scheme)
 	}
 	return nil
+}
+
+// otherScheme is the URL to write in place of one with a scheme that other programs know; "" if there is none.
+func otherScheme(scheme string) (want string) {
+	switch scheme {
+	case "k8s", "kube":
+		return "kubernetes://NAMESPACE"
+	case "valkey":
+		return "redis://HOST:PORT/DB"
+	case "valkeys":
+		return "rediss://HOST:PORT/DB"
+	case "redis+sentinel", "redis-sentinel", "sentinel":
+		return "redis://SENTINEL:26379/DB?master_name=NAME"
+	case "unix":
+		return "redis+unix:///PATH for Redis, or consul:///PREFIX?socket=PATH for Consul"
+	case "mariadb":
+		return "mysql://USER@HOST/DATABASE"
+	}
+	return ""
 }
 
 // names lists the elections of the place, for the back ends that can.

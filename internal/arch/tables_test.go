@@ -204,10 +204,10 @@ var repository = house{
 		},
 		{
 			at: "test/fencing/leases", may: []string{
-				".", "driver/...", "fence/...", "store/...", "internal/protocol", "internal/...", "test/fencing/server", "file", "peer", "peer/certs",
+				".", "driver/...", "fence/...", "store/...", "internal/protocol", "internal/...", "test/fencing/server", "test/fencing/zombie", "file", "peer", "peer/certs",
 				"test/chaos/judge", "test/chaos/lives", "test/chaos/register", "test/chaos/skew",
 			}, others: listed,
-			why: "a back end's proof, which needs the servers that the guards' proofs have, and the judge of real processes",
+			why: "a back end's proof, which needs the servers and the frozen processes that the guards' proofs have, and the judge of real processes",
 		},
 		{
 			at: "cmd/...", may: []string{
@@ -280,6 +280,7 @@ var repository = house{
 		{module: "adapter/leaderelection", needs: "k8s.io/client-go", why: "what it adapts"},
 		{module: "adapter/leaderelection", needs: "k8s.io/klog/v2", why: "where client-go's programs log to"},
 		{module: "examples/gocron", needs: "github.com/go-co-op/gocron/v2", why: "the scheduler that it shows"},
+		{module: "test/fencing", needs: "github.com/go-redsync/redsync/v4", why: "tests: Redlock as people use it, which is shown to be unsafe"},
 		{module: "examples/exactlyonce", needs: "github.com/jackc/pgx/v5", why: "the driver of the database that it keeps its runs in"},
 		{module: "cmd/elect", needs: "github.com/lib/pq", why: "the marks of elect fence in PostgreSQL; with pgx the command is 3.5 MB longer"},
 		{module: "cmd/elect", needs: "github.com/go-sql-driver/mysql", why: "the marks of elect fence in MySQL and MariaDB"},

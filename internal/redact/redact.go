@@ -94,6 +94,8 @@ var named = map[string][]string{
 	"rediss":     {"key", "cert_key", "password_file"},
 	"redis+unix": {"key", "cert_key", "password_file"},
 	"mysql":      {"allowCleartextPasswords", "allowNativePasswords", "allowOldPasswords", "serverPubKey"},
+	"zookeeper":  {"cert_key", "password_file"},
+	"zk":         {"cert_key", "password_file"},
 }
 
 // secret reports whether the name of a parameter suggests a secret.

@@ -53,6 +53,7 @@ func Test(t *testing.T) {
 		{"etcd://me:hunter2@a/x?key=/jobs&cert=c&cert_key=/k&password_file=/p", "etcd://me:xxxxx@a/x?key=/jobs&cert=c&cert_key=/k&password_file=xxxxx", "etcd://me@a/x?key=/jobs&cert=c&cert_key=/k&password_file=/p"},
 		{"consul://db?Token=hunter2&a=b", "consul://db?Token=xxxxx&a=b", "consul://db?a=b"},
 		{"consul://me:hunter2@db/x?key=k&cert_key=/k&token_file=/t", "consul://me:xxxxx@db/x?key=k&cert_key=/k&token_file=/t", "consul://me@db/x?key=k&cert_key=/k&token_file=/t"},
+		{"zk://me:hunter2@a/x?cert=c&cert_key=/k&password_file=/p", "zk://me:xxxxx@a/x?cert=c&cert_key=/k&password_file=xxxxx", "zk://me@a/x?cert=c&cert_key=/k&password_file=/p"},
 		{"postgres://db/x;password=hunter2", "postgres://db/x;password=xxxxx", "postgres://db/x;password=hunter2"},
 		{"redis:me:hunter2@db", "redis:xxxxx@db", "redis:me:hunter2@db"}, // not a URL that leads anywhere
 	} {
@@ -81,7 +82,7 @@ func TestHosts(t *testing.T) {
 		"//me@a,b":                        "//me@a,b",
 		"//a,b/x":                         "//a,b/x",
 	} {
-		for _, scheme := range []string{"etcd", "postgres"} {
+		for _, scheme := range []string{"etcd", "postgres", "zookeeper"} {
 			u := &url.URL{Scheme: scheme, Opaque: list, RawQuery: "password=hunter2&era=1"}
 			if got := Without(u).String(); got != scheme+":"+want+"?era=1" {
 				t.Errorf("Without(%s) = %s; want %s:%s?era=1", u, got, scheme, want)

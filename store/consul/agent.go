@@ -74,9 +74,21 @@ func (t *token) read() error {
 	if err != nil {
 		return err
 	}
+	one := strings.TrimSpace(string(text))
+	if err := checkToken(one); err != nil {
+		return fmt.Errorf("%s has %w", t.file, err)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.text = strings.TrimSpace(string(text))
+	t.text = one
+	return nil
+}
+
+// checkToken refuses what cannot be a header.
+func checkToken(text string) error {
+	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("no token; want one line with a token, such as its SecretID")
+	}
 	return nil
 }
 
@@ -170,7 +182,7 @@ func explained(err error) error {
 	want, lasting := secure.Remedy(err)
 	switch {
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		want, lasting = "tls=off if the agent has no TLS", true
+		want, lasting = "tls=off, or CONSUL_HTTP_ADDR without https, if the agent has no TLS", true
 	case want == "":
 		return err
 	}

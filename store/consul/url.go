@@ -160,6 +160,9 @@ func parse(u *url.URL, name string, env func(string) string) (cfg Config, to *co
 			to.tokenFile = env("CONSUL_HTTP_TOKEN_FILE")
 		}
 	}
+	if err := checkToken(to.token); err != nil {
+		return cfg, nil, fmt.Errorf("CONSUL_HTTP_TOKEN has %w", err)
+	}
 	on, err := to.secured(&p, env)
 	if err != nil {
 		return cfg, nil, err

@@ -3,6 +3,7 @@ package consul
 import (
 	"maps"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -71,7 +72,10 @@ func equal(a, b Config) bool {
 }
 
 func TestParseRefuses(t *testing.T) {
-	absent := filepath.Join(t.TempDir(), "absent")
+	absent, broken := filepath.Join(t.TempDir(), "absent"), filepath.Join(t.TempDir(), "broken")
+	if err := os.WriteFile(broken, []byte("hunter2\nhunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for text, want := range map[string]string{
 		"consul://h?lease=x":               "lease=x; want a time",
 		"consul://h?lease=-1s":             "lease=-1s; want a time",
@@ -91,10 +95,14 @@ func TestParseRefuses(t *testing.T) {
 		"consul://h/a?socket=/s":           "want one of them",
 		"consul:///a?socket=s":             "want a path that begins with a slash",
 		"consul://:8500/a":                 `host ":8500"; want HOST or HOST:PORT`,
+		"consul://h:99999/a":               `host "h:99999"; want HOST or HOST:PORT`,
+		"CONSUL_HTTP_ADDR=h:http":          `host "h:http"; want HOST or HOST:PORT`,
 		"CONSUL_HTTP_ADDR=http://h/p":      "CONSUL_HTTP_ADDR; want HOST:PORT",
 		"CONSUL_HTTP_ADDR=ftp://h":         "CONSUL_HTTP_ADDR; want HOST:PORT",
 		"CONSUL_HTTP_SSL=maybe":            "CONSUL_HTTP_SSL=maybe; want true or false",
 		"CONSUL_HTTP_TOKEN_FILE=" + absent: "no such file",
+		"CONSUL_HTTP_TOKEN_FILE=" + broken: "broken has no token; want one line",
+		"CONSUL_HTTP_TOKEN=hunter2 x":      "CONSUL_HTTP_TOKEN has no token; want one line",
 		"CONSUL_CLIENT_CERT=/c":            "want both, or neither",
 	} {
 		env := map[string]string{}

@@ -136,7 +136,10 @@ func (l *lease) create(ctx context.Context, text string) (register.Kept, error) 
 	if err != nil {
 		return register.Kept{}, fmt.Errorf("%w: %w", register.ErrNotSent, err)
 	}
-	if err := l.do(ctx, http.MethodPost, l.path(), nil, body, nil); err != nil {
+	switch err := l.do(ctx, http.MethodPost, l.path(), nil, body, nil); {
+	case isRefusal(err, http.StatusNotFound): // it may be made
+		return register.Kept{}, fmt.Errorf("%w; want a namespace that exists: kubernetes://NAMESPACE", err)
+	case err != nil:
 		return register.Kept{}, err
 	}
 	return register.Kept{}, register.ErrConflict

@@ -163,6 +163,14 @@ func (k *key) explained(err error) error {
 		return err
 	}
 	want, lasting := secure.Remedy(err)
+	if text := err.Error(); strings.Contains(text, "all sentinels specified") {
+		switch {
+		case strings.Contains(text, redis.Nil.Error()):
+			err, want, lasting = errors.New("the Sentinels know no master of that name"), "master_name=NAME as in their configuration", true
+		case strings.Contains(text, "unknown command 'sentinel'"):
+			err, want, lasting = errors.New("the server is no Sentinel"), "the address of a Sentinel, or no master_name", true
+		}
+	}
 	for _, r := range refusals {
 		if redis.HasErrorPrefix(err, r.says) {
 			want, lasting = strings.ReplaceAll(r.want, "{key}", k.name), true

@@ -51,3 +51,19 @@ func TestAssumes(t *testing.T) {
 		}
 	}
 }
+
+// TestSentinelsExplained: what go-redis says of Sentinels that know no master is said in words of a URL.
+func TestSentinelsExplained(t *testing.T) {
+	for text, want := range map[string]string{
+		"redis: nil": "the Sentinels know no master of that name; want master_name=NAME as in their configuration",
+		"ERR unknown command 'sentinel', with args": "the server is no Sentinel; want the address of a Sentinel, or no master_name",
+	} {
+		err := (&key{}).explained(errors.New("redis: all sentinels specified in configuration are unreachable: " + text))
+		if !driver.IsPermanent(err) || err.Error() != want {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+	if err := (&key{}).explained(errors.New("redis: all sentinels specified in configuration are unreachable: connection refused")); driver.IsPermanent(err) {
+		t.Errorf("%v; want an error that is tried again", err)
+	}
+}

@@ -101,15 +101,26 @@ const dialTimeout = 2 * time.Second
 // open returns a client without asking a server. A request is sent once, and ends with its context. The client speaks
 // RESP2, because what RESP3 adds is not used.
 func (c *connection) open() *redis.Client {
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) { // go-redis's own waits for TLS after the end of ctx
+		plain := &net.Dialer{Timeout: dialTimeout}
+		if c.config == nil {
+			return plain.DialContext(ctx, network, addr)
+		}
+		conn, err := (&tls.Dialer{NetDialer: plain, Config: c.config}).DialContext(ctx, network, addr)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("no TLS connection to %s in time (%w); want redis:// if the server has no TLS", addr, err)
+		}
+		return conn, err
+	}
 	if c.master != "" {
 		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: c.master, SentinelAddrs: strings.Split(c.sentinels, ","), SentinelUsername: c.sentinelUser, SentinelPassword: c.sentinelPassword,
+			Dialer: dial, MasterName: c.master, SentinelAddrs: strings.Split(c.sentinels, ","), SentinelUsername: c.sentinelUser, SentinelPassword: c.sentinelPassword,
 			Username: c.user, Password: c.password, DB: c.db, TLSConfig: c.config,
 			Protocol: 2, MaxRetries: -1, DialerRetries: 1, DialTimeout: dialTimeout, ContextTimeoutEnabled: true, DisableIdentity: true,
 		})
 	}
 	return redis.NewClient(&redis.Options{
-		Network: c.network, Addr: c.addr, Username: c.user, Password: c.password, DB: c.db, TLSConfig: c.config,
+		Dialer: dial, Network: c.network, Addr: c.addr, Username: c.user, Password: c.password, DB: c.db, TLSConfig: c.config,
 		Protocol: 2, MaxRetries: -1, DialerRetries: 1, DialTimeout: dialTimeout, ContextTimeoutEnabled: true, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
@@ -122,7 +133,7 @@ var schemes = map[string]string{"redis": "redis", "rediss": "rediss", "redis+uni
 func parse(u *url.URL, env func(string) string) (cfg Config, c *connection, err error) {
 	place := *u
 	place.Scheme, place.RawQuery, place.Fragment = schemes[u.Scheme], "", ""
-	if u.Opaque != "" || place.Scheme == "" {
+	if u.Opaque != "" || place.Scheme == "" || place.Scheme == "unix" && u.Host != "" {
 		return cfg, nil, errors.New("the URL does not parse; want redis://HOST:PORT/DB, rediss://HOST:PORT/DB or redis+unix:///PATH, and addr=HOST:PORT for each further Sentinel")
 	}
 	o, err := redis.ParseURL(place.String())
@@ -130,6 +141,11 @@ func parse(u *url.URL, env func(string) string) (cfg Config, c *connection, err 
 		return cfg, nil, errors.New(strings.TrimPrefix(err.Error(), "redis: ") + "; want redis://HOST:PORT/DB, rediss://HOST:PORT/DB or redis+unix:///PATH")
 	}
 	c = &connection{access: access{network: o.Network, addr: o.Addr, user: o.Username, password: o.Password, db: o.DB}}
+	if c.network == "tcp" {
+		if c.addr, err = drive.HostPort(c.addr, "6379"); err != nil {
+			return cfg, nil, err
+		}
+	}
 	var user, password, file, volatile string
 	var addrs []string
 	var p secure.Parameters
@@ -192,7 +208,7 @@ func (c *connection) follow(addrs []string) error {
 		return errors.New("master_name at a socket; want redis://SENTINEL:26379?master_name=NAME")
 	}
 	for _, addr := range addrs {
-		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" || strings.ContainsAny(addr, ",@/") {
+		if full, err := drive.HostPort(addr, "0"); err != nil || full != addr || strings.ContainsAny(addr, ",@/") {
 			return fmt.Errorf("addr=%.100s; want HOST:PORT of a Sentinel", addr)
 		}
 	}

@@ -284,9 +284,9 @@ func (l *line) plain(err error) error {
 type link struct {
 	net.Conn
 	line    *line
-	head    []byte       // of the answer to the connect request; it is of the client's reading goroutine
-	by      time.Time    // by when that answer has to be here
-	waiting atomic.Int64 // since when a request waits and nothing comes, in Unix nanoseconds; 0: none does
+	head    []byte                    // of the answer to the connect request; it is of the client's reading goroutine
+	by      time.Time                 // by when that answer has to be here
+	waiting atomic.Pointer[time.Time] // since when a request waits and nothing comes; nil: none does
 }
 
 // answerHead is how much of that answer tells the timeout and the session: after the length and the version.
@@ -296,7 +296,7 @@ const answerHead = 20
 func (k *link) Read(p []byte) (int, error) {
 	n, err := k.Conn.Read(p)
 	if n > 0 {
-		k.waiting.Store(0)
+		k.waiting.Store(nil)
 	}
 	if more := min(n, answerHead-len(k.head)); more > 0 {
 		if k.head = append(k.head, p[:more]...); len(k.head) == answerHead {
@@ -320,7 +320,8 @@ func (k *link) SetReadDeadline(t time.Time) error {
 
 func (k *link) asked() {
 	if k != nil {
-		k.waiting.CompareAndSwap(0, time.Now().UnixNano())
+		now := time.Now()
+		k.waiting.CompareAndSwap(nil, &now)
 	}
 }
 
@@ -329,7 +330,7 @@ func (k *link) givenUp() {
 	if k == nil {
 		return
 	}
-	if since := k.waiting.Load(); since != 0 && time.Since(time.Unix(0, since)) >= silence {
+	if since := k.waiting.Load(); since != nil && time.Since(*since) >= silence {
 		k.Conn.Close()
 	}
 }

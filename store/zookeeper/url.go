@@ -88,6 +88,9 @@ func parse(u *url.URL) (p *place, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if strings.Contains(at.Path, ",") {
+		return nil, fmt.Errorf("the path %.100q has a comma; want all hosts before one path, or path=PATH", at.Path)
+	}
 	p = &place{servers: at.Hosts, prefix: at.Path}
 	var layout, file, acl string
 	var t secure.Parameters

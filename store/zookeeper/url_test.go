@@ -98,7 +98,7 @@ func TestParameters(t *testing.T) {
 			t.Errorf("%s: %v; want an error with %q", query, err, want)
 		}
 	}
-	for _, host := range []string{"", "a,", "a,,b", "a:", ":1"} {
+	for _, host := range []string{"", "a,", "a,,b", "a:", ":1", "a,b:x", "a,b:0", "a,b:99999", "a:1/x,b:1/x"} {
 		if p, err := parse(several(host, "")); err == nil {
 			t.Errorf("hosts %q: %q; want an error", host, p.servers)
 		}
@@ -110,7 +110,7 @@ func TestOpenRefuses(t *testing.T) {
 	for _, u := range []*url.URL{
 		one(t, "zk://me:secret@a?lease=x"), several("me:secret@a,,b", ""), several("me:secret%zz@a,b", ""), one(t, "zk://me:secret@a:?x=y"),
 		one(t, "zk://a?layout=x"), one(t, "zk://a?path=x"), one(t, "zk://a?path=/x/../y"), one(t, "zk://a?path=/zookeeper/quota"), one(t, "zk://a?lease=10m"),
-		one(t, "zk://me:secret@a?user=you"), one(t, "zk://a/x%00y"), one(t, "zk://a?lease=1500us"),
+		one(t, "zk://me:secret@a?user=you"), one(t, "zk://a/x%00y"), one(t, "zk://a?lease=1500us"), one(t, "zk://a?lease=1ms"), one(t, "zk://a?hold=11s&max_hold=12s"),
 	} {
 		_, err := Open(context.Background(), driver.Target{URL: u, Name: "e", ID: "a"})
 		if err == nil || !driver.IsPermanent(err) || strings.Contains(err.Error(), "secret") {

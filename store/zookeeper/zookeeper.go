@@ -53,7 +53,7 @@ type Config struct {
 	// Layout is how the entries are called. "" means LeaderLatch.
 	Layout Layout
 
-	// Lease is how long a session lives without a sign of life: whole milliseconds, at most 5 min. The servers grant
+	// Lease is how long a session lives without a sign of life: whole milliseconds, 100 ms to 5 min. The servers grant
 	// from two to twenty of their ticks, by default 4 s to 40 s. 0 means 10 s.
 	Lease time.Duration
 
@@ -186,8 +186,10 @@ func newStore(servers []string, name string, cfg Config, byURL secure.TLS) (*sto
 		return nil, nil, errors.New("a user without a password, or a password without a user; want both, or neither")
 	case strings.Contains(cfg.User, ":"):
 		return nil, nil, errors.New("a user with a colon, which ends the name for ZooKeeper; want another name")
-	case cfg.Lease < time.Millisecond || cfg.Lease > machine.MaxTTL || cfg.Lease%time.Millisecond != 0:
-		return nil, nil, fmt.Errorf("a lease of %v; want 1ms to %v in whole milliseconds", cfg.Lease, machine.MaxTTL)
+	case cfg.Lease < minLease || cfg.Lease > machine.MaxTTL || cfg.Lease%time.Millisecond != 0:
+		return nil, nil, fmt.Errorf("a lease of %v; want %v to %v in whole milliseconds", cfg.Lease, minLease, machine.MaxTTL)
+	case cfg.Hold > cfg.Lease:
+		return nil, nil, fmt.Errorf("a hold of %v; want at most the lease, %v", cfg.Hold, cfg.Lease)
 	}
 	if cfg.ACL == nil {
 		if cfg.ACL = zk.WorldACL(zk.PermAll); cfg.User != "" {
@@ -222,6 +224,7 @@ func newStore(servers []string, name string, cfg Config, byURL secure.TLS) (*sto
 
 const (
 	defaultLease = 10 * time.Second // that of the machine
+	minLease     = 100 * time.Millisecond
 	maxPath      = 1024
 )
 

@@ -19,6 +19,7 @@ require (
 	github.com/electd/elect/store/s3 v0.0.0
 	github.com/electd/elect/store/zookeeper v0.0.0
 	github.com/electd/elect/test/chaos v0.0.0
+	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/jackc/pgx/v5 v5.12.0

@@ -121,6 +121,7 @@ type Elector struct {
 	mu    sync.Mutex
 	idle  bool          // the machine releases nothing
 	moved chan struct{} // closed at each change of idle
+	gave  chan struct{} // moved, when it was waited for in vain
 }
 
 // Init checks what it is given, and starts nothing.
@@ -216,13 +217,14 @@ func (e *Elector) Close() error {
 func (e *Elector) AtClose(do func() error) { e.last = append(e.last, do) }
 
 // released waits until the machine releases nothing: for three requests at most, of which the first
-// may be unknown and the second may find that out.
+// may be unknown and the second may find that out. It waits once for one release: a store that does
+// not answer must not hold up Close, too.
 func (e *Elector) released(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 3*e.hooks.Timeout)
 	defer cancel()
 	for {
 		e.mu.Lock()
-		idle, moved := e.idle, e.moved
+		idle, moved := e.idle || e.moved == e.gave, e.moved
 		e.mu.Unlock()
 		if idle {
 			return
@@ -230,6 +232,9 @@ func (e *Elector) released(ctx context.Context) {
 		select {
 		case <-moved:
 		case <-ctx.Done():
+			e.mu.Lock()
+			e.gave = moved
+			e.mu.Unlock()
 			return
 		case <-e.Life.Done():
 			return

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -45,12 +46,15 @@ func ParsePlace(u *url.URL, port string) (p Place, err error) {
 	return p, nil
 }
 
-// HostPort returns a host of a URL with its port, which is that one if it has none.
+// HostPort returns a host of a URL with its port, which is that one if it has none. No later attempt would mend what it
+// refuses.
 func HostPort(host, port string) (string, error) {
 	if _, _, err := net.SplitHostPort(host); err != nil {
 		host = net.JoinHostPort(strings.Trim(host, "[]"), port)
 	}
-	if name, number, err := net.SplitHostPort(host); err != nil || name == "" || number == "" {
+	name, text, err := net.SplitHostPort(host)
+	number, wrong := strconv.ParseUint(text, 10, 16)
+	if err != nil || wrong != nil || name == "" || number == 0 {
 		return "", fmt.Errorf("host %.100q; want HOST or HOST:PORT", host)
 	}
 	return host, nil

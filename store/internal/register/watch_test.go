@@ -176,3 +176,26 @@ func TestMadeUp(t *testing.T) {
 		}
 	})
 }
+
+// TestCloseWithoutStore: a release for which the store was waited in vain does not hold up Close, too.
+func TestCloseWithoutStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine(&kept{incarnation: "1"})
+		a := slow(t, l, "a")
+		m, err := campaign(t, a, 2*time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Cut(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_ = m.Release(ctx)
+		began := time.Now()
+		if err := a.Elector.Close(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("closing took %v", took)
+		}
+	})
+}

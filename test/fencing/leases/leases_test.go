@@ -51,6 +51,7 @@ var openers = map[string]driver.Opener{
 
 func TestMain(m *testing.M) {
 	serveNative()
+	serveJob()
 	if arguments := os.Getenv(crowdVariable); arguments != "" {
 		crowd(arguments)
 	}

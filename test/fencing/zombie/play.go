@@ -341,7 +341,7 @@ func (s *stage) ask(c *child, what command) answer {
 			}
 			return a
 		case <-looks.C:
-			if stopped(c.cmd.Process.Pid) {
+			if Stopped(c.cmd.Process.Pid) {
 				c.asleep = true
 				return answer{}
 			}
@@ -373,8 +373,8 @@ func (s *stage) thaw(c *child) {
 	}
 }
 
-// stopped reports whether a process is stopped.
-func stopped(pid int) bool {
+// Stopped reports whether a process is stopped.
+func Stopped(pid int) bool {
 	stat, ok := proc.Read(pid)
 	return ok && stat.State == 'T'
 }

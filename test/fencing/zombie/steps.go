@@ -46,13 +46,13 @@ func (s *Steps) Step() {
 	}
 	s.left--
 	if s.left < 0 {
-		freeze()
+		Freeze()
 	}
 }
 
-// freeze stops this process. The signal goes to the calling thread, which therefore does nothing
+// Freeze stops this process, until another one resumes it. The signal goes to the calling thread, which therefore does nothing
 // more before it takes effect.
-func freeze() {
+func Freeze() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGSTOP); err != nil {

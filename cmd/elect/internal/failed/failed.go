@@ -51,7 +51,10 @@ func Backend(err error) error {
 // ofSystem returns 0 if the error is not from a system call.
 func ofSystem(err error) int {
 	errno, ok := errors.AsType[syscall.Errno](err)
+	_, file := errors.AsType[*fs.PathError](err) // and no socket
 	switch {
+	case file && errors.Is(err, fs.ErrNotExist): // such as one that a URL names
+		return exit.CannotCreate
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC),
 		// of a disk: no connection returns these
 		errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EIO):

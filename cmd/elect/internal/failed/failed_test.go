@@ -30,6 +30,7 @@ func TestCodes(t *testing.T) {
 		"opening":                        {Opening(plain), exit.Usage, true},
 		"opening denied":                 {Opening(denied), exit.CannotCreate, true},
 		"opening, input and output":      {Opening(fmt.Errorf("fsync: %w", syscall.EIO)), exit.CannotCreate, true},
+		"opening, no such file":          {Opening(fmt.Errorf("x: %w", &fs.PathError{Op: "open", Path: "/x", Err: syscall.ENOENT})), exit.CannotCreate, true},
 		"opening, said":                  {Opening(fmt.Errorf("election x: %w", exit.With(exit.Unavailable, plain))), exit.Unavailable, true},
 		"opening, refused":               {Opening(fmt.Errorf("election x: %w", sqlstore.ErrRefused)), exit.Unavailable, true},
 		"opening, refused by Consul":     {Opening(consul.ErrRefused), exit.Unavailable, true},
@@ -46,6 +47,7 @@ func TestCodes(t *testing.T) {
 		"back end, no leader":            {Backend(fmt.Errorf("x: %w", elect.ErrNoLeader)), exit.NoLeader, true},
 		"back end, input, output":        {Backend(syscall.EIO), exit.CannotCreate, true},
 		"back end, not reached":          {Backend(fmt.Errorf("dial: %w", syscall.ECONNREFUSED)), exit.Unavailable, true},
+		"back end, no socket":            {Backend(fmt.Errorf("dial: %w", syscall.ENOENT)), exit.Unavailable, true},
 		"back end fine":                  {Backend(nil), exit.OK, false},
 	} {
 		t.Run(name, func(t *testing.T) {
