@@ -204,12 +204,16 @@ func (b *bucket) last(ctx context.Context, subject string) (*message, error) {
 		return nil, err
 	}
 	begun := time.Now()
+	var m *message
 	answer, err := b.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+b.stream(), request)
+	if err == nil {
+		m, err = parseLast(answer.Data)
+	}
 	b.heard(reading, begun, err)
 	if err != nil {
 		return nil, b.plain(err)
 	}
-	return parseLast(answer.Data)
+	return m, nil
 }
 
 // parseLast reads the answer to a request for a message, nil if there is none.

@@ -12,12 +12,19 @@ import (
 
 // examine asks the server what it is, and how the bucket is set.
 func (b *bucket) examine(ctx context.Context) ([]driver.Finding, error) {
-	info, err := b.info(ctx)
-	if err != nil {
+	asking, end := context.WithTimeout(ctx, 2*time.Second)
+	info, err := b.info(asking)
+	end()
+	if err != nil && !b.IsConnected() {
 		return nil, err
 	}
 	found := []driver.Finding{
 		{What: "version", Value: "nats-server " + b.ConnectedServerVersion(), Means: "the server that this connection has reached"},
+	}
+	if err != nil {
+		return append(found, driver.Finding{
+			What: "leader of the bucket", Value: "no answer", Wrong: true, Means: "nobody can be elected; want a majority of the bucket's servers: " + err.Error(),
+		}), nil
 	}
 	if info == nil {
 		return append(found, driver.Finding{What: "bucket " + b.name, Value: "missing", Means: "the first campaign makes it"}), nil

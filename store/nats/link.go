@@ -37,9 +37,7 @@ const (
 // heard notes what came of a request for the bucket. A server that is cut off from the others goes on answering the pings
 // of its clients, so that after a while another host is asked.
 func (l *link) heard(kind int, begun time.Time, err error) {
-	refused, is := errors.AsType[*jetstream.APIError](err)
-	unanswered := is && refused.Code == 503 ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
+	unanswered := unavailable(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
 	l.mu.Lock()
 	since, turn := &l.silent[kind], false
 	switch {
@@ -58,6 +56,13 @@ func (l *link) heard(kind int, begun time.Time, err error) {
 	if turn {
 		l.turn()
 	}
+}
+
+// unavailable reports whether a server has answered that it cannot ask the bucket's leader.
+func unavailable(err error) bool {
+	refused, is := errors.AsType[*jetstream.APIError](err)
+	down := is && refused.Code == 503 && !errors.Is(err, jetstream.ErrJetStreamNotEnabled) && !errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount)
+	return down || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
 }
 
 // failed notes why there is no connection.
@@ -100,7 +105,7 @@ func (l *link) plain(err error) error {
 		if out := l.connected(); out != nil {
 			return fmt.Errorf("%w: %w", err, out)
 		}
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
+	case unavailable(err):
 		return fmt.Errorf("no server answers for the bucket (%w); want a server with JetStream, a majority of the bucket's servers, and the bucket itself", err)
 	}
 	return explained(err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
@@ -147,6 +148,25 @@ func TestDoctor(t *testing.T) {
 		}, "missing: wrong: "},
 		"Consul, in memory":    {func(t *testing.T) string { return "consul://" + server.StartConsul(t, "-dev").Addr }, "wrong: the agent keeps everything in memory"},
 		"Kubernetes, no right": {func(t *testing.T) string { return leaseURL(t, server.StartKubernetes(t), "nobody", "", "") }, `User "nobody" cannot get`},
+		"NATS, in memory": {func(t *testing.T) string {
+			b := newBucket(t, server.StartNATS(t))
+			if _, err := b.client.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: b.name, Storage: jetstream.MemoryStorage}); err != nil {
+				t.Fatal(err)
+			}
+			return b.url("")
+		}, "it is in memory"},
+		"NATS, no majority": {func(t *testing.T) string {
+			all := server.StartNATSCluster(t, 3)
+			b := newBucket(t, all[0])
+			released(t, b.elector(t, "a").campaign(soon(t)))
+			all[1].Kill(t)
+			all[2].Kill(t)
+			return b.url("")
+		}, "a majority of the bucket's servers"},
+		"S3, no bucket": {func(t *testing.T) string {
+			s3Credentials(t)
+			return "s3://none?endpoint=" + url.QueryEscape(server.StartS3(t).URL)
+		}, "want a bucket that exists"},
 		"a server that is far off": {func(t *testing.T) string {
 			c := cableTo(t, server.StartRedis(t).Addr)
 			c.Delay(30 * time.Millisecond)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -24,6 +25,7 @@ import (
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/storetest"
+	"github.com/electd/elect/peer/certs"
 	store "github.com/electd/elect/store/nats"
 	"github.com/electd/elect/test/fencing/server"
 )
@@ -55,36 +57,13 @@ func (b *bucket) url(addr string) string {
 // participant opens one in a process of its own, behind a cable that can be cut.
 func (b *bucket) participant(t testing.TB, name, id string) electtest.Participant {
 	t.Helper()
-	c, err := cable.New(b.server.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	p := electtest.Spawn(t, b.url(c.Addr()), name, id)
-	p.Cut = func(on bool) {
-		if on {
-			c.Cut()
-		} else {
-			c.Heal()
-		}
-	}
-	return p
+	return behindCable(t, b.server.Addr, b.url, name, id)
 }
 
 // elector is a participant of the election "e" in this process.
 func (b *bucket) elector(t *testing.T, id string) local {
 	t.Helper()
-	u := parse(t, b.url(""))
-	e, err := openers[u.Scheme](t.Context(), driver.Target{URL: u, Name: "e", ID: id})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return local{e, t}
+	return opened(t, b.url(""), id)
 }
 
 func (b *bucket) remove(t testing.TB) {
@@ -118,13 +97,7 @@ func (b *bucket) key(t testing.TB) string {
 func TestNATSConformance(t *testing.T) {
 	long.Full(t, "it takes minutes; databases are asked by the same suite")
 	n := server.StartNATS(t)
-	places := map[testing.TB]*bucket{}
-	of := func(t testing.TB) *bucket {
-		if places[t] == nil {
-			places[t] = newBucket(t, n)
-		}
-		return places[t]
-	}
+	of := perCase(func(t testing.TB) *bucket { return newBucket(t, n) })
 	electtest.Run(t, func(t testing.TB, name, id string) electtest.Participant { return of(t).participant(t, name, id) }, electtest.Config{
 		Cannot: map[electtest.Fault]string{
 			electtest.Lose:  "a connection loses no single answer; the tests of store/internal/register do",
@@ -386,6 +359,27 @@ func TestNATSRefused(t *testing.T) {
 	}
 }
 
+// TestNATSTLS: with the right certificates a candidate leads. Otherwise one line says at once what would be right.
+func TestNATSTLS(t *testing.T) {
+	long.Full(t, "it starts a real server")
+	dir, other := issued(t, certs.Options{}), issued(t, certs.Options{})
+	n := server.StartNATS(t, fmt.Sprintf("tls: {cert_file: %q, key_file: %q, ca_file: %q, verify: true}",
+		filepath.Join(dir, "server.crt"), filepath.Join(dir, "server.key"), filepath.Join(dir, "ca.crt")))
+	with := func(authority, parameters string) string {
+		return "nats://" + n.Addr + "/elect?" + times + "&cacert=" + filepath.Join(authority, "ca.crt") + parameters
+	}
+	cert := func(dir string) string {
+		return "&cert=" + filepath.Join(dir, "client.crt") + "&cert_key=" + filepath.Join(dir, "client.key")
+	}
+	const name = "&server_name=etcd.internal" // as the certificates have it
+	released(t, opened(t, with(dir, name+cert(dir)), "a").campaign(soon(t)))
+	refuses(t, with(other, name+cert(dir)), "want cacert=FILE")
+	refuses(t, with(dir, cert(dir)), "want server_name=NAME")
+	for _, own := range []string{"", cert(other)} {
+		refuses(t, with(dir, name+own), "want cert=FILE and cert_key=FILE")
+	}
+}
+
 // leadNATS leads as programs that use NATS do: with a key that expires 2 s after its last renewal.
 func leadNATS(ctx context.Context, at string) (func(), error) {
 	c, err := nats.Connect(at)
@@ -428,11 +422,7 @@ func TestNATSCluster(t *testing.T) {
 	for node := range cables {
 		var places []string
 		for i, m := range members {
-			k, err := cable.New(m.Addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = k.Close() })
+			k := cableTo(t, m.Addr)
 			cables[node][i], places = k, append(places, k.Addr())
 		}
 		w.start(node, fmt.Sprintf("nats://%s/cluster?lease=18s&max_lease=18s&poll=2s", strings.Join(places, ",")))
@@ -495,7 +485,13 @@ func TestNATSCluster(t *testing.T) {
 	leader, follower = leads()
 	kept("the bucket's leader is paused", func() { leader.Pause(t, true) }, func() { leader.Pause(t, false) }, 20*time.Second)
 	leader, follower = leads()
-	kept("the bucket's leader is cut from the other servers", func() { leader.Cut(true) }, func() { leader.Cut(false) }, 30*time.Second)
+	// It answers its clients for a while, so the term may end. Then somebody leads at the others.
+	w.during("the bucket's leader is cut from the other servers", func() { leader.Cut(true) }, func() {
+		if l := w.last(); w.ledger.Now()-l.Last > int64(time.Second) {
+			t.Error("nobody leads while the bucket's leader is cut from the other servers; want somebody at the others")
+		}
+		leader.Cut(false)
+	}, 40*time.Second)
 	leader, follower = leads()
 	kept("a follower is cut from the other servers", func() { follower.Cut(true) }, func() { follower.Cut(false) }, 30*time.Second)
 	for i := range members {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
-	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/storetest"
@@ -62,36 +61,13 @@ func (o *objects) url(addr string) string {
 // participant opens one in a process of its own, behind a cable that can be cut.
 func (o *objects) participant(t testing.TB, name, id string) electtest.Participant {
 	t.Helper()
-	c, err := cable.New(strings.TrimPrefix(o.server.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	p := electtest.Spawn(t, o.url(c.Addr()), name, id)
-	p.Cut = func(on bool) {
-		if on {
-			c.Cut()
-		} else {
-			c.Heal()
-		}
-	}
-	return p
+	return behindCable(t, strings.TrimPrefix(o.server.URL, "http://"), o.url, name, id)
 }
 
 // elector is a participant of the election "e" in this process.
 func (o *objects) elector(t *testing.T, id string) local {
 	t.Helper()
-	u := parse(t, o.url(""))
-	e, err := openers[u.Scheme](t.Context(), driver.Target{URL: u, Name: "e", ID: id})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return local{e, t}
+	return opened(t, o.url(""), id)
 }
 
 // TestS3Conformance has each participant in a process of its own, at a real server.
@@ -99,13 +75,7 @@ func TestS3Conformance(t *testing.T) {
 	long.Full(t, "it takes minutes; databases are asked by the same suite")
 	s3Credentials(t)
 	s := server.StartS3(t)
-	places := map[testing.TB]*objects{}
-	of := func(t testing.TB) *objects {
-		if places[t] == nil {
-			places[t] = newObjects(t, s)
-		}
-		return places[t]
-	}
+	of := perCase(func(t testing.TB) *objects { return newObjects(t, s) })
 	electtest.Run(t, func(t testing.TB, name, id string) electtest.Participant { return of(t).participant(t, name, id) }, electtest.Config{
 		Cannot: map[electtest.Fault]string{
 			electtest.Lose:  "a connection loses no single answer; the tests of store/internal/register do",
