@@ -127,7 +127,7 @@ func (m *measured) lease() string {
 }
 
 func (m *measured) requests(of string) string {
-	if m.Lease == "" || m.Native == "" { // they were not counted
+	if m.Lease == "" || m.Native == "" && m.Rest["leader/"+of].Requests == 0 { // they were not counted
 		return "–"
 	}
 	return short(m.Rest["leader/"+of].Requests) + ", " + short(m.Rest["candidate/"+of].Requests)
@@ -137,8 +137,11 @@ func (m *measured) cpu(of string) string {
 	return short(m.Rest["leader/"+of].CPU) + ", " + short(m.Rest["candidate/"+of].CPU) + " %"
 }
 
-// short has two digits after the point of a small number, and none of a great one.
+// short has two digits of a very small number, two after the point of a small one, and none after that of a great one.
 func short(n float64) string {
+	if n > 0 && n < 0.1 {
+		return strconv.FormatFloat(n, 'g', 2, 64)
+	}
 	digits := 0
 	if n < 10 {
 		digits = 2
