@@ -21,7 +21,7 @@ import (
 type api struct {
 	server            *url.URL
 	requests, watches *http.Client
-	until             atomic.Int64 // no request is sent before that time, in Unix nanoseconds
+	until             atomic.Pointer[time.Time] // no request is sent before that; nil: it may be
 }
 
 // refusal is an answer that is not a success, as the server words it.
@@ -91,10 +91,14 @@ func (a *api) do(ctx context.Context, method, path string, query url.Values, in,
 	}
 }
 
-// wait waits while the server throttles.
+// wait waits while the server throttles, by the monotonic clock: one that is set back would block all requests.
 func (a *api) wait(ctx context.Context) error {
 	for {
-		pause := time.Until(time.Unix(0, a.until.Load()))
+		until := a.until.Load()
+		if until == nil {
+			return nil
+		}
+		pause := time.Until(*until)
 		if pause <= 0 {
 			return nil
 		}
@@ -150,8 +154,8 @@ func (a *api) refused(resp *http.Response, text []byte) error {
 		if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n >= 0 {
 			pause = min(time.Duration(n)*time.Second, maxPause)
 		}
-		at := time.Now().Add(max(pause, 10*time.Millisecond)).UnixNano()
-		for was := a.until.Load(); was < at && !a.until.CompareAndSwap(was, at); was = a.until.Load() {
+		at := time.Now().Add(max(pause, 10*time.Millisecond))
+		for was := a.until.Load(); (was == nil || was.Before(at)) && !a.until.CompareAndSwap(was, &at); was = a.until.Load() {
 		}
 	}
 	return r
