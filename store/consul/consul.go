@@ -128,7 +128,7 @@ func newElector(ctx context.Context, c *client, name, id string, cfg Config, sou
 	}
 	inner, err := register.New(k, register.Config{
 		Config: drive.Config{Name: name, ID: id, Era: uint64(cfg.Era), Logger: cfg.Logger, Now: cfg.now, Source: source, Flight: cfg.Flight},
-		Lease:  cfg.Lease, MaxLease: cfg.MaxLease, Poll: cfg.Poll,
+		Lease:  cfg.Lease, MaxLease: cfg.MaxLease, Poll: cfg.Poll, Global: indexOf,
 		Assumes: "Consul keeps every write that it has acknowledged: no snapshot is restored while participants run, and a restore raises the era",
 	})
 	if err != nil {

@@ -90,6 +90,14 @@ func (k *key) errLocked(p *pair) error {
 // part of it.
 func version(index uint64, text string) string { return strconv.FormatUint(index, 10) + "=" + text }
 
+// indexOf is the ModifyIndex in a version, 0 in what is none. It is that of Raft's log: it is above those of all keys that
+// were deleted.
+func indexOf(version string) uint64 {
+	number, _, _ := strings.Cut(version, "=")
+	index, _ := strconv.ParseUint(number, 10, 64)
+	return index
+}
+
 // Read implements [register.Register]. Consul's servers tell no incarnation.
 func (k *key) Read(ctx context.Context) (register.Kept, error) {
 	kept, err := k.read(ctx)
@@ -125,10 +133,8 @@ type operation struct {
 func (k *key) Write(ctx context.Context, old, text string) (register.Kept, error) {
 	var index uint64 // 0: if there is no key
 	if old != "" {
-		number, _, _ := strings.Cut(old, "=")
-		var err error
-		if index, err = strconv.ParseUint(number, 10, 64); err != nil || index == 0 {
-			return register.Kept{}, fmt.Errorf("%w: version %.20q", register.ErrNotSent, number)
+		if index = indexOf(old); index == 0 {
+			return register.Kept{}, fmt.Errorf("%w: version %.20q", register.ErrNotSent, old)
 		}
 	}
 	now, err := k.swap(ctx, index, text)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
 )
 
 // stand begins a campaign. What is received is nil if it was not won.
@@ -224,6 +225,28 @@ func TestRestored(t *testing.T) {
 			t.Errorf("token %v after %v, %v after the restore; want max_lease", n.Token(), m.Token(), took)
 		}
 		released(t, n)
+	})
+}
+
+// TestDeleted: tokens rise after the key was deleted, also if no participant is left that has seen one.
+func TestDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		cfg := Config{Lease: time.Second, MaxLease: 2 * time.Second}
+		var last fence.Token
+		for _, id := range []string{"a", "b", "c"} {
+			e := f.open(t, "e", id, cfg)
+			for range 3 {
+				m := <-stand(t, e)
+				if m.Token() <= last {
+					t.Errorf("token %v after %v", m.Token(), last)
+				}
+				last = m.Token()
+				released(t, m)
+			}
+			closed(t, e)
+			f.set(func() { delete(f.keys, "e") })
+		}
 	})
 }
 

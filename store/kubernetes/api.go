@@ -87,7 +87,7 @@ func (a *api) do(ctx context.Context, method, path string, query url.Values, in,
 	}
 }
 
-// wait waits while the server throttles.
+// wait waits while the server throttles, by the monotonic clock: one that is set back would block all requests.
 func (a *api) wait(ctx context.Context) error {
 	for {
 		until := a.until.Load()

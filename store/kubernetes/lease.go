@@ -82,8 +82,9 @@ func (l *lease) kept(o *object) (register.Kept, error) {
 		return k, nil
 	}
 	s, err := register.Summarize(text)
-	if err == nil && s.Holder == "" && !s.Freed {
-		// Nobody has led since the Lease was made. Before that there may have been another, with smaller counts.
+	if err == nil && s.Store != o.uid {
+		// No participant of elect has led since the Lease was made, by elect or from a manifest. Before that there may
+		// have been another, with greater counts.
 		text, err = register.Raised(text, o.number())
 	}
 	k.Text = text

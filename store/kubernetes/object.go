@@ -129,6 +129,9 @@ func (o *object) foreign(from uint64, longest time.Duration) string {
 	if text, transitions, _ := o.record(); text != "" {
 		s, _ := register.Summarize(text) // it was read by record
 		count = max(s.Count+uint64(max(int64(n.LeaseTransitions)-int64(transitions), 0)), uint64(max(n.LeaseTransitions, 0)))
+		if s.Store != o.uid { // it is from before the Lease was made: see lease.kept
+			count = max(count, from)
+		}
 	}
 	sum := sha256.Sum256([]byte(o.tenure()))
 	s := register.Summary{

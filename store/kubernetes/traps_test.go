@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -254,6 +255,15 @@ func TestThrottled(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestThrottledByNoWallClock: a clock that is set back while Kubernetes throttles must not block requests for as long.
+func TestThrottledByNoWallClock(t *testing.T) {
+	at, _ := newServer(t).at()
+	_ = at.refused(refuse(http.StatusTooManyRequests, "TooManyRequests", "", "later"), nil)
+	if until := at.until.Load().String(); !strings.Contains(until, " m=") {
+		t.Errorf("no request is sent before %s; want an instant of the monotonic clock", until)
+	}
 }
 
 // TestWatched: a release is heard of long before the next read. A history that was forgotten (410) and a restart begin

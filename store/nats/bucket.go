@@ -97,6 +97,9 @@ func (b *bucket) note(incarnation string) {
 // ask asks which incarnation of the bucket there is now, "" if there is none, and whether it is safe.
 func (b *bucket) ask(ctx context.Context) (incarnation string, err error) {
 	info, err := b.info(ctx)
+	if err == nil {
+		err = outdated(b.ConnectedServerVersion())
+	}
 	if err != nil {
 		return "", err
 	}
@@ -108,6 +111,15 @@ func (b *bucket) ask(ctx context.Context) (incarnation string, err error) {
 	}
 	b.note(incarnation)
 	return incarnation, nil
+}
+
+// outdated returns why a server of that version cannot hold elections, nil if it can. Only that of the connection is known.
+func outdated(version string) error {
+	var major, minor int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 2 && (major < 2 || major == 2 && minor < 10) {
+		return driver.Permanent(fmt.Errorf("nats-server is %.20s: with replicas it carries out several writes with one condition that meet (its issue 4320); want 2.10 or later", version))
+	}
+	return nil
 }
 
 // incarnationOf is the incarnation of a bucket: the time at which it was made, which all its servers have.

@@ -181,3 +181,13 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
+
+// TestOutdated: servers that carry out two writes with one condition are refused. TestNATSMeeting in
+// test/fencing/leases shows which do.
+func TestOutdated(t *testing.T) {
+	for version, old := range map[string]bool{"1.4.1": true, "2.9.20": true, "2.10.0": false, "2.15.2": false, "3.0.0-preview.1": false, "": false} {
+		if err := outdated(version); driver.IsPermanent(err) != old {
+			t.Errorf("%s: %v; want it refused: %t", version, err, old)
+		}
+	}
+}

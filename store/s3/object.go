@@ -2,6 +2,7 @@ package s3
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -154,6 +155,53 @@ func (o *object) conditional(ctx context.Context) error {
 	if !refused {
 		return driver.Permanent(errors.New("the store ignores the conditions of writes, so two could lead; want a store with If-Match and If-None-Match on PUT"))
 	}
+	if err := o.meeting(ctx); err != nil {
+		return err
+	}
 	o.proven.Store(true)
+	return nil
+}
+
+// meet is how many writes meet in a probe.
+const meet = 16
+
+// meeting has writes with one condition meet. At most one of them may succeed. A store that decides the condition and
+// writes in two steps carries out several of them nearly always.
+func (o *object) meeting(ctx context.Context) error {
+	a, err := o.do(ctx, http.MethodGet, o.probe, "", nil, nil)
+	switch {
+	case err != nil:
+		return err
+	case a.status != http.StatusOK:
+		return a.err()
+	case a.etag == "":
+		return errNoETag
+	}
+	done := make(chan error, meet)
+	for range meet {
+		text := `{"probe":"` + rand.Text() + `"}` // no ETag comes again
+		go func() {
+			_, err := o.put(ctx, o.probe, a.etag, text)
+			done <- err
+		}()
+	}
+	succeeded, refused := 0, 0
+	var trouble error
+	for range meet {
+		switch err := <-done; {
+		case err == nil:
+			succeeded++
+		case errors.Is(err, register.ErrConflict):
+			refused++
+		default:
+			trouble = err
+		}
+	}
+	switch {
+	case succeeded > 1:
+		return driver.Permanent(fmt.Errorf("the store has carried out %d of %d writes with the same If-Match that met, so two could lead; want a store that decides and writes in one step", succeeded, meet))
+	case succeeded+refused < meet/2: // too few have met
+		return trouble
+	}
 	return nil
 }

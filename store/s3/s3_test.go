@@ -26,6 +26,7 @@ type fake struct {
 	mu      sync.Mutex
 	objects map[string]string
 	ignores string        // a condition that it ignores
+	torn    chan struct{} // not nil: two writes meet between the decision of If-Match and the write
 	answers []int         // what it answers in place of the next requests
 	codes   []string      // with them
 	ahead   time.Duration // of its clock
@@ -73,6 +74,14 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
+	if f.torn != nil && r.Header.Get("If-Match") != "" {
+		f.mu.Unlock()
+		select {
+		case f.torn <- struct{}{}:
+		case <-f.torn:
+		}
+		f.mu.Lock()
+	}
 	f.objects[r.URL.Path] = string(body)
 	if f.loses > 0 {
 		f.loses--
@@ -154,6 +163,42 @@ func TestIgnored(t *testing.T) {
 		_ = e.Close()
 		if _, there := f.objects["/bucket/jobs/e"]; there {
 			t.Errorf("%s: the election was written to", ignores)
+		}
+	}
+}
+
+// TestTorn: a store that decides a condition and then writes is refused, and the election's object is not touched.
+func TestTorn(t *testing.T) {
+	f, cfg := serve(t)
+	f.torn = make(chan struct{})
+	e, err := New(t.Context(), "e", "a", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	_, err = e.Campaign(t.Context(), driver.Candidacy{Exclusive: true})
+	if !driver.IsPermanent(err) || !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "want a store that decides and writes in one step") {
+		t.Errorf("%v; want that the store is refused", err)
+	}
+	if _, there := f.objects["/bucket/jobs/e"]; there {
+		t.Error("the election was written to")
+	}
+}
+
+// TestProbedTogether: candidates that probe a sound store at the same time do not refuse it.
+func TestProbedTogether(t *testing.T) {
+	_, cfg := serve(t)
+	errs := make(chan error)
+	for range 8 {
+		o, err := newObject("e", cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { errs <- o.Admit(t.Context()) }()
+	}
+	for range 8 {
+		if err := <-errs; err != nil {
+			t.Error(err)
 		}
 	}
 }
