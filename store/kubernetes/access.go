@@ -290,7 +290,7 @@ func (a *access) open() (*api, func() error, error) {
 	watches.Protocols.SetHTTP2(true)
 	watches.HTTP2 = &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 10 * time.Second}
 	client := func(t *http.Transport) *http.Client {
-		return &http.Client{Transport: &bearer{a, t}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		return &http.Client{Transport: &bearer{a, t}, CheckRedirect: followNone}
 	}
 	return &api{server: server, requests: client(t), watches: client(watches)}, func() error {
 		t.CloseIdleConnections()
@@ -314,6 +314,9 @@ func (a *access) tls() (*tls.Config, error) {
 	}
 	return c, nil
 }
+
+// followNone has redirects be answers: where they lead would get the token.
+func followNone(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // bearer adds the token to requests. A token in a file is read for each of them: Kubernetes replaces it every hour.
 type bearer struct {

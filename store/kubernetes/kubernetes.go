@@ -82,7 +82,9 @@ func New(ctx context.Context, server *url.URL, client *http.Client, name, id str
 	if cfg.Logger != nil { // that of an opener has the name
 		cfg.Logger = cfg.Logger.With("election", name)
 	}
-	e, err := newElector(ctx, &api{server: server, requests: client, watches: client}, name, id, cfg, drive.Config{})
+	own := *client
+	own.CheckRedirect = followNone
+	e, err := newElector(ctx, &api{server: server, requests: &own, watches: &own}, name, id, cfg, drive.Config{})
 	if err != nil {
 		return nil, err
 	}
