@@ -14,18 +14,13 @@ import (
 )
 
 // Recorder is a [Tracer] that writes a trace in the schema of package trace. It omits what the
-// steps imply: when a message leaves, and when a save is durable. It belongs to the goroutine that
-// drives the world, and holds one event in memory.
+// steps imply: when a message leaves, and when a save is durable; and writes to the guarded
+// resource. It belongs to the goroutine that drives the world, and holds one event in memory.
 type Recorder struct {
-	enc     *trace.Encoder
-	world   *World
-	configs [][]byte // of the header, by index
-	changed []byte   // the config of the incarnation that boots next, if it is another
-	lives   map[protocol.NodeID]uint64
-	life    []uint64 // by index: the number of the running process
-	panics  string   // the panic of the machine whose step comes next
-	last    uint64
-	err     error
+	enc    *trace.Encoder
+	world  *World
+	events *TraceEvents
+	err    error
 }
 
 // NewRecorder writes the header of w's trace; w has not stepped yet. build is the version of the
@@ -37,26 +32,30 @@ func NewRecorder(out io.Writer, w *World, build string) (*Recorder, error) {
 	if err != nil {
 		return nil, err
 	}
+	events, err := NewTraceEvents(w)
+	if err != nil {
+		return nil, err
+	}
 	h := &trace.Header{
 		Format: trace.Format, Protocol: w.protocol.Name, Source: trace.Sim, Seed: s.Seed, Schedule: schedule, Build: build,
 	}
-	r := &Recorder{world: w, lives: make(map[protocol.NodeID]uint64)}
-	for _, n := range w.nodes[:w.width] {
-		config, err := configOf(w.participant(n))
-		if err != nil {
-			return nil, err
-		}
-		r.configs = append(r.configs, config)
-		h.Nodes = append(h.Nodes, trace.Node{ID: n.id, Config: config})
+	for i, n := range w.nodes[:w.width] {
+		h.Nodes = append(h.Nodes, trace.Node{ID: n.id, Config: events.configs[i]})
 	}
+	r := &Recorder{world: w, events: events}
 	r.enc, err = trace.NewEncoder(out, h)
 	return r, err
 }
 
 // Event implements [Tracer].
 func (r *Recorder) Event(w *World, rec *Record) {
-	if r.err == nil {
-		r.err = r.event(w, rec)
+	if r.err != nil {
+		return
+	}
+	var e trace.Event
+	ok := false
+	if ok, r.err = r.events.Event(w, rec, &e); ok && r.err == nil {
+		r.err = r.enc.Event(&e)
 	}
 }
 
@@ -67,7 +66,7 @@ func (r *Recorder) Err() error { return r.err }
 // over. It returns the first error of the writer.
 func (r *Recorder) Close() error {
 	if w := r.world; w.over && r.err == nil {
-		e := &trace.Event{N: r.last + 1, At: int64(w.now), Kind: trace.End, Hash: fmt.Sprintf("%016x", w.hash)}
+		e := &trace.Event{N: r.events.last + 1, At: int64(w.now), Kind: trace.End, Hash: fmt.Sprintf("%016x", w.hash)}
 		if w.violation != nil {
 			e.Invariant = string(w.violation.Invariant)
 		}
@@ -76,25 +75,50 @@ func (r *Recorder) Close() error {
 	return r.err
 }
 
-func (r *Recorder) event(w *World, rec *Record) error {
-	e := &trace.Event{N: rec.Number, Cause: rec.Cause, At: int64(rec.At), Node: rec.Node, Now: rec.Reading, Says: rec.Says}
-	if rec.Index >= 0 {
-		for rec.Index >= len(r.life) {
-			r.life = append(r.life, 0)
+// TraceEvents makes events of a trace from the records of one world, in their order.
+type TraceEvents struct {
+	configs [][]byte // of the header, by index
+	changed []byte   // the config of the incarnation that boots next, if it is another
+	lives   map[protocol.NodeID]uint64
+	life    []uint64 // by index: the number of the running process
+	panics  string   // the panic of the machine whose step comes next
+	last    uint64
+}
+
+// NewTraceEvents is for the records of w from now on.
+func NewTraceEvents(w *World) (*TraceEvents, error) {
+	t := &TraceEvents{lives: make(map[protocol.NodeID]uint64)}
+	for _, n := range w.nodes[:w.width] {
+		config, err := configOf(w.participant(n))
+		if err != nil {
+			return nil, err
 		}
-		e.Life = r.life[rec.Index]
+		t.configs = append(t.configs, config)
+	}
+	return t, nil
+}
+
+// Event sets e, and returns false for a record that is no event of a trace. What e refers to is
+// valid as long as the record is.
+func (t *TraceEvents) Event(w *World, rec *Record, e *trace.Event) (bool, error) {
+	*e = trace.Event{N: rec.Number, Cause: rec.Cause, At: int64(rec.At), Node: rec.Node, Now: rec.Reading, Says: rec.Says}
+	if rec.Index >= 0 {
+		for rec.Index >= len(t.life) {
+			t.life = append(t.life, 0)
+		}
+		e.Life = t.life[rec.Index]
 	}
 	switch rec.Kind {
 	case RecordMake:
-		return r.made(rec)
+		return false, t.made(rec)
 	case RecordStep:
 		e.Kind, e.Now = trace.Step, protocol.Reading{}
 		e.Input, e.Effects, e.View = rec.Input, rec.Effects, rec.View
 		if rec.Input.Kind == protocol.Boot {
-			e.Config, r.changed = r.changed, nil
+			e.Config, t.changed = t.changed, nil
 		}
-		if r.panics != "" {
-			e.Panic, e.Effects, r.panics = r.panics, nil, ""
+		if t.panics != "" {
+			e.Panic, e.Effects, t.panics = t.panics, nil, ""
 		}
 	case RecordDeath:
 		e.Kind = trace.Down
@@ -124,28 +148,28 @@ func (r *Recorder) event(w *World, rec *Record) error {
 		invariant, says, _ := strings.Cut(rec.Says, ": ")
 		e.Invariant, e.Says = invariant, says
 		if Invariant(invariant) == NoPanic && w.busy && rec.Node != "" {
-			r.panics = says
+			t.panics = says
 		}
-	default: // RecordSend, RecordDurable; RecordEnd is written by Close
-		return nil
+	default: // RecordSend, RecordDurable, RecordWrite; RecordEnd is written by Recorder.Close
+		return false, nil
 	}
 	if e.Node != "" && w.index(e.Node) < 0 {
 		e.Node = "" // an operation without a node
 	}
-	r.last = e.N
-	return r.enc.Event(e)
+	t.last = e.N
+	return true, nil
 }
 
 // made records the start of a process.
-func (r *Recorder) made(rec *Record) error {
-	r.lives[rec.Node]++
-	r.life[rec.Index] = r.lives[rec.Node]
+func (t *TraceEvents) made(rec *Record) error {
+	t.lives[rec.Node]++
+	t.life[rec.Index] = t.lives[rec.Node]
 	config, err := configOf(*rec.Made)
 	if err != nil {
 		return err
 	}
-	if r.changed = nil; !bytes.Equal(config, r.configs[rec.Made.Index]) {
-		r.changed = config
+	if t.changed = nil; !bytes.Equal(config, t.configs[rec.Made.Index]) {
+		t.changed = config
 	}
 	return nil
 }

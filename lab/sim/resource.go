@@ -31,6 +31,9 @@ func (r *resource) arrive(w *World, e event) {
 	}
 	stale := r.stale(w, &p)
 	accepted := p.token >= r.highest
+	if w.tracer != nil {
+		r.tell(w, n, p.token, accepted, stale)
+	}
 	switch {
 	case stale && accepted:
 		w.stats.StaleOffered++
@@ -51,6 +54,30 @@ func (r *resource) arrive(w *World, e event) {
 		r.highest, r.by = p.token, p.node
 	}
 	r.latest = max(r.latest, p.serial)
+}
+
+// What becomes of a write, as a [RecordWrite] says it.
+const (
+	WriteAccepted      = "accepted"
+	WriteRefused       = "refused" // its token is too small, and a later term has written
+	WriteStaleAccepted = "accepted, although a later term has written"
+	WriteFreshRefused  = "refused, although no later term has written"
+)
+
+func (r *resource) tell(w *World, n *node, token uint64, accepted, stale bool) {
+	rec := w.recordOf(n, RecordWrite)
+	rec.Count = token
+	switch {
+	case accepted && stale:
+		rec.Says = WriteStaleAccepted
+	case accepted:
+		rec.Says = WriteAccepted
+	case stale:
+		rec.Says = WriteRefused
+	default:
+		rec.Says = WriteFreshRefused
+	}
+	w.tracer.Event(w, &rec)
 }
 
 // stale reports whether a write comes after one of a later term was accepted. Terms with proven

@@ -21,6 +21,7 @@ const (
 	RecordSend      RecordKind = "send"      // a message leaves for Peer, the Count-th of its link; Message
 	RecordLost      RecordKind = "lost"      // that message is lost; Says is why
 	RecordDurable   RecordKind = "durable"   // a save is on the disk
+	RecordWrite     RecordKind = "write"     // a write reaches the guarded resource; Count is its token, Says is what became of it
 	RecordFault     RecordKind = "fault"     // an operation begins; Op
 	RecordFaultEnd  RecordKind = "fault-end" // an operation ends; Op
 	RecordHeal      RecordKind = "heal"      // the faults are over

@@ -59,7 +59,7 @@ func classics() []*Scenario {
 func twoCoordinators(c *verdict) {
 	var changes []int
 	for i, r := range c.runs {
-		n, both := r.changes(Span{c.fault, c.heal}), r.both(Span{c.fault, c.heal})
+		n, both := r.changes(between(c.fault, c.heal)), r.both(between(c.fault, c.heal))
 		changes = append(changes, n)
 		c.want(both >= c.span(1), "run %d: two lead for %s; want %s at least", i+1, shown(both), shown(c.span(1)))
 		c.want(n >= 10, "run %d: %s; want 10 at least", i+1, plural(n, "leader change"))
@@ -68,7 +68,7 @@ func twoCoordinators(c *verdict) {
 	}
 	r := c.first
 	c.say("the leader changes %s times in %s; two lead at once for %s of it; %s; %s",
-		fromTo(changes), shown(c.span(10)), shown(r.both(Span{c.fault, c.heal})), refused(&r.result.Stats), sameToken(r))
+		fromTo(changes), shown(c.span(10)), shown(r.both(between(c.fault, c.heal))), refused(&r.result.Stats), sameToken(r))
 }
 
 // sameToken says how often two were elected with one token.
@@ -135,7 +135,7 @@ func liarWinsForGood(c *verdict) {
 		g := r.leader(r.end - 1)
 		c.want(g != nil && g.Who == liar && g.From < c.fault+c.times(1), "run %d: %v leads in the end; want %s, since soon after the death", i+1, g, liar)
 		c.want(r.tally.refused == 0, "run %d: %d messages were refused; want none", i+1, r.tally.refused)
-		c.want(r.changes(Span{c.fault, r.end}) == 1, "run %d: %s; want 1", i+1, plural(r.changes(Span{c.fault, r.end}), "leader change"))
+		c.want(r.changes(between(c.fault, r.end)) == 1, "run %d: %s; want 1", i+1, plural(r.changes(between(c.fault, r.end)), "leader change"))
 		c.sound(r)
 	}
 	if g := c.first.next(c.fault); g != nil {
@@ -184,7 +184,7 @@ func liarRefused(c *verdict) {
 		g := r.leader(c.heal - 1)
 		c.want(g != nil && g.Who != c.ids[4] && g.Who != c.ids[0], "run %d: %v leads; want an honest one", i+1, g)
 		c.want(r.tally.refused > 0, "run %d: no message was refused", i+1)
-		c.want(r.changes(Span{c.fault, r.end}) == 1, "run %d: %s; want 1", i+1, plural(r.changes(Span{c.fault, r.end}), "leader change"))
+		c.want(r.changes(between(c.fault, r.end)) == 1, "run %d: %s; want 1", i+1, plural(r.changes(between(c.fault, r.end)), "leader change"))
 		c.safe(r)
 	}
 	r := c.first

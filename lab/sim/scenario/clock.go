@@ -211,7 +211,7 @@ func judgeApart(c *verdict) {
 	after := c.since(span.From)
 	c.want(next.Who != old.Who && after <= c.detect, "%s leads %s after the clock of %s slowed down; want another one, within %s", next.Who, shown(after), old.Who, shown(c.detect))
 	c.want(r.leader(r.end-1) != nil && r.leader(r.end-1).Who != old.Who, "%s leads in the end; want another one", old.Who)
-	both := r.both(Span{0, r.end})
+	both := r.both(between(0, r.end))
 	c.want(both == 0, "two lead for %s; want none", shown(both))
 	c.safe(r)
 	c.say("%s leads %s after the clock of %s slowed down; no two leases are proven at once", next.Who, shown(after), old.Who)
@@ -223,7 +223,7 @@ func judgeOverlap(c *verdict) {
 	r := c.first
 	v := r.result.Failure(sim.Exclusive)
 	c.want(v != nil, "no overlap was seen; want one: an assumption is broken")
-	both := r.both(Span{0, r.end})
+	both := r.both(between(0, r.end))
 	c.want(both > 0, "two lead for %s; want longer", shown(both))
 	st := &r.result.Stats
 	c.want(st.StaleRefused > 0, "no stale write was refused; want at least one")

@@ -54,7 +54,7 @@ func (c *verdict) hubLeads(runs []*run) (after []time.Duration) {
 // noneWon requires no election to be won in the cut, and one to be won after it.
 func (c *verdict) noneWon(runs []*run) {
 	for i, r := range runs {
-		w := r.won(Span{c.fault, c.heal})
+		w := r.won(between(c.fault, c.heal))
 		c.want(len(w) == 0, "run %d: %s won in the cut; want none", i+1, plural(len(w), "election"))
 		c.want(r.who(r.end-1) != "", "run %d: no node leads in the end, though all is healed", i+1)
 		c.sound(r)
@@ -87,7 +87,7 @@ func hubAnyhow(c *verdict) {
 func hubOrNone(c *verdict) {
 	won := 0
 	for i, r := range c.runs {
-		w := r.won(Span{c.fault, c.heal})
+		w := r.won(between(c.fault, c.heal))
 		for _, g := range w {
 			c.want(g.Who == c.ids[2], "run %d: %s is elected; want none but %s", i+1, g.Who, c.ids[2])
 		}

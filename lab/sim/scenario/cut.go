@@ -171,7 +171,7 @@ func handedOn(c *verdict) {
 		c.want(old.Who == c.ids[0] && ok && next.Who != old.Who, "run %d: %s leads, and then %s; want another one than %s", i+1, old.Who, next.Who, c.ids[0])
 		c.want(was.Until <= is.From, "run %d: the lease of %s is proven until %s, and that of %s from %s on; want no overlap", i+1, old.Who, was.Until, next.Who, is.From)
 		c.want(c.since(is.From) <= patience, "run %d: %s leads %s after the cut; want %s at most", i+1, next.Who, shown(c.since(is.From)), shown(patience))
-		c.want(r.changes(Span{c.fault, r.end}) == 1, "run %d: %s; want 1", i+1, plural(r.changes(Span{c.fault, r.end}), "leader change"))
+		c.want(r.changes(between(c.fault, r.end)) == 1, "run %d: %s; want 1", i+1, plural(r.changes(between(c.fault, r.end)), "leader change"))
 		c.safe(r)
 		if i == 0 {
 			c.say("the lease of %s ends after %s; %s leads after %s", old.Who, shown(c.since(was.Until)), next.Who, shown(c.since(is.From)))
@@ -188,11 +188,11 @@ func stale(c *verdict) {
 			c.want(false, "run %d: the stale leader %v and the new one %v; want both", i+1, old, next)
 			return
 		}
-		both := r.both(Span{0, r.end})
+		both := r.both(between(0, r.end))
 		c.want(old.Who == c.ids[0] && old.Until >= c.heal, "run %d: %s leads until %s; want until the healing at %s", i+1, old.Who, old.Until, c.heal)
 		c.want(old.Until <= c.heal+sim.Time(patience), "run %d: %s leads until %s; want it to learn of its successor soon after the healing at %s", i+1, old.Who, old.Until, c.heal)
 		c.want(both >= c.span(5), "run %d: two lead for %s; want half of the cut at least", i+1, shown(both))
-		c.want(r.changes(Span{c.heal, r.end}) == 0, "run %d: the leader changes after the healing", i+1)
+		c.want(r.changes(between(c.heal, r.end)) == 0, "run %d: the leader changes after the healing", i+1)
 		c.sound(r)
 		if i == 0 {
 			c.say("%s is elected after %s; %s leads on beside it for %s; %s", next.Who, shown(c.since(next.From)), old.Who, shown(both), refused(&r.result.Stats))
@@ -210,10 +210,10 @@ func steppedDown(c *verdict) {
 			return
 		}
 		d := c.since(old.Until)
-		longest, both = max(longest, d), max(both, r.both(Span{0, r.end}))
+		longest, both = max(longest, d), max(both, r.both(between(0, r.end)))
 		c.want(old.Who == c.ids[0] && d <= c.span(2), "run %d: %s leads for %s after the cut; want %s at most", i+1, old.Who, shown(d), shown(c.span(2)))
 		c.want(d >= c.least()/2, "run %d: %s stops %s after the cut; want it to miss the others first", i+1, old.Who, shown(d))
-		c.want(r.changes(Span{c.fault, r.end}) == 1, "run %d: %s; want 1", i+1, plural(r.changes(Span{c.fault, r.end}), "leader change"))
+		c.want(r.changes(between(c.fault, r.end)) == 1, "run %d: %s; want 1", i+1, plural(r.changes(between(c.fault, r.end)), "leader change"))
 		c.sound(r)
 	}
 	old, next := c.first.leader(c.fault), c.first.next(c.fault)
@@ -230,7 +230,7 @@ func splitMoves(c *verdict) { splitBrain(c, c.ids[1]) }
 func splitBrain(c *verdict, last protocol.NodeID) {
 	least := time.Duration(-1)
 	for i, r := range c.runs {
-		both := r.both(Span{c.fault, c.heal})
+		both := r.both(between(c.fault, c.heal))
 		if least < 0 || both < least {
 			least = both
 		}
@@ -254,7 +254,7 @@ func deposedAtHeal(c *verdict) {
 		}
 		c.want(old.Who == c.ids[0] && old.Until >= c.heal, "run %d: the term of %s ends at %s; want it to last until the healing at %s", i+1, old.Who, old.Until, c.heal)
 		c.want(old.Until <= c.heal+sim.Time(patience), "run %d: the term of %s ends at %s; want soon after the healing at %s", i+1, old.Who, old.Until, c.heal)
-		c.want(len(r.won(Span{c.fault, c.heal})) == 0, "run %d: another is elected during the cut", i+1)
+		c.want(len(r.won(between(c.fault, c.heal))) == 0, "run %d: another is elected during the cut", i+1)
 		c.want(r.term(c.heal) > old.Token, "run %d: no term is above %d after the healing", i+1, old.Token)
 		if r.who(r.end-1) != old.Who {
 			others++
@@ -275,7 +275,7 @@ func pingPong(c *verdict) {
 	var changes []int
 	var longest time.Duration
 	for i, r := range c.runs {
-		cut := Span{c.fault, c.heal}
+		cut := between(c.fault, c.heal)
 		n := r.changes(cut)
 		changes = append(changes, n)
 		longest = max(longest, r.longest(cut))
@@ -316,7 +316,7 @@ func hubElected(c *verdict) (terms []int, after []time.Duration) {
 		after = append(after, c.since(s.From))
 		terms = append(terms, int(r.term(c.heal)-r.term(c.fault)))
 		c.want(g.Who == hub, "run %d: %s leads before the healing; want %s", i+1, g.Who, hub)
-		c.want(r.changes(Span{c.fault, c.heal}) == 1, "run %d: %s; want 1", i+1, plural(r.changes(Span{c.fault, c.heal}), "leader change"))
+		c.want(r.changes(between(c.fault, c.heal)) == 1, "run %d: %s; want 1", i+1, plural(r.changes(between(c.fault, c.heal)), "leader change"))
 		if r.leases {
 			c.safe(r)
 		}
@@ -341,7 +341,7 @@ func noneLeads(c *verdict) {
 	var led []time.Duration
 	won := 0
 	for i, r := range c.runs {
-		cut := Span{c.fault, c.heal}
+		cut := between(c.fault, c.heal)
 		led = append(led, r.led(cut))
 		for _, g := range r.won(cut) {
 			won++
@@ -360,13 +360,13 @@ func noneLeads(c *verdict) {
 func turmoil(c *verdict) {
 	var changes []int
 	for i, r := range c.runs {
-		cut := Span{c.fault, c.heal}
+		cut := between(c.fault, c.heal)
 		changes = append(changes, r.changes(cut))
 		c.want(r.changes(cut) >= 5, "run %d: %s; want 5 at least", i+1, plural(r.changes(cut), "leader change"))
 		c.want(r.both(cut) >= c.span(3), "run %d: two lead for %s; want a third of the cut at least", i+1, shown(r.both(cut)))
 		c.sound(r)
 	}
-	c.say("the leader changes %s times in %s; two lead at once for %s of it", fromTo(changes), shown(c.span(10)), shown(c.first.both(Span{c.fault, c.heal})))
+	c.say("the leader changes %s times in %s; two lead at once for %s of it", fromTo(changes), shown(c.span(10)), shown(c.first.both(between(c.fault, c.heal))))
 }
 
 // neverStable requires no node to lead for long.
@@ -374,11 +374,11 @@ func neverStable(c *verdict) {
 	var longest time.Duration
 	var terms, down []int
 	for i, r := range c.runs {
-		cut := Span{c.fault, c.heal}
+		cut := between(c.fault, c.heal)
 		l, n := r.longest(cut), int(r.term(c.heal)-r.term(c.fault))
 		longest = max(longest, l)
 		terms = append(terms, n)
-		down = append(down, int(100-100*r.led(cut)/cut.length()))
+		down = append(down, int(100-100*r.led(cut)/cut.Length()))
 		c.want(l <= c.span(3), "run %d: a node leads for %s; want %s at most", i+1, shown(l), shown(c.span(3)))
 		c.want(n >= 5, "run %d: %d terms; want 5 at least", i+1, n)
 		c.sound(r)
@@ -410,11 +410,11 @@ func mute(c *verdict) (early time.Duration) {
 			c.want(false, "run %d: the mute leader %v and its successor %v; want both, without leases", i+1, old, next)
 			return 0
 		}
-		both := r.both(Span{0, r.end})
+		both := r.both(between(0, r.end))
 		longest = max(longest, both)
 		early = max(early, time.Duration(next.From-old.Until))
 		c.want(both <= 10*time.Millisecond, "run %d: two lead for %s; want 10ms at most", i+1, shown(both))
-		c.want(next.Who != old.Who && r.changes(Span{c.fault, r.end}) == 1, "run %d: %s; want 1", i+1, plural(r.changes(Span{c.fault, r.end}), "leader change"))
+		c.want(next.Who != old.Who && r.changes(between(c.fault, r.end)) == 1, "run %d: %s; want 1", i+1, plural(r.changes(between(c.fault, r.end)), "leader change"))
 		c.sound(r)
 	}
 	r := c.first
@@ -427,8 +427,8 @@ func mute(c *verdict) (early time.Duration) {
 func closes(c *verdict) {
 	var both time.Duration
 	for i, r := range c.runs {
-		n := r.changes(Span{c.fault, r.end})
-		both = max(both, r.both(Span{0, r.end}))
+		n := r.changes(between(c.fault, r.end))
+		both = max(both, r.both(between(0, r.end)))
 		c.want(n == 1, "run %d: %s; want 1", i+1, plural(n, "leader change"))
 		c.want(both <= 2*c.beat, "run %d: two lead for %s; want %s at most", i+1, shown(both), shown(2*c.beat))
 		c.want(both > 0, "run %d: no two lead at one time; want them to until the old one is told", i+1)

@@ -96,7 +96,7 @@ func judgeRace(c *verdict) {
 			continue
 		}
 		went[last.Who]++
-		gaps = append(gaps, r.longestGap(Span{c.fault - 1, r.end}))
+		gaps = append(gaps, r.longestGap(between(c.fault-1, r.end)))
 	}
 	patience, _ := c.protocol.Patience(c.schedule.Config)
 	// Where the target is dead or the leader cut off, the run waits for that, too.
@@ -166,7 +166,7 @@ func judgeFork(c *verdict) {
 	r := c.first
 	c.safe(r)
 	last := r.leader(r.end - 1)
-	c.want(last != nil && last.Who != c.ids[0] && r.changes(Span{c.fault, r.end}) == 1, "%v leads in the end, after %s; want another one than %s, after 1", last, plural(r.changes(Span{c.fault, r.end}), "leader change"), c.ids[0])
+	c.want(last != nil && last.Who != c.ids[0] && r.changes(between(c.fault, r.end)) == 1, "%v leads in the end, after %s; want another one than %s, after 1", last, plural(r.changes(between(c.fault, r.end)), "leader change"), c.ids[0])
 	if last == nil {
 		return
 	}

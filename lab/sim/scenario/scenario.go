@@ -177,3 +177,14 @@ func shown(d time.Duration) string {
 	}
 	return d.Round(10 * time.Millisecond).String()
 }
+
+// Calm is a schedule without any fault, with the links, disks and work that the scenarios have.
+func Calm(protocol string, nodes int) (*sim.Schedule, error) {
+	p, ok := protocols.ByName(protocol)
+	if !ok {
+		return nil, fmt.Errorf("protocol %q is not one of package protocols", protocol)
+	}
+	st := newStage(p)
+	st.cast(nodes)
+	return st.schedule, nil
+}

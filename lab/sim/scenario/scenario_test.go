@@ -130,10 +130,10 @@ func TestTenures(t *testing.T) {
 			if len(r.tenures) != int(stats.Elections) || tenures != int(stats.Tenures) && r.leases {
 				t.Errorf("seed %d: %d tenures, %d of them proven; the world has counted %d and %d", sc.Seed, len(r.tenures), tenures, stats.Elections, stats.Tenures)
 			}
-			if both := r.both(Span{0, r.end}); !pauses && both != stats.TwoLed {
+			if both := r.both(between(0, r.end)); !pauses && both != stats.TwoLed {
 				t.Errorf("seed %d: two lead for %v; the world has counted %v", sc.Seed, both, stats.TwoLed)
 			}
-			if led := r.led(Span{0, r.end}) - r.both(Span{0, r.end}); !pauses && len(r.tenures) < 3 && (led < stats.Led || led > stats.Led+sc.Work.Stop) {
+			if led := r.led(between(0, r.end)) - r.both(between(0, r.end)); !pauses && len(r.tenures) < 3 && (led < stats.Led || led > stats.Led+sc.Work.Stop) {
 				t.Errorf("seed %d: there is a leader for %v; the world has counted %v", sc.Seed, led, stats.Led)
 			}
 		}

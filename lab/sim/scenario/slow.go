@@ -87,11 +87,11 @@ func onceMostly(c *verdict) {
 func (c *verdict) changesOf(least, most int) (all []int) {
 	var longest time.Duration
 	for i, r := range c.runs {
-		n := r.changes(Span{c.fault, c.heal})
+		n := r.changes(between(c.fault, c.heal))
 		all = append(all, n)
-		longest = max(longest, r.longestGap(Span{c.fault, c.heal}))
+		longest = max(longest, r.longestGap(between(c.fault, c.heal)))
 		c.want(n >= least && n <= most, "run %d: %s; want %d to %d", i+1, plural(n, "leader change"), least, most)
-		c.want(len(r.won(Span{c.heal + c.times(5), r.end})) == 0, "run %d: a node is elected long after the healing", i+1)
+		c.want(len(r.won(between(c.heal+c.times(5), r.end))) == 0, "run %d: a node is elected long after the healing", i+1)
 		c.sound(r)
 	}
 	c.say("the leader changes %s times in %s; no leader for %s at most", fromTo(all), shown(c.span(10)), shown(longest))
@@ -119,7 +119,7 @@ func slowElections(c *verdict) {
 func (c *verdict) elections() (terms, changes []int, leads []time.Duration) {
 	elected, leads := c.takeovers(c.fault)
 	for i, r := range c.runs {
-		changes = append(changes, r.changes(Span{c.fault, r.end}))
+		changes = append(changes, r.changes(between(c.fault, r.end)))
 		terms = append(terms, int(r.term(r.end)-r.term(c.fault)))
 		c.want(r.undisturbed(c.heal, r.end) == "", "run %d: the next one does not lead on: %s", i+1, r.undisturbed(c.heal, r.end))
 		c.sound(r)
@@ -139,8 +139,8 @@ func (c *verdict) unhealthy() (gaps []time.Duration) {
 			continue
 		}
 		c.want(old.Who == c.ids[0] && old.Until >= half && old.Until <= half+sim.Time(c.beat), "run %d: %s leads until %s; want until it is unhealthy, at %s", i+1, old.Who, old.Until, half)
-		c.want(r.changes(Span{c.fault, c.heal}) == 1, "run %d: %s; want 1", i+1, plural(r.changes(Span{c.fault, c.heal}), "leader change"))
-		gaps = append(gaps, r.longestGap(Span{half, c.heal}))
+		c.want(r.changes(between(c.fault, c.heal)) == 1, "run %d: %s; want 1", i+1, plural(r.changes(between(c.fault, c.heal)), "leader change"))
+		gaps = append(gaps, r.longestGap(between(half, c.heal)))
 		c.sound(r)
 	}
 	return gaps

@@ -58,7 +58,7 @@ func judgeHerd(c *verdict, most int) {
 	c.want(ok && len(woken) == most && woken[next.Who], "%s woken, and %s leads; want %d, the one that leads among them", plural(len(woken), "watcher"), next.Who, most)
 	patience, _ := c.protocol.Patience(c.schedule.Config)
 	c.want(c.since(s.From) <= patience, "it leads %s after the death; want %s at most", shown(c.since(s.From)), shown(patience))
-	c.want(len(r.won(Span{c.fault, r.end})) == 1, "%s; want 1", plural(len(r.won(Span{c.fault, r.end})), "election"))
+	c.want(len(r.won(between(c.fault, r.end))) == 1, "%s; want 1", plural(len(r.won(between(c.fault, r.end))), "election"))
 	wake := "wakes"
 	if len(woken) != 1 {
 		wake = "wake"

@@ -59,14 +59,14 @@ func (r *run) counts(g *Tenure) (s Span, ok bool) {
 	if len(g.Proven) == 0 {
 		return Span{}, false
 	}
-	return Span{g.Proven[0].From, g.Proven[len(g.Proven)-1].Until}, true
+	return between(g.Proven[0].From, g.Proven[len(g.Proven)-1].Until), true
 }
 
 // leader is the tenure that counts at t, the latest if there are more; nil if there is none.
 func (r *run) leader(t sim.Time) *Tenure {
 	for i := len(r.tenures) - 1; i >= 0; i-- {
 		g := &r.tenures[i]
-		if r.leases && slices.ContainsFunc(g.Proven, func(s Span) bool { return s.has(t) }) || !r.leases && g.has(t) {
+		if r.leases && slices.ContainsFunc(g.Proven, func(s Span) bool { return s.Has(t) }) || !r.leases && g.Has(t) {
 			return g
 		}
 	}
@@ -85,9 +85,9 @@ func (r *run) who(t sim.Time) protocol.NodeID {
 func (r *run) leaders(t sim.Time) (all []string) {
 	for i := range r.tenures {
 		g := &r.tenures[i]
-		leads := g.has(t)
+		leads := g.Has(t)
 		if r.leases {
-			leads = slices.ContainsFunc(g.Proven, func(s Span) bool { return s.has(t) })
+			leads = slices.ContainsFunc(g.Proven, func(s Span) bool { return s.Has(t) })
 		}
 		if leads {
 			all = append(all, string(g.Who))
@@ -111,7 +111,7 @@ func (r *run) next(t sim.Time, who ...protocol.NodeID) *Tenure {
 func (r *run) won(s Span) []*Tenure {
 	var all []*Tenure
 	for i := range r.tenures {
-		if g := &r.tenures[i]; s.has(g.From) {
+		if g := &r.tenures[i]; s.Has(g.From) {
 			all = append(all, g)
 		}
 	}
@@ -134,7 +134,7 @@ func (r *run) changes(s Span) int {
 	slices.SortStableFunc(all, func(a, b start) int { return int(a.at - b.at) })
 	n := 0
 	for i := 1; i < len(all); i++ {
-		if s.has(all[i].at) && all[i].who != all[i-1].who {
+		if s.Has(all[i].at) && all[i].who != all[i-1].who {
 			n++
 		}
 	}
@@ -152,12 +152,12 @@ func (r *run) both(s Span) (sum time.Duration) {
 	for i := range r.tenures {
 		for j := range i {
 			a, b := &r.tenures[i], &r.tenures[j]
-			if a.place == b.place {
+			if a.Place == b.Place {
 				continue
 			}
 			for _, x := range spans(a) {
 				for _, y := range spans(b) {
-					sum += max(0, x.within(y).within(s).length())
+					sum += max(0, x.Within(y).Within(s).Length())
 				}
 			}
 		}
@@ -170,11 +170,11 @@ func (r *run) led(s Span) (sum time.Duration) {
 	for i := range r.tenures {
 		g := &r.tenures[i]
 		if !r.leases {
-			sum += max(0, g.within(s).length())
+			sum += max(0, g.Within(s).Length())
 			continue
 		}
 		for _, x := range g.Proven {
-			sum += max(0, x.within(s).length())
+			sum += max(0, x.Within(s).Length())
 		}
 	}
 	return sum
@@ -184,7 +184,7 @@ func (r *run) led(s Span) (sum time.Duration) {
 func (r *run) longest(s Span) (most time.Duration) {
 	for i := range r.tenures {
 		if c, ok := r.counts(&r.tenures[i]); ok {
-			most = max(most, c.within(s).length())
+			most = max(most, c.Within(s).Length())
 		}
 	}
 	return most
@@ -207,7 +207,7 @@ func (r *run) undisturbed(from, to sim.Time) string {
 	if g == nil {
 		return fmt.Sprintf("no node leads at %s", from)
 	}
-	all := Span{from, to}
+	all := between(from, to)
 	if g.Until < to {
 		return fmt.Sprintf("the term of %s with token %d, which led at %s, ends at %s", g.Who, g.Token, from, g.Until)
 	}
@@ -279,7 +279,7 @@ func (c *verdict) safe(r *run) {
 	for _, v := range r.result.Found {
 		c.want(false, "seed %d: it is found failing: %v", r.schedule.Seed, &v)
 	}
-	c.want(r.both(Span{0, r.end}) == 0, "seed %d: two lead for %s", r.schedule.Seed, shown(r.both(Span{0, r.end})))
+	c.want(r.both(between(0, r.end)) == 0, "seed %d: two lead for %s", r.schedule.Seed, shown(r.both(between(0, r.end))))
 }
 
 // sound requires that nothing was violated that must hold.

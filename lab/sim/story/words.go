@@ -256,3 +256,30 @@ func because(text, why string) string {
 	}
 	return text + ": " + why
 }
+
+// Moment is what [Words] has to know beside the event.
+type Moment struct {
+	Was   protocol.View // of the event's node, before it
+	Sent  int64         // of a message: when it was sent, on the clock of the event's At; less than 0 is unknown
+	Asked protocol.Op   // of an answer of a store: what was asked; 0 is unknown
+}
+
+// Words puts one event of a simulated or shared clock into words, as a story does.
+func Words(e *trace.Event, m Moment) string {
+	l := &lane{id: e.Node, up: map[uint64]bool{e.Life: true}}
+	l.sampled(e.At, e.Reading())
+	if e.View != nil {
+		l.view = *e.View
+	}
+	t := &teller{}
+	if m.Sent >= 0 {
+		t.sent = map[uint64]int64{e.Cause: m.Sent}
+	}
+	if e.Input != nil && m.Asked != 0 {
+		t.asked = map[asked]protocol.Op{{e.Node, e.Life, e.Input.Answer.Number}: m.Asked}
+	}
+	return t.words(l, &m.Was, e, e.At)
+}
+
+// Message is a message in a few words.
+func Message(m *protocol.Message) string { return message(m) }

@@ -1,0 +1,93 @@
+package play
+
+import (
+	"context"
+	"runtime/debug"
+
+	"github.com/electd/elect/lab/sim"
+	"github.com/electd/elect/lab/sim/compare"
+	"github.com/electd/elect/lab/sim/protocols"
+	"github.com/electd/elect/lab/sim/scenario"
+)
+
+// Catalogue is what worlds can be made of.
+type Catalogue struct {
+	Build      string         `json:"build,omitempty"`
+	Protocols  []ProtocolInfo `json:"protocols"`
+	Compared   []string       `json:"compared"` // by default
+	Scenarios  []ScenarioInfo `json:"scenarios"`
+	Profiles   []sim.Profile  `json:"profiles"`
+	Faults     []sim.Fault    `json:"faults"`
+	Invariants []sim.Promise  `json:"invariants"`
+}
+
+// ProtocolInfo describes a protocol.
+type ProtocolInfo struct {
+	Name    string `json:"name"`
+	Leases  bool   `json:"leases"` // its leaders prove a lease
+	Store   string `json:"store,omitempty"`
+	Members bool   `json:"members,omitempty"` // its membership can be changed
+}
+
+// ScenarioInfo describes a scenario.
+type ScenarioInfo struct {
+	Name     string            `json:"name"`
+	Says     string            `json:"says"`
+	Source   string            `json:"source,omitempty"`
+	Expected map[string]string `json:"expected"` // by protocol: those to which it applies
+}
+
+func (p *Player) catalogue(*struct{}) (any, error) {
+	c := &Catalogue{Profiles: sim.Profiles(), Faults: sim.Faults(), Invariants: sim.Promises(), Compared: compare.Default()}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		c.Build = info.Main.Version
+	}
+	for _, p := range protocols.All() {
+		c.Protocols = append(c.Protocols, ProtocolInfo{Name: p.Name, Leases: !p.Leaseless, Store: string(p.Store), Members: p.Members != nil})
+	}
+	for _, s := range scenario.All() {
+		i := ScenarioInfo{Name: s.Name, Says: s.Says, Source: s.Source, Expected: map[string]string{}}
+		for _, name := range s.Protocols() {
+			i.Expected[name] = s.Expected(name)
+		}
+		c.Scenarios = append(c.Scenarios, i)
+	}
+	return c, nil
+}
+
+type judgeParams struct {
+	Scenario string `json:"scenario"`
+	Protocol string `json:"protocol"`
+}
+
+// judge runs a scenario, with all its seeds, and says what came of it.
+func (p *Player) judge(a *judgeParams) (any, error) {
+	s, ok := scenario.ByName(a.Scenario)
+	if !ok {
+		return nil, errScenario(a.Scenario)
+	}
+	r, err := s.Run(context.Background(), a.Protocol)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"outcome": r.Outcome, "held": r.Held, "expected": r.Expected, "wrong": r.Wrong, "runs": r.Runs}, nil
+}
+
+type compareParams struct {
+	Protocols []string `json:"protocols"`
+	Seeds     uint64   `json:"seeds"`
+	First     uint64   `json:"first"`
+	Nodes     int      `json:"nodes"`
+	Profile   string   `json:"profile"`
+	Seconds   float64  `json:"seconds"`
+	// Schedule is compared instead of drawn ones.
+	Schedule *sim.Schedule `json:"schedule"`
+}
+
+// compare runs the same faults through several protocols. It tells Progress.
+func (p *Player) compare(a *compareParams) (any, error) {
+	return compare.Run(context.Background(), compare.Options{
+		Protocols: a.Protocols, Seeds: a.Seeds, First: a.First, Nodes: a.Nodes, Profile: a.Profile, For: seconds(a.Seconds),
+		Schedule: a.Schedule, Progress: p.Progress,
+	})
+}

@@ -1,0 +1,236 @@
+package play
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/trace"
+	"github.com/electd/elect/lab/sim"
+	"github.com/electd/elect/lab/sim/story"
+)
+
+// Line is a line of the log.
+type Line struct {
+	Number int             `json:"number"` // from 1
+	Event  uint64          `json:"event"`
+	At     sim.Time        `json:"at"`
+	Node   protocol.NodeID `json:"node,omitempty"`
+	Other  protocol.NodeID `json:"other,omitempty"`
+	Kind   string          `json:"kind"`
+	Turn   bool            `json:"turn,omitempty"`
+	Cause  int             `json:"cause,omitempty"` // the number of another line; 0 is the world
+	Letter int             `json:"letter"`          // its number, -1 is none
+	Says   string          `json:"says"`
+	// With Whole: what the machine got, what it did, and what an observer saw before and after.
+	Input   *protocol.Input   `json:"input,omitempty"`
+	Effects *protocol.Effects `json:"effects,omitempty"`
+	Was     *protocol.View    `json:"was,omitempty"`
+	View    *protocol.View    `json:"view,omitempty"`
+}
+
+type logParams struct {
+	// From is the number of the line to begin with, from 1; with Event set, it is that of the last
+	// line of the event, or of the last event before it that has one.
+	From  int     `json:"from"`
+	Event *uint64 `json:"event"`
+	// Back goes backwards from there.
+	Back  bool `json:"back"`
+	Count int  `json:"count"` // of lines; 0 is 100, 500 at most
+	// Kinds, Node and Turns choose lines; empty is all.
+	Kinds []string        `json:"kinds"`
+	Node  protocol.NodeID `json:"node"`
+	Turns bool            `json:"turns"`
+	Whole bool            `json:"whole"`
+	// Numbers are the lines that are meant, instead of all of the above but Whole.
+	Numbers []int `json:"numbers"`
+}
+
+// log lists lines, by rising number.
+func (p *Player) log(a *logParams) (any, error) {
+	r := p.run
+	if r == nil {
+		return nil, errNone
+	}
+	count := min(cmp.Or(a.Count, 100), 500)
+	if a.Count < 0 {
+		return nil, fmt.Errorf("count %d; want 1 to 500", a.Count)
+	}
+	var chosen []int
+	if a.Numbers != nil {
+		for _, n := range a.Numbers {
+			if n < 1 || n > len(r.lines) {
+				return nil, fmt.Errorf("line %d; want 1 to %d", n, len(r.lines))
+			}
+			chosen = append(chosen, n-1)
+		}
+		chosen = chosen[:min(len(chosen), 500)]
+	} else {
+		i := a.From - 1
+		if a.Event != nil {
+			i, _ = slices.BinarySearchFunc(r.lines, *a.Event, func(l line, e uint64) int {
+				if l.event <= e {
+					return -1
+				}
+				return 1
+			})
+			i--
+		}
+		step := 1
+		if a.Back {
+			step = -1
+		}
+		for i = max(i, 0); i >= 0 && i < len(r.lines) && len(chosen) < count; i += step {
+			if r.wanted(&r.lines[i], a) {
+				chosen = append(chosen, i)
+			}
+		}
+	}
+	slices.Sort(chosen)
+	chosen = slices.Compact(chosen)
+	lines, err := r.tell(chosen, a.Whole)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"lines": lines, "all": len(r.lines)}, nil
+}
+
+func (r *run) wanted(l *line, a *logParams) bool {
+	return (len(a.Kinds) == 0 || slices.Contains(a.Kinds, lineKinds[l.kind])) &&
+		(a.Node == "" || r.id(int(l.node)) == a.Node || r.id(int(l.other)) == a.Node) && (!a.Turns || l.turn)
+}
+
+// tell repeats the events of the chosen lines, and puts them into words.
+func (r *run) tell(chosen []int, whole bool) ([]Line, error) {
+	lines := []Line{}
+	for len(chosen) > 0 {
+		event := r.lines[chosen[0]].event
+		n := 1
+		for n < len(chosen) && r.lines[chosen[n]].event == event {
+			n++
+		}
+		of, err := r.repeat(event, chosen[:n], whole)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, of...)
+		chosen = chosen[n:]
+	}
+	return lines, nil
+}
+
+// repeat repeats one event. The lines are its own.
+func (r *run) repeat(event uint64, chosen []int, whole bool) ([]Line, error) {
+	first := chosen[0]
+	for first > 0 && r.lines[first-1].event == event {
+		first--
+	}
+	lines := make([]Line, 0, len(chosen))
+	views := map[int]protocol.View{}
+	t := &teller{run: r, first: first, views: views}
+	t.tell = func(i int, l Line, rec *sim.Record, was *protocol.View) {
+		if !slices.Contains(chosen, i) {
+			return
+		}
+		if whole && rec.Kind == sim.RecordStep {
+			in := *rec.Input
+			v, w := *rec.View, *was
+			l.Input, l.Effects, l.View, l.Was = &in, copied(rec.Effects), &v, &w
+		}
+		lines = append(lines, l)
+	}
+	err := r.history.Replay(event, func(w *sim.World) sim.Tracer {
+		for _, n := range w.AppendProcesses(nil) {
+			views[n.Place] = n.View
+		}
+		t.events, t.err = sim.NewTraceEvents(w)
+		return t
+	})
+	return lines, cmp.Or(err, t.err)
+}
+
+func copied(fx *protocol.Effects) *protocol.Effects {
+	if fx == nil {
+		return nil
+	}
+	return &protocol.Effects{Orders: slices.Clone(fx.Orders), Saves: slices.Clone(fx.Saves), Sends: slices.Clone(fx.Sends), Asks: slices.Clone(fx.Asks)}
+}
+
+// teller puts the records of one event into words.
+type teller struct {
+	run    *run
+	first  int // the line of its first record
+	events *sim.TraceEvents
+	views  map[int]protocol.View // by place, before the event
+	tell   func(i int, l Line, rec *sim.Record, was *protocol.View)
+	err    error
+}
+
+// Event implements [sim.Tracer].
+func (t *teller) Event(w *sim.World, rec *sim.Record) {
+	i := t.first + int(rec.Number) - 1
+	if t.err != nil || i >= len(t.run.lines) {
+		return
+	}
+	l := &t.run.lines[i]
+	line := Line{
+		Number: i + 1, Event: l.event, At: l.at, Node: rec.Node, Other: t.run.id(int(l.other)), Kind: lineKinds[l.kind], Turn: l.turn,
+		Cause: int(l.cause), Letter: int(l.letter),
+	}
+	was := t.views[rec.Index]
+	var e trace.Event
+	ok, err := t.events.Event(w, rec, &e)
+	switch t.err = err; {
+	case ok:
+		m := story.Moment{Was: was, Sent: -1}
+		if l.letter >= 0 {
+			m.Sent, m.Asked = int64(t.run.all[l.letter].sent), t.run.ops[t.run.all[l.letter].kind]
+		}
+		line.Says = story.Words(&e, m)
+	case rec.Kind == sim.RecordMake:
+		line.Says = fmt.Sprintf("%s starts", rec.Node)
+	case rec.Kind == sim.RecordSend:
+		line.Says = fmt.Sprintf("%s → %s %s leaves", rec.Node, rec.Peer, story.Message(rec.Message))
+	case rec.Kind == sim.RecordDurable:
+		line.Says = fmt.Sprintf("%s: a save is on the disk", rec.Node)
+	case rec.Kind == sim.RecordWrite:
+		line.Says = fmt.Sprintf("the write of %s with token %d is %s", rec.Node, rec.Count, rec.Says)
+	case rec.Kind == sim.RecordEnd:
+		line.Says = "the end of the run"
+	}
+	if rec.Kind == sim.RecordStep {
+		t.views[rec.Index] = *rec.View
+	}
+	t.tell(i, line, rec, &was)
+}
+
+type causeParams struct {
+	Line int `json:"line"`
+	Most int `json:"most"` // in each direction; 0 is 200
+}
+
+// cause finds the causal cone of a line: what led to it, and what it led to, by number.
+func (p *Player) cause(a *causeParams) (any, error) {
+	r := p.run
+	if r == nil {
+		return nil, errNone
+	}
+	if a.Line < 1 || a.Line > len(r.lines) {
+		return nil, fmt.Errorf("line %d; want 1 to %d", a.Line, len(r.lines))
+	}
+	most := cmp.Or(a.Most, 200)
+	past, future := []int{}, []int{}
+	for n := int(r.lines[a.Line-1].cause); n > 0 && len(past) < most; n = int(r.lines[n-1].cause) {
+		past = append(past, n)
+	}
+	slices.Reverse(past)
+	of := map[int]bool{a.Line: true}
+	for i := a.Line; i < len(r.lines) && len(future) < most; i++ {
+		if of[int(r.lines[i].cause)] {
+			of[i+1] = true
+			future = append(future, i+1)
+		}
+	}
+	return map[string][]int{"past": past, "future": future}, nil
+}

@@ -1,0 +1,85 @@
+// Package play opens a run of the simulator to somebody who looks at it: forwards and backwards,
+// event by event, with faults of one's own. It is what the laboratory's page calls, in JSON; it
+// draws nothing and decides nothing.
+//
+// A [Player] has one run at a time and belongs to one goroutine. A run is described by a [World]:
+// the same World gives the same run, with the same hash, in a browser and on the command line. A
+// run is executed once, by Grow, while what happens is recorded for the lanes and the log; any
+// event of it is then reached through a [sim.History].
+//
+// Errors are the caller's: an unknown method or field, a world that cannot be, an event that the
+// run does not have. They say what is wrong and what would be right, and leave the run as it was.
+package play
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Player answers the calls of one page.
+type Player struct {
+	// Progress, if not nil, is called now and then by calls that take long.
+	Progress func(done, all uint64)
+
+	run *run
+}
+
+// New returns a Player without a run.
+func New() *Player { return new(Player) }
+
+// methods are what a page may call.
+var methods = map[string]func(p *Player, params []byte) (any, error){
+	"catalogue": method((*Player).catalogue),
+	"open":      method((*Player).open),
+	"grow":      method((*Player).grow),
+	"do":        method((*Player).do),
+	"drop":      method((*Player).drop),
+	"state":     method((*Player).state),
+	"next":      method((*Player).next),
+	"log":       method((*Player).log),
+	"cause":     method((*Player).cause),
+	"letters":   method((*Player).letters),
+	"schedule":  method((*Player).encode),
+	"judge":     method((*Player).judge),
+	"compare":   method((*Player).compare),
+}
+
+// Call answers one call: params and result are JSON.
+func (p *Player) Call(name string, params []byte) ([]byte, error) {
+	m, ok := methods[name]
+	if !ok {
+		return nil, fmt.Errorf("method %q; want %s", name, strings.Join(slices.Sorted(maps.Keys(methods)), ", "))
+	}
+	result, err := m(p, params)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(result)
+}
+
+// method decodes the parameters of f. Fields that f does not have are refused.
+func method[P any](f func(p *Player, params *P) (any, error)) func(*Player, []byte) (any, error) {
+	return func(p *Player, text []byte) (any, error) {
+		var params P
+		if len(bytes.TrimSpace(text)) > 0 {
+			d := json.NewDecoder(bytes.NewReader(text))
+			d.DisallowUnknownFields()
+			if err := d.Decode(&params); err != nil {
+				return nil, fmt.Errorf("parameters: %w", err)
+			}
+			if _, err := d.Token(); !errors.Is(err, io.EOF) {
+				return nil, errors.New("parameters: more than one value; want one object")
+			}
+		}
+		return f(p, &params)
+	}
+}
+
+// errNone is the error of a call that needs a run.
+var errNone = errors.New("there is no world; call open first")

@@ -1,0 +1,437 @@
+package play
+
+import (
+	"fmt"
+
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/lab/sim"
+)
+
+// run is a run of a world, as far as it has grown, with what was recorded of it.
+type run struct {
+	world    *World
+	protocol *sim.Protocol
+	schedule *sim.Schedule
+	hands    map[int]bool // of the schedule's operations
+	history  *sim.History
+	nodes    []protocol.NodeID // by place; twins last
+	over     bool
+	cut      bool
+
+	tenures sim.Tenures
+	lines   []line   // the records, in their order: that of number n is lines[n-1]
+	all     []letter // messages and requests, by when they were sent
+	types   []string // of letters
+	typed   map[string]uint16
+	ops     map[uint16]protocol.Op // of the types of requests
+	flying  map[route][]int32      // letters that have not arrived, by sender and receiver
+	asked   map[asking]int32
+	lives   []Life
+	living  map[int]int // the open one of each place
+	turns   []Turn
+	roles   []Role
+	role    map[int]Role
+	marks   []Mark
+	writes  []Write
+	grants  []grant
+	result  *sim.Result
+	leases  bool
+	now     sim.Time
+}
+
+// line is a record of the run, without what a repetition tells.
+type line struct {
+	at          sim.Time
+	event       uint64
+	cause       uint32
+	node, other int16 // places; -1 is none
+	kind        lineKind
+	turn        bool // it is a turn, too
+	letter      int32
+}
+
+// lineKind is the kind of a line, as the page names it.
+type lineKind uint8
+
+const (
+	_ lineKind = iota
+	lineBoot
+	lineStep
+	lineReceive
+	lineReply
+	lineFire
+	lineCommand
+	lineDown
+	lineFreeze
+	lineThaw
+	lineSend
+	lineLost
+	lineDurable
+	lineWrite
+	lineFault
+	lineHeal
+	lineViolation
+	lineEnd
+)
+
+var lineKinds = [...]string{
+	lineBoot: "boot", lineStep: "step", lineReceive: "receive", lineReply: "reply", lineFire: "fire", lineCommand: "command",
+	lineDown: "down", lineFreeze: "freeze", lineThaw: "thaw", lineSend: "send", lineLost: "lost", lineDurable: "durable",
+	lineWrite: "write", lineFault: "fault", lineHeal: "heal", lineViolation: "violation", lineEnd: "end",
+}
+
+// letter is a message, or a request to the store or its answer.
+type letter struct {
+	sent, arrived sim.Time // arrived is 0 while it is not known what became of it
+	from, to      int16    // places; -1 is the store
+	kind          uint16   // an index of types
+	routine, lost bool
+	sender        uint32 // the number of the record of the step that sent it
+	receiver      uint32
+	term          uint64
+}
+
+type route struct {
+	cause    uint64
+	from, to protocol.NodeID
+	kind     protocol.MessageType
+}
+
+type asking struct {
+	place  int
+	life   uint32
+	number uint64
+}
+
+// Life is a time in which a process ran.
+type Life struct {
+	Node   protocol.NodeID `json:"node"`
+	Place  int             `json:"place"`
+	Frozen bool            `json:"frozen,omitempty"` // it was stopped, or its machine slept
+	From   sim.Time        `json:"from"`
+	Until  sim.Time        `json:"until"` // 0: it goes on
+}
+
+// Turn is what a visitor must not miss, in a sentence.
+type Turn struct {
+	Event uint64          `json:"event"`
+	At    sim.Time        `json:"at"`
+	Kind  string          `json:"kind"` // elected, leads, stops, term, down, up, freeze, thaw, fault, heal, violation, refused, end
+	Node  protocol.NodeID `json:"node,omitempty"`
+	Token uint64          `json:"token,omitempty"`
+	Says  string          `json:"says"`
+}
+
+// Role is what a participant is from a time on.
+type Role struct {
+	At     sim.Time        `json:"at"`
+	Place  int             `json:"place"`
+	Role   string          `json:"role"`
+	Term   uint64          `json:"term,omitempty"`
+	Leader protocol.NodeID `json:"leader,omitempty"`
+}
+
+// Mark is an operation while it goes on.
+type Mark struct {
+	Op    int        `json:"op"` // its place in the schedule
+	Hand  int        `json:"hand"`
+	Kind  sim.OpKind `json:"kind"`
+	Says  string     `json:"says"`
+	From  sim.Time   `json:"from"`
+	Until sim.Time   `json:"until"` // 0: it goes on, or was over at once
+}
+
+// Write is a write that has reached the guarded resource.
+type Write struct {
+	At    sim.Time        `json:"at"`
+	Event uint64          `json:"event"`
+	Node  protocol.NodeID `json:"node"`
+	Token uint64          `json:"token"`
+	Says  string          `json:"says"`
+	OK    bool            `json:"ok"`    // it was accepted
+	Stale bool            `json:"stale"` // a later term has written before it
+}
+
+func newRun(w *World, p *sim.Protocol, s *sim.Schedule, hands map[int]bool, world *sim.World) *run {
+	r := &run{
+		world: w, protocol: p, schedule: s, hands: hands,
+		typed: map[string]uint16{}, ops: map[uint16]protocol.Op{}, flying: map[route][]int32{}, asked: map[asking]int32{},
+		living: map[int]int{}, role: map[int]Role{}, leases: !p.Leaseless && !s.Work.NonExclusive,
+	}
+	for _, n := range world.AppendProcesses(nil) {
+		r.nodes = append(r.nodes, n.Node)
+	}
+	world.Trace(r)
+	r.history = sim.Begin(world, 0)
+	return r
+}
+
+func (r *run) events() uint64 {
+	_, last := r.history.Span()
+	return last
+}
+
+// grow executes at most that many events.
+func (r *run) grow(events int) {
+	for range events {
+		if r.over {
+			return
+		}
+		if r.events() >= MaxEvents {
+			r.cut = true
+			r.end(r.now)
+			return
+		}
+		more := r.history.Grow(func(w *sim.World) {
+			r.tenures.Look(w)
+			r.now = w.Now()
+			if w.Over() {
+				r.result = w.Result()
+			}
+		})
+		if !more {
+			r.end(r.now)
+		}
+	}
+}
+
+func (r *run) end(at sim.Time) {
+	r.over = true
+	r.tenures.End(at)
+	for _, i := range r.living {
+		r.lives[i].Until = at
+	}
+	for i := range r.marks {
+		if r.marks[i].Until == 0 {
+			r.marks[i].Until = at
+		}
+	}
+}
+
+// Event implements [sim.Tracer].
+func (r *run) Event(w *sim.World, rec *sim.Record) {
+	l := line{at: rec.At, event: rec.Event, cause: uint32(rec.Cause), node: int16(rec.Index), other: -1, letter: -1}
+	switch rec.Kind {
+	case sim.RecordMake:
+		l.kind = lineBoot
+		r.lived(rec, true, false)
+		if rec.Life > 1 {
+			r.turned(&l, rec, "up", "%s starts again", rec.Node)
+		}
+	case sim.RecordStep:
+		r.stepped(&l, w, rec)
+	case sim.RecordDeath:
+		l.kind = lineDown
+		r.lived(rec, false, false)
+		r.role[rec.Index] = Role{}
+		r.roles = append(r.roles, Role{At: rec.At, Place: rec.Index, Role: protocol.Down.String()})
+		r.turned(&l, rec, "down", "%s is dead: %s", rec.Node, rec.Says)
+	case sim.RecordFreeze:
+		l.kind = lineFreeze
+		r.lived(rec, true, true)
+		r.turned(&l, rec, "freeze", "%s is frozen", rec.Node)
+	case sim.RecordThaw:
+		l.kind = lineThaw
+		r.lived(rec, true, false)
+		r.turned(&l, rec, "thaw", "%s runs again", rec.Node)
+	case sim.RecordSend:
+		l.kind, l.other = lineSend, int16(r.place(rec.Peer))
+		l.letter = r.send(rec)
+	case sim.RecordLost:
+		l.kind, l.other = lineLost, int16(r.place(rec.Peer))
+		if i, ok := r.taken(route{rec.Cause, rec.Node, rec.Peer, rec.Message.Type}); ok {
+			r.all[i].lost, r.all[i].arrived = true, rec.At
+			l.letter = i
+		}
+	case sim.RecordDurable:
+		l.kind = lineDurable
+	case sim.RecordWrite:
+		l.kind = lineWrite
+		r.wrote(&l, rec)
+	case sim.RecordFault:
+		l.kind = lineFault
+		r.mark(&l, rec, true)
+	case sim.RecordFaultEnd:
+		l.kind = lineHeal
+		r.mark(&l, rec, false)
+	case sim.RecordHeal:
+		l.kind = lineHeal
+		r.turned(&l, rec, "heal", "the faults are over")
+	case sim.RecordViolation:
+		l.kind = lineViolation
+		r.turned(&l, rec, "violation", "violated: %s", rec.Says)
+	case sim.RecordEnd:
+		l.kind = lineEnd
+		r.turned(&l, rec, "end", "the end of the run")
+	}
+	r.lines = append(r.lines, l)
+}
+
+// turned records that the line is a turn.
+func (r *run) turned(l *line, rec *sim.Record, kind, format string, args ...any) {
+	l.turn = true
+	t := Turn{Event: rec.Event, At: rec.At, Kind: kind, Node: rec.Node, Says: fmt.Sprintf(format, args...)}
+	if rec.View != nil {
+		t.Token = rec.View.Token
+	}
+	r.turns = append(r.turns, t)
+}
+
+// lived ends the present time of a process, and begins the next one if it is up.
+func (r *run) lived(rec *sim.Record, up, frozen bool) {
+	if i, ok := r.living[rec.Index]; ok {
+		r.lives[i].Until = rec.At
+		delete(r.living, rec.Index)
+	}
+	if up {
+		r.living[rec.Index] = len(r.lives)
+		r.lives = append(r.lives, Life{Node: rec.Node, Place: rec.Index, Frozen: frozen, From: rec.At})
+	}
+}
+
+func (r *run) stepped(l *line, w *sim.World, rec *sim.Record) {
+	in := rec.Input
+	switch in.Kind {
+	case protocol.Receive:
+		l.kind, l.other = lineReceive, int16(r.place(in.From))
+		if g := r.protocol.Grants; g != nil {
+			if term, ok := g(&in.Message); ok {
+				r.grants = append(r.grants, grant{rec.At, l.other, l.node, term})
+			}
+		}
+		if i, ok := r.taken(route{rec.Cause, in.From, rec.Node, in.Message.Type}); ok {
+			r.all[i].arrived, r.all[i].receiver = rec.At, uint32(rec.Number)
+			l.letter = i
+		}
+	case protocol.Replied:
+		l.kind = lineReply
+		if k := (asking{rec.Index, rec.Life, in.Answer.Number}); in.Answer.Status != protocol.StatusEvent {
+			if i, ok := r.asked[k]; ok {
+				r.all[i].arrived, r.all[i].receiver = rec.At, uint32(rec.Number)
+				r.all[i].lost = in.Answer.Status == protocol.StatusUnknown
+				l.letter = i
+				delete(r.asked, k)
+			}
+		}
+	case protocol.Fire:
+		l.kind = lineFire
+	case protocol.Do:
+		l.kind = lineCommand
+	default:
+		l.kind = lineStep
+	}
+	if rec.Effects != nil {
+		for i := range rec.Effects.Asks {
+			a := &rec.Effects.Asks[i]
+			kind := r.typeOf(a.Op.String())
+			r.ops[kind] = a.Op
+			r.asked[asking{rec.Index, rec.Life, a.Number}] = int32(len(r.all))
+			r.all = append(r.all, letter{
+				sent: rec.At, from: int16(rec.Index), to: -1, kind: kind, sender: uint32(rec.Number),
+				routine: rec.View.Elected || a.Op == protocol.Watch,
+			})
+		}
+		for i := range rec.Effects.Orders {
+			switch o := &rec.Effects.Orders[i]; o.Kind {
+			case protocol.Elected:
+				r.turned(l, rec, "elected", "%s is elected, with token %d", rec.Node, o.Token)
+			case protocol.Lead:
+				r.turned(l, rec, "leads", "%s leads: its lease is proven, with token %d", rec.Node, o.Token)
+			case protocol.Stop:
+				r.turned(l, rec, "stops", "%s stops its work (token %d): %s", rec.Node, o.Token, o.Reason)
+			}
+		}
+	}
+	v := rec.View
+	now := Role{Place: rec.Index, Role: v.Role.String(), Term: v.Term, Leader: v.Leader.ID}
+	if was := r.role[rec.Index]; was != now {
+		r.role[rec.Index] = now
+		now.At = rec.At
+		r.roles = append(r.roles, now)
+	}
+}
+
+// send records a message that leaves.
+func (r *run) send(rec *sim.Record) int32 {
+	i := int32(len(r.all))
+	r.all = append(r.all, letter{
+		sent: rec.At, from: int16(rec.Index), to: int16(r.place(rec.Peer)), kind: r.typeOf(string(rec.Message.Type)),
+		routine: r.protocol.Heartbeat != nil && r.protocol.Heartbeat(rec.Message), sender: uint32(rec.Cause), term: rec.Message.Term,
+	})
+	k := route{rec.Cause, rec.Node, rec.Peer, rec.Message.Type}
+	r.flying[k] = append(r.flying[k], i)
+	return i
+}
+
+// taken is the oldest letter on a route that has not arrived.
+func (r *run) taken(k route) (int32, bool) {
+	all := r.flying[k]
+	if len(all) == 0 {
+		return -1, false // it arrives a second time, or was sent under another name
+	}
+	if len(all) == 1 {
+		delete(r.flying, k)
+	} else {
+		r.flying[k] = all[1:]
+	}
+	return all[0], true
+}
+
+func (r *run) typeOf(name string) uint16 {
+	i, ok := r.typed[name]
+	if !ok {
+		i = uint16(len(r.types))
+		r.typed[name] = i
+		r.types = append(r.types, name)
+	}
+	return i
+}
+
+func (r *run) place(id protocol.NodeID) int {
+	for i, n := range r.nodes {
+		if n == id {
+			return i
+		}
+	}
+	return -1
+}
+
+func (r *run) wrote(l *line, rec *sim.Record) {
+	w := Write{At: rec.At, Event: rec.Event, Node: rec.Node, Token: rec.Count, Says: rec.Says}
+	w.OK = rec.Says == sim.WriteAccepted || rec.Says == sim.WriteStaleAccepted
+	w.Stale = rec.Says == sim.WriteRefused || rec.Says == sim.WriteStaleAccepted
+	r.writes = append(r.writes, w)
+	if rec.Says != sim.WriteAccepted {
+		r.turned(l, rec, "refused", "the write of %s with token %d is %s", rec.Node, rec.Count, rec.Says)
+	}
+}
+
+// mark begins or ends an operation.
+func (r *run) mark(l *line, rec *sim.Record, begins bool) {
+	op := rec.Op
+	if !begins {
+		for i := range r.marks {
+			if m := &r.marks[i]; m.Until == 0 && m.Says == op.String() {
+				m.Until = rec.At
+				break
+			}
+		}
+		r.turned(l, rec, "heal", "over: %s", op)
+		return
+	}
+	m := Mark{Op: -1, Hand: -1, Kind: op.Kind, Says: op.String(), From: rec.At}
+	hand := 0
+	for i := range r.schedule.Ops {
+		is := r.hands[i]
+		if o := &r.schedule.Ops[i]; m.Op < 0 && o.At == rec.At && o.Kind == op.Kind && (o.Node == op.Node || o.Node == sim.Leader) {
+			if m.Op = i; is {
+				m.Hand = hand
+			}
+		}
+		if is {
+			hand++
+		}
+	}
+	r.marks = append(r.marks, m)
+	r.turned(l, rec, "fault", "%s", op)
+}

@@ -1,0 +1,299 @@
+package play
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/lab/sim"
+)
+
+// at is a moment of a run: an event, or with Time the last event until then.
+type at struct {
+	Event *uint64   `json:"event"`
+	Time  *sim.Time `json:"time"`
+}
+
+// event is the event that a call means.
+func (r *run) event(a at) (uint64, error) {
+	switch {
+	case a.Event != nil && a.Time == nil:
+		return *a.Event, nil
+	case a.Time != nil && a.Event == nil:
+		i, _ := slices.BinarySearchFunc(r.lines, *a.Time, func(l line, t sim.Time) int {
+			if l.at <= t {
+				return -1
+			}
+			return 1
+		})
+		if i == 0 {
+			return 0, nil
+		}
+		return r.lines[i-1].event, nil
+	}
+	return 0, fmt.Errorf("want event or time, and not both")
+}
+
+// State is the world after an event.
+type State struct {
+	Event  uint64   `json:"event"`
+	At     sim.Time `json:"at"` // of the event, or the time that was asked for
+	Over   bool     `json:"over"`
+	Nodes  []Node   `json:"nodes"`
+	Links  []Link   `json:"links"`  // those that are not as the schedule's noise alone makes them
+	Flying []Letter `json:"flying"` // what is on its way
+	// Token is the greatest that the guarded resource has accepted.
+	Token uint64 `json:"token"`
+	Ops   []int  `json:"ops"` // of the schedule, those that go on
+}
+
+// Node is one process.
+type Node struct {
+	ID       protocol.NodeID `json:"id"`
+	Place    int             `json:"place"`
+	Observer bool            `json:"observer,omitempty"`
+	Up       bool            `json:"up"`
+	Frozen   bool            `json:"frozen,omitempty"`
+	Waiting  int             `json:"waiting,omitempty"` // messages that it has not read, because it is frozen
+	Sick     bool            `json:"sick,omitempty"`
+	Paused   bool            `json:"paused,omitempty"`
+	Idle     bool            `json:"idle,omitempty"` // it is no candidate
+	Role     string          `json:"role"`
+	Term     uint64          `json:"term,omitempty"`
+	Leader   protocol.NodeID `json:"leader,omitempty"`
+	Elected  bool            `json:"elected,omitempty"`
+	Token    uint64          `json:"token,omitempty"`
+	// Proven is what its Check would say, and Left how much longer, by its own clock.
+	Proven bool          `json:"proven,omitempty"`
+	Left   time.Duration `json:"left,omitempty"`
+	// Next is when its machine wants to be called, in true time; 0 is never.
+	Next sim.Time `json:"next,omitempty"`
+	// Clock is what its clock shows more than true time has passed, Rate by how many parts per
+	// million it is fast.
+	Clock time.Duration  `json:"clock"`
+	Rate  int64          `json:"rate,omitempty"`
+	Votes []int          `json:"votes,omitempty"` // places of those that have granted it their vote in its present term
+	Fault string         `json:"fault,omitempty"`
+	View  *protocol.View `json:"view,omitempty"`
+}
+
+// Link is a link in one direction.
+type Link struct {
+	From    int           `json:"from"`
+	To      int           `json:"to"`
+	Cut     bool          `json:"cut,omitempty"`
+	Clogged bool          `json:"clogged,omitempty"`
+	Loss    float64       `json:"loss,omitempty"`
+	Slow    time.Duration `json:"slow,omitempty"`
+}
+
+// Letter is a message between participants, or a request to the store with its answer.
+type Letter struct {
+	Number   int      `json:"number"`
+	From     int      `json:"from"` // a place
+	To       int      `json:"to"`   // a place; -1 is the store
+	Type     string   `json:"type"`
+	Term     uint64   `json:"term,omitempty"`
+	Sent     sim.Time `json:"sent"`
+	Arrived  sim.Time `json:"arrived"` // or lost; 0: not known, or on its way
+	Lost     bool     `json:"lost,omitempty"`
+	Routine  bool     `json:"routine,omitempty"`
+	Sender   int      `json:"sender"`             // the line of the step that sent it
+	Receiver int      `json:"receiver,omitempty"` // the line of its receipt; 0 is none
+}
+
+func (r *run) letter(i int) Letter {
+	l := &r.all[i]
+	return Letter{
+		Number: i, From: int(l.from), To: int(l.to), Type: r.types[l.kind], Term: l.term, Sent: l.sent, Arrived: l.arrived,
+		Lost: l.lost, Routine: l.routine, Sender: int(l.sender), Receiver: int(l.receiver),
+	}
+}
+
+// state is the world after an event.
+func (p *Player) state(a *at) (any, error) {
+	r := p.run
+	if r == nil {
+		return nil, errNone
+	}
+	event, err := r.event(*a)
+	if err != nil {
+		return nil, err
+	}
+	s := &State{Event: event, Nodes: []Node{}, Links: []Link{}, Flying: []Letter{}, Ops: []int{}}
+	err = r.history.Visit(event, func(w *sim.World) {
+		s.At, s.Over, s.Token = w.Now(), w.Over(), w.Resource()
+		s.Ops = w.Active(s.Ops)
+		all := w.AppendProcesses(nil)
+		for i := range all {
+			s.Nodes = append(s.Nodes, nodeOf(&all[i], s.At))
+		}
+		for from := range all {
+			for to := range all {
+				if l, ok := w.Link(from, to); ok && (l.Cut || l.Clogged || l.Slow > 0 || l.Loss > r.schedule.Links.Loss) {
+					s.Links = append(s.Links, Link{from, to, l.Cut, l.Clogged, l.Loss, l.Slow})
+				}
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if a.Time != nil {
+		s.At = max(s.At, min(*a.Time, r.now))
+	}
+	s.Flying = r.flyingAt(s.At, s.Nodes)
+	r.votes(s)
+	return s, nil
+}
+
+func nodeOf(n *sim.ProcessState, now sim.Time) Node {
+	v := &n.View
+	s := Node{
+		ID: n.Node, Place: n.Place, Observer: n.Observer, Up: n.Up, Frozen: n.Frozen, Waiting: n.Waiting, Sick: n.Sick,
+		Paused: n.Paused, Idle: n.Idle, Role: protocol.Down.String(), Clock: time.Duration(n.Reading.Boot) - time.Duration(now),
+		Rate: n.Rate,
+	}
+	if !n.Up {
+		return s
+	}
+	s.Role, s.Term, s.Leader, s.Elected, s.Token, s.Next, s.Fault, s.View = v.Role.String(), v.Term, v.Leader.ID, v.Elected, v.Token, n.Next, v.Fault, v
+	if s.Proven = v.Proven(n.Reading); s.Proven && v.LeaseEnd != protocol.Never {
+		s.Left = v.LeaseEnd.Sub(n.Reading.Boot)
+	}
+	return s
+}
+
+// forgotten is how long a letter is shown of which it is not known what became of it.
+func (r *run) forgotten() sim.Time {
+	l := &r.schedule.Links
+	return sim.Time(2*l.Delay + 20*l.Jitter + time.Millisecond)
+}
+
+// flyingAt are the letters that are on their way at a time. What waits at a frozen process is not:
+// Node.Waiting counts it.
+func (r *run) flyingAt(t sim.Time, nodes []Node) []Letter {
+	const most = 400
+	all := []Letter{}
+	i, _ := slices.BinarySearchFunc(r.all, t, func(l letter, t sim.Time) int {
+		if l.sent <= t {
+			return -1
+		}
+		return 1
+	})
+	frozen := map[int16]bool{}
+	for k := range nodes {
+		frozen[int16(nodes[k].Place)] = nodes[k].Frozen
+	}
+	// A letter is seldom on its way for longer than this; one that is waits in front of a cut link
+	// or a frozen process.
+	oldest := t - sim.Time(10*time.Second)
+	for i--; i >= 0 && r.all[i].sent >= oldest && len(all) < most; i-- {
+		l := &r.all[i]
+		if l.arrived != 0 && l.arrived <= t || l.arrived == 0 && t > l.sent+r.forgotten() || frozen[l.to] && t > l.sent+r.forgotten() {
+			continue
+		}
+		all = append(all, r.letter(i))
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// votes finds the votes of the candidates in their present terms.
+func (r *run) votes(s *State) {
+	if r.protocol.Grants == nil {
+		return
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if n.Up && (n.Role == protocol.Candidate.String() || n.Elected) {
+			for _, g := range r.grants {
+				if g.at <= s.At && g.term == n.Term && int(g.to) == n.Place && !slices.Contains(n.Votes, int(g.from)) {
+					n.Votes = append(n.Votes, int(g.from))
+				}
+			}
+			slices.Sort(n.Votes)
+		}
+	}
+}
+
+// grant is a vote that has arrived.
+type grant struct {
+	at       sim.Time
+	from, to int16
+	term     uint64
+}
+
+type lettersParams struct {
+	From sim.Time `json:"from"` // those that were sent from then on,
+	To   sim.Time `json:"to"`   // until then
+	// Routine is false to leave heartbeats out; Most bounds the answer, 0 is 2,000.
+	Routine bool `json:"routine"`
+	Most    int  `json:"most"`
+}
+
+// letters lists what was sent in a time, by when it was sent.
+func (p *Player) letters(a *lettersParams) (any, error) {
+	r := p.run
+	if r == nil {
+		return nil, errNone
+	}
+	most := cmp.Or(a.Most, 2000)
+	first, _ := slices.BinarySearchFunc(r.all, a.From, func(l letter, t sim.Time) int {
+		if l.sent < t {
+			return -1
+		}
+		return 1
+	})
+	all, left := []Letter{}, 0
+	for i := first; i < len(r.all) && r.all[i].sent < a.To; i++ {
+		switch {
+		case r.all[i].routine && !a.Routine:
+		case len(all) >= most:
+			left++
+		default:
+			all = append(all, r.letter(i))
+		}
+	}
+	return map[string]any{"letters": all, "left": left}, nil
+}
+
+type nextParams struct {
+	Event uint64 `json:"event"`
+	// Kinds are kinds of turns: the next event with one of them is meant; empty is any event.
+	Kinds []string `json:"kinds"`
+	Back  bool     `json:"back"` // the one before, instead
+}
+
+// next finds the next event of a kind; the same event if there is none.
+func (p *Player) next(a *nextParams) (any, error) {
+	r := p.run
+	if r == nil {
+		return nil, errNone
+	}
+	found := a.Event
+	if len(a.Kinds) == 0 {
+		if _, last := r.history.Span(); a.Back {
+			found = max(a.Event, 1) - 1
+		} else {
+			found = min(a.Event+1, last)
+		}
+		return map[string]uint64{"event": found}, nil
+	}
+	for i := range r.turns {
+		t := &r.turns[i]
+		if !slices.Contains(a.Kinds, t.Kind) {
+			continue
+		}
+		if a.Back && t.Event < a.Event {
+			found = t.Event
+		}
+		if !a.Back && t.Event > a.Event {
+			found = t.Event
+			break
+		}
+	}
+	return map[string]uint64{"event": found}, nil
+}

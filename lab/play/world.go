@@ -1,0 +1,255 @@
+package play
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/lab/sim"
+	"github.com/electd/elect/lab/sim/compare"
+	"github.com/electd/elect/lab/sim/protocols"
+	"github.com/electd/elect/lab/sim/scenario"
+)
+
+// World describes a run. Of Scenario, Profile and Schedule at most one is set; without any the
+// world is calm, and its faults are the Hands.
+type World struct {
+	Protocol string `json:"protocol"`
+	// Scenario is the name of one; Protocol must be one to which it applies.
+	Scenario string `json:"scenario,omitempty"`
+	// Profile is a family of faults that are drawn from Seed.
+	Profile string `json:"profile,omitempty"`
+	// Schedule is a schedule as a file has it. If Protocol is another one than the schedule's, it is
+	// adapted, as package compare does.
+	Schedule *sim.Schedule `json:"schedule,omitempty"`
+	// Seed is 1 if it is 0.
+	Seed uint64 `json:"seed,omitempty"`
+	// Nodes and Seconds are those of a calm world or a profile; 0 is 5, and 60 s of virtual time.
+	Nodes   int     `json:"nodes,omitempty"`
+	Seconds float64 `json:"seconds,omitempty"`
+	// Hands are operations of the visitor, in addition.
+	Hands []sim.Op `json:"hands,omitempty"`
+}
+
+// The limits of a World.
+const (
+	MaxSeconds = 24 * 60 * 60
+	MaxHands   = 1000
+	MaxEvents  = 5_000_000 // of a run; then it is cut off, and Overview.Cut is true
+)
+
+// schedule makes the schedule of w, without its hands.
+func (w *World) schedule() (*sim.Protocol, *sim.Schedule, error) {
+	p, ok := protocols.ByName(w.Protocol)
+	if !ok {
+		return nil, nil, fmt.Errorf("protocol %q; want %s", w.Protocol, strings.Join(names(), ", "))
+	}
+	set := 0
+	for _, is := range []bool{w.Scenario != "", w.Profile != "", w.Schedule != nil} {
+		if is {
+			set++
+		}
+	}
+	switch {
+	case set > 1:
+		return nil, nil, errors.New("more than one of scenario, profile and schedule; want one at most")
+	case (w.Scenario != "" || w.Schedule != nil) && (w.Nodes != 0 || w.Seconds != 0):
+		return nil, nil, errors.New("nodes or seconds with a scenario or a schedule, which have their own; want neither")
+	case w.Seconds < 0 || w.Seconds > MaxSeconds:
+		return nil, nil, fmt.Errorf("seconds %g; want 0 to %d", w.Seconds, MaxSeconds)
+	case len(w.Hands) > MaxHands:
+		return nil, nil, fmt.Errorf("%d hands; want %d at most", len(w.Hands), MaxHands)
+	case w.Nodes < 0 || w.Nodes > sim.MaxNodes:
+		return nil, nil, fmt.Errorf("nodes %d; want 1 to %d", w.Nodes, sim.MaxNodes)
+	}
+	seed, nodes, span := max(w.Seed, 1), w.Nodes, seconds(w.Seconds)
+	if nodes == 0 {
+		nodes = 5
+	}
+	if span == 0 {
+		span = time.Minute
+	}
+	var s *sim.Schedule
+	var err error
+	switch {
+	case w.Scenario != "":
+		sc, ok := scenario.ByName(w.Scenario)
+		if !ok {
+			return nil, nil, errScenario(w.Scenario)
+		}
+		if s, err = sc.Schedule(p.Name); err == nil && w.Seed != 0 {
+			s.Seed = seed
+		}
+	case w.Schedule != nil:
+		c := *w.Schedule
+		if s = &c; s.Protocol != p.Name {
+			s = compare.Adapt(s, p)
+		}
+		s.Ops = slices.Clone(s.Ops)
+	case w.Profile != "":
+		s, err = sim.Generate(p, seed, sim.Options{Nodes: nodes, Profile: w.Profile, Faults: span, Settle: -1, Spares: -1})
+	default:
+		if s, err = scenario.Calm(p.Name, nodes); err == nil {
+			s.Seed, s.Faults = seed, span
+		}
+	}
+	return p, s, err
+}
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
+func errScenario(name string) error {
+	return fmt.Errorf("scenario %q; want one that the catalogue lists", name)
+}
+
+func names() []string {
+	var all []string
+	for _, p := range protocols.All() {
+		all = append(all, p.Name)
+	}
+	return all
+}
+
+// insert adds an operation, and returns its place. It comes before those of the same time.
+func insert(s *sim.Schedule, op sim.Op) int {
+	i, _ := slices.BinarySearchFunc(s.Ops, op.At, func(o sim.Op, at sim.Time) int {
+		if o.At < at {
+			return -1
+		}
+		return 1
+	})
+	s.Ops = slices.Insert(s.Ops, i, op)
+	for _, f := range sim.Faults() {
+		if f.Kind == op.Kind && f.Beyond {
+			s.Beyond = true
+		}
+	}
+	return i
+}
+
+// open begins the run of a world.
+func (p *Player) open(w *World) (any, error) {
+	r, err := begin(w)
+	if err != nil {
+		return nil, err
+	}
+	p.run = r
+	return r.overview(), nil
+}
+
+func begin(w *World) (*run, error) {
+	proto, s, err := w.schedule()
+	if err != nil {
+		return nil, err
+	}
+	hands := map[int]bool{}
+	for _, op := range w.Hands {
+		i := insert(s, op)
+		next := map[int]bool{i: true}
+		for k := range hands {
+			if k >= i {
+				k++
+			}
+			next[k] = true
+		}
+		hands = next
+	}
+	world, err := sim.New(proto, s)
+	if err != nil {
+		return nil, err
+	}
+	return newRun(w, proto, s, hands, world), nil
+}
+
+type growParams struct {
+	// Events is how many more events are executed at most; 0 is 20,000.
+	Events int `json:"events"`
+}
+
+// grow executes more of the run.
+func (p *Player) grow(a *growParams) (any, error) {
+	if p.run == nil {
+		return nil, errNone
+	}
+	if a.Events == 0 {
+		a.Events = 20_000
+	}
+	p.run.grow(a.Events)
+	return p.run.overview(), nil
+}
+
+type doParams struct {
+	// Event is the one after which the operation begins; At of Op is set from it.
+	Event uint64 `json:"event"`
+	Op    sim.Op `json:"op"`
+}
+
+// do adds an operation of the visitor, right after an event. All up to there stays as it was; what
+// came later is another future.
+func (p *Player) do(a *doParams) (any, error) {
+	if p.run == nil {
+		return nil, errNone
+	}
+	op := a.Op
+	if err := p.run.history.Visit(a.Event, func(w *sim.World) { op.At = w.Now() + 1 }); err != nil {
+		return nil, err
+	}
+	w := *p.run.world
+	w.Hands = append(slices.Clone(w.Hands), op)
+	slices.SortStableFunc(w.Hands, func(a, b sim.Op) int { return int(min(max(a.At-b.At, -1), 1)) })
+	return p.again(&w, a.Event)
+}
+
+type dropParams struct {
+	Hand  int    `json:"hand"` // its place among the hands
+	Event uint64 `json:"event"`
+}
+
+// drop takes an operation of the visitor back.
+func (p *Player) drop(a *dropParams) (any, error) {
+	if p.run == nil {
+		return nil, errNone
+	}
+	w := *p.run.world
+	if a.Hand < 0 || a.Hand >= len(w.Hands) {
+		return nil, fmt.Errorf("hand %d; want 0 to %d", a.Hand, len(w.Hands)-1)
+	}
+	w.Hands = slices.Delete(slices.Clone(w.Hands), a.Hand, a.Hand+1)
+	return p.again(&w, a.Event)
+}
+
+// again runs another world up to an event, and makes it the present one.
+func (p *Player) again(w *World, event uint64) (any, error) {
+	r, err := begin(w)
+	if err != nil {
+		return nil, err
+	}
+	for !r.over && r.events() < event+1 {
+		r.grow(int(event + 1 - r.events()))
+	}
+	p.run = r
+	return r.overview(), nil
+}
+
+// encode returns the schedule, with the hands, as a file has it.
+func (p *Player) encode(*struct{}) (any, error) {
+	if p.run == nil {
+		return nil, errNone
+	}
+	text, err := p.run.schedule.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"schedule": string(text)}, nil
+}
+
+// id is the name of a participant by its place.
+func (r *run) id(place int) protocol.NodeID {
+	if place < 0 || place >= len(r.nodes) {
+		return ""
+	}
+	return r.nodes[place]
+}
