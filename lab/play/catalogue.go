@@ -16,6 +16,8 @@ type Catalogue struct {
 	Protocols  []ProtocolInfo `json:"protocols"`
 	Compared   []string       `json:"compared"` // by default
 	Scenarios  []ScenarioInfo `json:"scenarios"`
+	Stories    []StoryInfo    `json:"stories"`
+	Challenges []*Challenge   `json:"challenges"`
 	Profiles   []sim.Profile  `json:"profiles"`
 	Faults     []sim.Fault    `json:"faults"`
 	Invariants []sim.Promise  `json:"invariants"`
@@ -37,8 +39,17 @@ type ScenarioInfo struct {
 	Expected map[string]string `json:"expected"` // by protocol: those to which it applies
 }
 
+// StoryInfo describes a story.
+type StoryInfo struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	Says  string `json:"says"`
+	Asks  string `json:"asks,omitempty"`
+	Steps int    `json:"steps"`
+}
+
 func (p *Player) catalogue(*struct{}) (any, error) {
-	c := &Catalogue{Profiles: sim.Profiles(), Faults: sim.Faults(), Invariants: sim.Promises(), Compared: compare.Default()}
+	c := &Catalogue{Profiles: sim.Profiles(), Faults: sim.Faults(), Invariants: sim.Promises(), Compared: compare.Default(), Challenges: challenges()}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		c.Build = info.Main.Version
 	}
@@ -51,6 +62,9 @@ func (p *Player) catalogue(*struct{}) (any, error) {
 			i.Expected[name] = s.Expected(name)
 		}
 		c.Scenarios = append(c.Scenarios, i)
+	}
+	for _, s := range stories() {
+		c.Stories = append(c.Stories, StoryInfo{Name: s.Name, Title: s.Title, Says: s.Says, Asks: s.Asks, Steps: len(s.Steps)})
 	}
 	return c, nil
 }

@@ -46,6 +46,8 @@ var methods = map[string]func(p *Player, params []byte) (any, error){
 	"cause":     method((*Player).cause),
 	"letters":   method((*Player).letters),
 	"schedule":  method((*Player).encode),
+	"story":     method((*Player).story),
+	"challenge": method((*Player).challenge),
 	"judge":     method((*Player).judge),
 	"compare":   method((*Player).compare),
 }

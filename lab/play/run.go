@@ -34,6 +34,7 @@ type run struct {
 	marks   []Mark
 	writes  []Write
 	grants  []grant
+	said    Write // what the last turn said of a write
 	result  *sim.Result
 	leases  bool
 	now     sim.Time
@@ -116,7 +117,7 @@ type Life struct {
 type Turn struct {
 	Event uint64          `json:"event"`
 	At    sim.Time        `json:"at"`
-	Kind  string          `json:"kind"` // elected, leads, stops, term, down, up, freeze, thaw, fault, heal, violation, refused, end
+	Kind  string          `json:"kind"` // elected, leads, stops, term, down, up, freeze, thaw, fault, heal, violation, write, end
 	Node  protocol.NodeID `json:"node,omitempty"`
 	Token uint64          `json:"token,omitempty"`
 	Says  string          `json:"says"`
@@ -401,8 +402,12 @@ func (r *run) wrote(l *line, rec *sim.Record) {
 	w.OK = rec.Says == sim.WriteAccepted || rec.Says == sim.WriteStaleAccepted
 	w.Stale = rec.Says == sim.WriteRefused || rec.Says == sim.WriteStaleAccepted
 	r.writes = append(r.writes, w)
+	said := Write{Node: w.Node, Token: w.Token, Says: w.Says}
+	if was := r.said; was != said && rec.Says != sim.WriteAccepted { // the first of many is enough
+		r.turned(l, rec, "write", "the write of %s with token %d is %s", rec.Node, rec.Count, rec.Says)
+	}
 	if rec.Says != sim.WriteAccepted {
-		r.turned(l, rec, "refused", "the write of %s with token %d is %s", rec.Node, rec.Count, rec.Says)
+		r.said = said
 	}
 }
 

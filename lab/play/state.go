@@ -10,14 +10,14 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// at is a moment of a run: an event, or with Time the last event until then.
-type at struct {
+// moment is a moment of a run: an event, or with Time the last event until then.
+type moment struct {
 	Event *uint64   `json:"event"`
 	Time  *sim.Time `json:"time"`
 }
 
 // event is the event that a call means.
-func (r *run) event(a at) (uint64, error) {
+func (r *run) event(a moment) (uint64, error) {
 	switch {
 	case a.Event != nil && a.Time == nil:
 		return *a.Event, nil
@@ -113,7 +113,7 @@ func (r *run) letter(i int) Letter {
 }
 
 // state is the world after an event.
-func (p *Player) state(a *at) (any, error) {
+func (p *Player) state(a *moment) (any, error) {
 	r := p.run
 	if r == nil {
 		return nil, errNone

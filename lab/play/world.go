@@ -30,6 +30,9 @@ type World struct {
 	// Nodes and Seconds are those of a calm world or a profile; 0 is 5, and 60 s of virtual time.
 	Nodes   int     `json:"nodes,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"`
+	// Delay is the least one-way delay of the links of a calm world, and of the way to its store; 0 is
+	// half a millisecond.
+	Delay time.Duration `json:"delay,omitempty"`
 	// Hands are operations of the visitor, in addition.
 	Hands []sim.Op `json:"hands,omitempty"`
 }
@@ -38,6 +41,7 @@ type World struct {
 const (
 	MaxSeconds = 24 * 60 * 60
 	MaxHands   = 1000
+	MaxDelay   = 10 * time.Second
 	MaxEvents  = 5_000_000 // of a run; then it is cut off, and Overview.Cut is true
 )
 
@@ -58,12 +62,21 @@ func (w *World) schedule() (*sim.Protocol, *sim.Schedule, error) {
 		return nil, nil, errors.New("more than one of scenario, profile and schedule; want one at most")
 	case (w.Scenario != "" || w.Schedule != nil) && (w.Nodes != 0 || w.Seconds != 0):
 		return nil, nil, errors.New("nodes or seconds with a scenario or a schedule, which have their own; want neither")
+	case w.Delay != 0 && set > 0:
+		return nil, nil, errors.New("delay with a scenario, a profile or a schedule, which have their own; want none")
+	case w.Delay < 0 || w.Delay > MaxDelay:
+		return nil, nil, fmt.Errorf("delay %s; want 0 to %s", w.Delay, MaxDelay)
 	case w.Seconds < 0 || w.Seconds > MaxSeconds:
 		return nil, nil, fmt.Errorf("seconds %g; want 0 to %d", w.Seconds, MaxSeconds)
 	case len(w.Hands) > MaxHands:
 		return nil, nil, fmt.Errorf("%d hands; want %d at most", len(w.Hands), MaxHands)
-	case w.Nodes < 0 || w.Nodes > sim.MaxNodes:
-		return nil, nil, fmt.Errorf("nodes %d; want 1 to %d", w.Nodes, sim.MaxNodes)
+	}
+	most := sim.MaxNodes
+	if p.Store != sim.StoreNone {
+		most = sim.MaxCandidates
+	}
+	if w.Nodes < 0 || w.Nodes > most {
+		return nil, nil, fmt.Errorf("nodes %d; want 1 to %d", w.Nodes, most)
 	}
 	seed, nodes, span := max(w.Seed, 1), w.Nodes, seconds(w.Seconds)
 	if nodes == 0 {
@@ -94,6 +107,13 @@ func (w *World) schedule() (*sim.Protocol, *sim.Schedule, error) {
 	default:
 		if s, err = scenario.Calm(p.Name, nodes); err == nil {
 			s.Seed, s.Faults = seed, span
+			if w.Delay > 0 {
+				s.Links.Delay, s.Links.Jitter = w.Delay, w.Delay/10
+				if p.Store != sim.StoreNone {
+					s.Store.Delay, s.Store.Jitter = w.Delay, w.Delay/10
+					s.Store.Timeout = max(s.Store.Timeout, 4*w.Delay)
+				}
+			}
 		}
 	}
 	return p, s, err
