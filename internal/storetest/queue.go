@@ -387,7 +387,6 @@ var ZooKeeper = append(slices.DeleteFunc(slices.Clone(Queue), func(c Case) bool 
 		}
 		s.about(0, protocol.Touch, all[0], done)
 		s.verify(0, all[0], all[0])
-		s.list(1, all[0])
 		s.list(1, all[0], s.join(1))
 	}},
 	{"the answer to a sync is lost", func(s *script) {
