@@ -1,14 +1,16 @@
 package storetest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/electd/elect/internal/protocol"
 )
 
 const (
-	// life is the TTL of a session that does not end by itself, short that of one that does.
-	life  = time.Minute
+	// life is the TTL of a session that does not end by itself, short that of one that does. ZooKeeper grants no longer
+	// one by default.
+	life  = 40 * time.Second
 	short = 5 * time.Second
 )
 
@@ -340,11 +342,11 @@ var Queue = []Case{
 		s.do(0, done, marking(protocol.Mark, a, held(a)))
 	}},
 	{"the answer to leaving is lost", func(s *script) {
-		a := s.join(0)
+		a, b := s.join(0), s.join(1)
 		s.s.Lose(0)
 		s.do(0, unknown, marking(protocol.Leave, a, free(a)))
 		s.do(0, gone, marking(protocol.Leave, a, free(a)))
-		s.marked(0, free(a))
+		s.marked(1, free(a), b)
 		s.do(0, done, protocol.Ask{Op: protocol.CloseSession, Session: a.Session})
 	}},
 	{"the answer to a close is lost", func(s *script) {
@@ -354,4 +356,70 @@ var Queue = []Case{
 		s.do(0, gone, protocol.Ask{Op: protocol.CloseSession, Session: a.Session})
 		s.list(1, b)
 	}},
+}
+
+// ZooKeeper are the cases of a queue in ZooKeeper's dialect: those of [Queue] that hold there, and its own.
+var ZooKeeper = append(slices.DeleteFunc(slices.Clone(Queue), func(c Case) bool { return slices.Contains(ofEtcd, c.Name) }), []Case{
+	{"another entry", func(s *script) {
+		a := s.join(0)
+		b := s.enter(0, a.Session)
+		if b.Order <= a.Order {
+			s.Errorf("order %d after %d", b.Order, a.Order)
+		}
+		s.list(0, a, b)
+		s.about(0, protocol.Leave, a, done)
+		s.list(0, b)
+	}},
+	{"sync", func(s *script) {
+		a := s.join(0)
+		s.do(0, done, protocol.Ask{Op: protocol.Sync, Session: a.Session})
+		s.do(0, done, protocol.Ask{Op: protocol.CloseSession, Session: a.Session})
+		s.do(0, gone, protocol.Ask{Op: protocol.Sync, Session: a.Session})
+	}},
+	{"the answer to an entry is lost, and it is found after a sync", func(s *script) {
+		session := s.open(0, life)
+		s.s.Lose(0)
+		s.do(0, unknown, entering(0, session, session))
+		s.do(0, done, protocol.Ask{Op: protocol.Sync, Session: session})
+		all := s.do(0, done, protocol.Ask{Op: protocol.List, Session: session}).Entries
+		if len(all) != 1 || all[0].Session != session || all[0].Nonce != (protocol.Nonce{session, 1}) {
+			s.Fatalf("entries %+v; want that of session %d", all, session)
+		}
+		s.about(0, protocol.Touch, all[0], done)
+		s.verify(0, all[0], all[0])
+		s.list(1, all[0], s.join(1))
+	}},
+	{"the answer to a sync is lost", func(s *script) {
+		a := s.join(0)
+		s.s.Lose(0)
+		s.do(0, unknown, protocol.Ask{Op: protocol.Sync, Session: a.Session})
+		s.do(0, done, protocol.Ask{Op: protocol.Sync, Session: a.Session})
+		s.list(0, a)
+	}},
+	{"the answer to a touch is lost, and it is repeated", func(s *script) {
+		a := s.join(0)
+		for range 2 { // the first touch of an entry may be another request than the others
+			s.s.Lose(0)
+			s.about(0, protocol.Touch, a, unknown)
+			s.about(0, protocol.Touch, a, done)
+		}
+	}},
+	{"the answer to a close is lost, and it is not repeated", func(s *script) {
+		a, b := s.join(0), s.join(1)
+		s.s.Lose(0)
+		closing := protocol.Ask{Op: protocol.CloseSession, Session: a.Session}
+		if is := s.s.Ask(0, closing)().Status; is != done && is != unknown { // a client that ends with it may not tell
+			s.Errorf("a close without an answer is answered by %q", is)
+		}
+		s.do(0, gone, closing)
+		s.list(1, b)
+	}},
+}...)
+
+// ofEtcd are the cases of Queue that do not hold in ZooKeeper's dialect.
+var ofEtcd = []string{
+	"enter again", "the answer to an entry is lost", // each Enter makes an entry
+	"a session expires",                                                                  // the client keeps it alive
+	"touch", "a touch is of one entry", "watch touches", "the answer to a touch is lost", // no candidate sees them
+	"the answer to a close is lost",
 }

@@ -1,5 +1,5 @@
-// Package storetest has what internal/protocol says of the operations on a store, as two tables of
-// cases: [Register] and [Queue]. The simulator's store, the fakes of store/internal and the real
+// Package storetest has what internal/protocol says of the operations on a store, as tables of
+// cases: [Register], [Queue] and [ZooKeeper]. The simulator's stores, the fakes of store/internal and the real
 // stores run them, so that the simulated stores behave as the real ones. Faults that only the
 // simulator can make, such as a request that arrives late, are not in them. A [Way] gives the fakes
 // the faults of driver/electtest. It is for tests only.

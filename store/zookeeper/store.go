@@ -52,7 +52,9 @@ type candidacy struct {
 	mu      sync.Mutex
 	key     string // of the entry that was touched
 	data    string
-	version int32 // of data
+	version int32           // of data
+	changes <-chan zk.Event // told of the first change of the entry since it was read over the link on
+	on      *link
 }
 
 // Layout says how the entries are called, so that a program of another library can be a candidate too. It is the same
@@ -300,31 +302,32 @@ func (s *store) List(ctx context.Context, own queue.Entry) (l queue.Listing, err
 	}
 	all := s.candidates(found.children)
 	at := slices.IndexFunc(all, func(c child) bool { return own.Order != 0 && c.name == path.Base(own.Key) })
-	seen := map[string]bool{}
-	read := func(name string) (there bool, err error) {
-		if seen[name] {
-			return true, nil
+	seen := map[string]uint64{}
+	read := func(name string) (order uint64, err error) { // 0: it is gone
+		if order = seen[name]; order != 0 {
+			return order, nil
 		}
 		n, err := from.look(ctx, s.path+"/"+name, false)
 		if errors.Is(err, zk.ErrNoNode) {
-			return false, nil
+			return 0, nil
 		} else if err != nil {
-			return false, err
+			return 0, err
 		}
-		seen[name] = true
 		if len(l.Entries) == 0 {
 			l.Wish = wishIn(string(n.data)) // of the first
 		}
-		l.Entries = append(l.Entries, entry(s.path+"/"+name, &n))
-		return true, nil
+		e := entry(s.path+"/"+name, &n)
+		l.Entries, seen[name] = append(l.Entries, e), e.Order
+		return e.Order, nil
 	}
-	for i, there := 0, false; i < len(all) && !there; i++ {
-		if there, err = read(all[i].name); err != nil {
+	for i, order := 0, uint64(0); i < len(all) && order == 0; i++ {
+		if order, err = read(all[i].name); err != nil {
 			return l, err
 		}
 	}
-	for i, there := at-1, false; i >= 0 && !there; i-- {
-		if there, err = read(all[i].name); err != nil {
+	// A number that was made by hand may be lower than that of an older entry.
+	for i, order := at-1, uint64(0); i >= 0 && (order == 0 || order > own.Order); i-- {
+		if order, err = read(all[i].name); err != nil {
 			return l, err
 		}
 	}
@@ -397,12 +400,61 @@ func (c *candidacy) forget() {
 	}
 }
 
+// still returns ErrGone unless the entry was there when a request of this session was carried out that has been answered
+// now. The condition of that was the version of the entry, which another one may have that was made in its place. The
+// entry is the same if it was read and no change of it was told: a server tells that before it answers what comes later,
+// over one connection. Else it is read again.
+func (c *candidacy) still(ctx context.Context, own *queue.Entry) error {
+	if c.unchanged() {
+		return nil
+	}
+	c.line.mu.Lock()
+	on := c.link
+	c.line.mu.Unlock()
+	var changes <-chan zk.Event
+	n, err := call(ctx, c.line, func(conn *zk.Conn) (n node, err error) {
+		n.data, n.stat, changes, err = conn.GetW(own.Key)
+		return n, err
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return queue.ErrGone
+	case err != nil:
+		return err
+	case uint64(n.stat.Czxid) != own.Order || uint64(n.stat.EphemeralOwner) != own.Session:
+		return queue.ErrGone
+	}
+	c.knows(own.Key, &n)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changes, c.on = changes, on
+	return nil
+}
+
+// unchanged reports whether no change of the entry was told since it was read, over the present connection.
+func (c *candidacy) unchanged() bool {
+	c.line.mu.Lock()
+	now := c.link
+	c.line.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.changes == nil || c.on != now {
+		return false
+	}
+	select {
+	case <-c.changes:
+		c.changes = nil
+	default:
+	}
+	return c.changes != nil
+}
+
 // attempts is how often a request is made whose condition was a version that another request has changed meanwhile.
 const attempts = 4
 
 // Touch implements [queue.Queue]. The first one writes the entry, and reads from the answer that it is this one. After
-// that its version is above 0, which no entry has that was just made; so the others are a transaction that only checks
-// the version. A majority commits it as any write, and it wakes nobody who watches the entry.
+// that the others are a transaction that only checks the version. A majority commits it as any write, and it wakes
+// nobody who watches the entry.
 func (s *store) Touch(ctx context.Context, own queue.Entry) (l queue.Listing, err error) {
 	c := s.of(own.Session)
 	if c == nil {
@@ -426,6 +478,9 @@ func (s *store) Touch(ctx context.Context, own queue.Entry) (l queue.Listing, er
 			_, err = call(ctx, c.line, func(conn *zk.Conn) ([]zk.MultiResponse, error) {
 				return conn.Multi(&zk.CheckVersionRequest{Path: own.Key, Version: version})
 			})
+			if err == nil {
+				err = c.still(ctx, &own)
+			}
 		}
 		switch {
 		case err == nil:
@@ -479,10 +534,13 @@ func (s *store) Change(ctx context.Context, own queue.Entry, ch queue.Change) er
 		answers, err := call(ctx, l, func(conn *zk.Conn) ([]zk.MultiResponse, error) { return conn.Multi(ops...) })
 		switch {
 		case err == nil:
-			if c != nil && !ch.Leave && text != data {
+			if c == nil || ch.Leave {
+				return nil
+			}
+			if text != data {
 				c.knows(own.Key, &node{data: []byte(text), stat: answers[0].Stat})
 			}
-			return nil
+			return c.still(ctx, &own)
 		case errors.Is(err, zk.ErrNoNode):
 			return queue.ErrGone
 		case !errors.Is(err, zk.ErrBadVersion):

@@ -14,11 +14,14 @@ import (
 )
 
 // TestAgreement: the store of these tests is the one that the machines are simulated with.
-func TestAgreement(t *testing.T) {
-	for _, c := range storetest.Queue {
+func TestAgreement(t *testing.T) { agrees(t, storetest.Queue, open) }
+
+func agrees(t *testing.T, cases []storetest.Case, open func(t testing.TB, s *store, era uint64, name, id string) electtest.Participant) {
+	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore()
+				s.lag = 0
 				var all [storetest.Participants]electtest.Participant
 				for i := range all {
 					all[i] = open(t, s, 0, "e", fmt.Sprintf("n%d", i+1))

@@ -18,20 +18,33 @@ import (
 
 // store is a queue with sessions that end by its own clock.
 type store struct {
-	mu       sync.Mutex
-	revision uint64
+	mu sync.Mutex
+	content
 	ids      uint64
 	sessions map[uint64]*session
+	changed  chan struct{} // closed at each change
+	lag      time.Duration
+	past     []past // the states of the last lag, the one before them, and the present one
+}
+
+type content struct {
+	revision uint64
 	entries  []entry
 	mark     string
 	touched  queue.Touch
 	wish     string
-	changed  chan struct{} // closed at each change
+}
+
+// past is the content from some time on.
+type past struct {
+	content
+	at time.Time
 }
 
 type session struct {
-	ttl time.Duration
-	end *time.Timer
+	ttl  time.Duration
+	end  *time.Timer
+	seen uint64 // the revision that its client has seen (ZooKeeper)
 }
 
 type entry struct {
@@ -39,13 +52,24 @@ type entry struct {
 	changed uint64
 }
 
-func newStore() *store { return &store{sessions: map[uint64]*session{}, changed: make(chan struct{})} }
+func newStore() *store {
+	return &store{sessions: map[uint64]*session{}, changed: make(chan struct{}), lag: lag}
+}
 
 // do calls f, which may change the content.
 func (s *store) do(f func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return f()
+	err := f()
+	if n := len(s.past); n == 0 || s.past[n-1].revision != s.revision {
+		now := s.content
+		now.entries = slices.Clone(now.entries)
+		s.past = append(s.past, past{now, time.Now()})
+	}
+	for len(s.past) > 1 && time.Since(s.past[1].at) >= s.lag {
+		s.past = s.past[1:]
+	}
+	return err
 }
 
 func (s *store) commit() uint64 {
@@ -71,17 +95,48 @@ func (s *store) reset() {
 		for id := range s.sessions {
 			s.drop(id)
 		}
-		s.entries, s.mark, s.touched, s.revision = nil, "", queue.Touch{}, 0
+		s.content, s.past = content{}, nil
 		return nil
 	})
 }
 
-func (s *store) find(order uint64) *entry {
-	i := slices.IndexFunc(s.entries, func(e entry) bool { return e.Order == order })
+func (c *content) find(order uint64) *entry {
+	i := slices.IndexFunc(c.entries, func(e entry) bool { return e.Order == order })
 	if i < 0 {
 		return nil
 	}
-	return &s.entries[i]
+	return &c.entries[i]
+}
+
+// list is what [queue.Queue].List reads.
+func (c *content) list(own queue.Entry) queue.Listing {
+	out := queue.Listing{Mark: c.mark, Touch: c.touched, Wish: c.wish, Revision: c.revision}
+	for i, e := range c.entries {
+		if i == 0 || own.Session != 0 && e.Session == own.Session || e.Order == own.Order || i+1 < len(c.entries) && c.entries[i+1].Order == own.Order {
+			out.Entries = append(out.Entries, e.Entry)
+		}
+	}
+	return out
+}
+
+// open opens a session.
+func (s *store) open(ttl time.Duration) (id uint64) {
+	_ = s.do(func() error {
+		s.ids++
+		id = s.ids
+		end := func() { _ = s.do(func() error { s.drop(id); return nil }) }
+		s.sessions[id] = &session{ttl: ttl, end: time.AfterFunc(ttl, end)}
+		return nil
+	})
+	return id
+}
+
+// enter makes an entry.
+func (s *store) enter(id uint64, text string) queue.Entry {
+	order := s.commit()
+	e := queue.Entry{Order: order, Session: id, Text: text}
+	s.entries = append(s.entries, entry{e, order})
+	return e
 }
 
 // line is the way of one participant to the store.
@@ -89,12 +144,16 @@ type line struct {
 	storetest.Way
 	store  *store
 	marked atomic.Bool // there is a mark, so a renewal extends a tenure
+	asked  func()      // called for each request that has passed; nil: nothing is
 }
 
 // ask makes a request. holds: its answer extends a tenure, and may be late.
 func (l *line) ask(ctx context.Context, holds bool, do func(s *store) error) error {
 	if err := l.Pass(ctx); err != nil {
 		return err
+	}
+	if l.asked != nil {
+		l.asked()
 	}
 	err := l.store.do(func() error { return do(l.store) })
 	if err := l.Back(ctx, holds); err != nil {
@@ -104,14 +163,11 @@ func (l *line) ask(ctx context.Context, holds bool, do func(s *store) error) err
 }
 
 func (l *line) Open(ctx context.Context, ttl time.Duration) (id uint64, granted time.Duration, err error) {
-	err = l.ask(ctx, false, func(s *store) error {
-		s.ids++
-		id = s.ids
-		of := id
-		s.sessions[of] = &session{ttl, time.AfterFunc(ttl, func() { _ = s.do(func() error { s.drop(of); return nil }) })}
-		return nil
-	})
-	return id, ttl, err
+	if err := l.Pass(ctx); err != nil {
+		return 0, 0, err
+	}
+	id = l.store.open(ttl)
+	return id, ttl, l.Back(ctx, false)
 }
 
 func (l *line) KeepAlive(ctx context.Context, id uint64) (ttl time.Duration, err error) {
@@ -146,24 +202,14 @@ func (l *line) Enter(ctx context.Context, id uint64, text string) (e queue.Entry
 			e = s.entries[i].Entry
 			return nil
 		}
-		order := s.commit()
-		e = queue.Entry{Order: order, Session: id, Text: text}
-		s.entries = append(s.entries, entry{e, order})
+		e = s.enter(id, text)
 		return nil
 	})
 	return e, err
 }
 
 func (l *line) List(ctx context.Context, own queue.Entry) (out queue.Listing, err error) {
-	err = l.ask(ctx, false, func(s *store) error {
-		out = queue.Listing{Mark: s.mark, Touch: s.touched, Wish: s.wish, Revision: s.revision}
-		for i, e := range s.entries {
-			if i == 0 || e.Order == own.Order || i+1 < len(s.entries) && s.entries[i+1].Order == own.Order {
-				out.Entries = append(out.Entries, e.Entry)
-			}
-		}
-		return nil
-	})
+	err = l.ask(ctx, false, func(s *store) error { out = s.list(own); return nil })
 	return out, err
 }
 
@@ -277,7 +323,10 @@ func holding(t testing.TB, s *store, era uint64, name, id string, hold time.Dura
 	return electtest.Participant{Elector: e, Cut: l.Cut, Lose: l.Lose, Delay: l.Delay}
 }
 
-func TestConformance(t *testing.T) {
+func TestConformance(t *testing.T) { conforms(t, open) }
+
+// conforms runs the suite.
+func conforms(t *testing.T, open func(t testing.TB, s *store, era uint64, name, id string) electtest.Participant) {
 	var s *store
 	var of testing.TB
 	era := uint64(0)

@@ -240,14 +240,19 @@ func behindCable(t testing.TB, addr string, at func(addr string) string, name, i
 	t.Helper()
 	c := cableTo(t, addr)
 	p := electtest.Spawn(t, at(c.Addr()), name, id)
-	p.Cut = func(on bool) {
+	p.Cut = cuts(c)
+	return p
+}
+
+// cuts is a [electtest.Participant]'s Cut.
+func cuts(c *cable.Cable) func(on bool) {
+	return func(on bool) {
 		if on {
 			c.Cut()
 		} else {
 			c.Heal()
 		}
 	}
-	return p
 }
 
 func (l local) campaign(ctx context.Context) driver.Mandate {

@@ -5,7 +5,6 @@ package leases_test
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,23 +16,15 @@ import (
 	"github.com/electd/elect/test/fencing/server"
 )
 
-// otherDialect are cases of the table that do not hold in ZooKeeper's dialect, or need a fault that a connection cannot
-// have.
-var otherDialect = []string{
-	"enter again", "a session expires", // the client keeps it alive
-	"touch", "a touch is of one entry", "watch touches", // which no candidate sees here
-	"the answer to a touch is lost", "the answer to an entry is lost", "the answer to a mark is lost", "the answer to leaving is lost", "the answer to a close is lost",
-}
-
 // TestZooKeeperAgreement: ZooKeeper answers as the simulator's stores do.
 func TestZooKeeperAgreement(t *testing.T) {
 	long.Full(t, "it starts a server")
 	s := server.StartZooKeeper(t)
-	cases := slices.DeleteFunc(slices.Clone(storetest.Queue), func(c storetest.Case) bool { return slices.Contains(otherDialect, c.Name) })
-	agrees(t, cases, func(t *testing.T) (func(string, *loss) driver.Elector, func(protocol.Entry)) {
+	agrees(t, storetest.ZooKeeper, func(t *testing.T) (func(string, *loss) driver.Elector, func(protocol.Entry)) {
 		z := newZnodes(t, s)
-		participant := func(id string, _ *loss) driver.Elector {
-			u, err := url.Parse(fmt.Sprintf("zookeeper://%s%s?lease=1m&max_hold=1m", s.Addr, z.prefix))
+		participant := func(id string, l *loss) driver.Elector {
+			_, at := lossyCable(t, s.Addr, func() bool { return l.armed.CompareAndSwap(true, false) })
+			u, err := url.Parse(fmt.Sprintf("zookeeper://%s%s?lease=40s&max_hold=40s", at, z.prefix))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,86 @@ func TestZooKeeperByHand(t *testing.T) {
 				t.Errorf("token %v after %v", n.Token(), m.Token())
 			}
 			released(t, n)
+		})
+	}
+}
+
+// TestZooKeeperHandMadeEntries: entries that are made by hand, with the number and version of the leader's, or with lower
+// numbers than that of the candidate behind it, make no second leader.
+func TestZooKeeperHandMadeEntries(t *testing.T) {
+	long.Full(t, "it needs a machine that is not busy; it waits for sessions")
+	t.Parallel()
+	s := server.StartZooKeeper(t)
+	for name, do := range map[string]func(z *znodes, leader, candidate string) []any{
+		"in place of the leader's": func(z *znodes, leader, _ string) []any {
+			_, stat, err := z.client.Get(leader)
+			if err != nil {
+				t.Error(err)
+				return nil
+			}
+			ops := []any{&zk.DeleteRequest{Path: leader, Version: -1}, &zk.CreateRequest{Path: leader, Flags: zk.FlagEphemeral, Acl: zk.WorldACL(zk.PermAll)}}
+			for version := range stat.Version {
+				ops = append(ops, &zk.SetDataRequest{Path: leader, Version: version})
+			}
+			return ops
+		},
+		"with lower numbers": func(z *znodes, _, candidate string) []any {
+			var ops []any
+			n, _ := strconv.Atoi(strings.TrimPrefix(number(candidate), "-"))
+			for _, n := range []int{0, n - 1} {
+				ops = append(ops, &zk.CreateRequest{Path: fmt.Sprintf("%s/e/by-hand-latch-%010d", z.prefix, n), Flags: zk.FlagEphemeral, Acl: zk.WorldACL(zk.PermAll)})
+			}
+			return ops
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			z := newZnodes(t, s)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			defer cancel()
+			a, b := z.elector(t, "a", nil), z.elector(t, "b", nil)
+			for range 2 { // numbers that nobody has any more
+				released(t, a.campaign(ctx))
+			}
+			m := a.campaign(ctx)
+			passing := z.elector(t, "passing", nil)
+			passes, gives := context.WithCancel(ctx)
+			gone := make(chan struct{})
+			go func() {
+				defer close(gone)
+				_, _ = passing.Campaign(passes, driver.Candidacy{Exclusive: true})
+			}()
+			z.enters(t, 2)
+			next := b.campaigns(ctx)
+			z.enters(t, 3)
+			gives()
+			<-gone
+			z.enters(t, 2)
+			entries := z.entries(t)
+			if _, err := z.client.Multi(do(z, entries[0], entries[1])...); err != nil {
+				t.Fatal(err)
+			}
+			// Two touches, and the candidate's poll, hold-off and win, with all that a busy machine takes.
+			for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+				select {
+				case n := <-next:
+					if n == nil {
+						t.Fatal("the candidate has failed")
+					}
+					if m.Check() == nil {
+						t.Error("two are proven")
+					}
+					released(t, m)
+					released(t, n)
+					return
+				case <-time.After(100 * time.Millisecond):
+				}
+			}
+			if err := m.Check(); err != nil {
+				t.Errorf("nobody leads: %v", err)
+			}
+			released(t, m)
+			released(t, <-next)
 		})
 	}
 }
