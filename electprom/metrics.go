@@ -31,6 +31,7 @@ type Metrics struct {
 	// By the subscription.
 	changes  prometheus.Counter
 	failover prometheus.Histogram
+	looking  sync.Mutex // one look at a time, so that none brings an older state
 	mu       sync.Mutex
 	sight    sight
 
@@ -45,24 +46,32 @@ type Metrics struct {
 
 // sight is what the subscription has seen.
 type sight struct {
-	observed bool // it goes on
-	leader   string
-	last     elect.Token   // of the last leader seen
-	since    time.Time     // when the leader was lost from sight; zero if one is seen, or nothing is observed
-	without  time.Duration // without a leader, until since
+	by      *subscription // which goes on; nil if there is none
+	leader  string
+	last    elect.Token   // of the last leader seen
+	since   time.Time     // when the leader was lost from sight; zero if one is seen, or nothing is observed
+	without time.Duration // without a leader, until since
 }
+
+// lookTime is how long a scrape waits for the state of a back end without a lease.
+const lookTime = time.Second
 
 // subscription observes one election.
 type subscription struct {
 	election *elect.Election
+	looks    bool // at each scrape; it is not told of changes
+	ctx      context.Context
 	stop     context.CancelFunc
-	done     chan struct{}
+	done     chan struct{} // closed when its goroutine has ended
 }
 
 // ended reports whether nothing is observed any more.
 func (s *subscription) ended() bool {
 	if s == nil {
 		return true
+	}
+	if s.looks {
+		return s.ctx.Err() != nil
 	}
 	select {
 	case <-s.done:
@@ -72,10 +81,12 @@ func (s *subscription) ended() bool {
 	}
 }
 
-func (s *subscription) end() {
+// end ends a subscription, unless it is nil.
+func (m *Metrics) end(s *subscription) {
 	if s != nil {
 		s.stop()
 		<-s.done
+		m.lookAway(s, time.Now())
 	}
 }
 
@@ -185,33 +196,59 @@ func (m *Metrics) ObserveHook(name string, took time.Duration) {
 
 // Attach observes an election, from now until [Metrics.Close] or the end of the election. It ends an earlier
 // observation, so that the metrics of a participant go on when its program opens the election again, and waits for
-// nothing.
+// nothing. A back end without a lease would poll: who leads is looked up there at each scrape, and by Attach.
 func (m *Metrics) Attach(e *elect.Election) {
-	ctx, stop := context.WithCancel(context.Background())
-	s := &subscription{election: e, stop: stop, done: make(chan struct{})}
+	s := &subscription{election: e, looks: e.Limits().Lease == 0, done: make(chan struct{})}
+	s.ctx, s.stop = context.WithCancel(context.Background())
 	earlier := m.present.Swap(s)
 	go func() {
 		defer close(s.done)
-		earlier.end()
-		for state, err := range e.Watch(ctx) {
+		m.end(earlier)
+		if s.looks {
+			m.look(s)
+			return
+		}
+		for state, err := range e.Watch(s.ctx) {
 			if err != nil {
 				break
 			}
-			m.see(state, time.Now())
+			m.see(s, state, time.Now())
 		}
-		m.lookAway(time.Now())
+		m.lookAway(s, time.Now())
 	}()
 }
 
+// look asks once who leads. If the election was closed, it ends the observation.
+func (m *Metrics) look(s *subscription) {
+	m.looking.Lock()
+	defer m.looking.Unlock()
+	ctx, cancel := context.WithTimeout(s.ctx, lookTime)
+	defer cancel()
+	for state, err := range s.election.Watch(ctx) {
+		switch {
+		case err == nil:
+			m.see(s, state, time.Now())
+		case ctx.Err() != nil:
+			m.see(s, elect.State{Stale: true}, time.Now())
+		default:
+			s.stop()
+		}
+		return
+	}
+}
+
 // Close ends the observation and waits for its end. The counters keep their values. It may be called more than once.
-func (m *Metrics) Close() { m.present.Swap(nil).end() }
+func (m *Metrics) Close() { m.end(m.present.Swap(nil)) }
 
 // see notes a state of the election.
-func (m *Metrics) see(state elect.State, now time.Time) {
+func (m *Metrics) see(of *subscription, state elect.State, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if of.ctx.Err() != nil {
+		return // lookAway may have been called, or a later subscription have begun
+	}
 	s := &m.sight
-	s.observed = true
+	s.by = of
 	if state.Leader == nil || state.Stale {
 		if s.since.IsZero() {
 			s.since = now
@@ -221,7 +258,7 @@ func (m *Metrics) see(state elect.State, now time.Time) {
 	}
 	l := state.Leader
 	if s.last != 0 && l.Token != s.last {
-		m.changes.Inc()
+		m.changes.Add(terms(of, s.last, l.Token))
 		if !s.since.IsZero() {
 			m.failover.Observe(now.Sub(s.since).Seconds())
 		}
@@ -230,12 +267,23 @@ func (m *Metrics) see(state elect.State, now time.Time) {
 	s.leader, s.last = strings.ToValidUTF8(l.ID, "\uFFFD"), l.Token
 }
 
-// lookAway notes that nothing is observed any more.
-func (m *Metrics) lookAway(now time.Time) {
+// terms is the number of new terms from the one with the token last to the one with the token now. Where looks are far
+// apart the tokens tell, which a lock numbers one by one.
+func terms(of *subscription, last, now elect.Token) float64 {
+	if of.looks && now > last && now.Era() == last.Era() {
+		return float64(now - last)
+	}
+	return 1
+}
+
+// lookAway notes that of observes nothing any more.
+func (m *Metrics) lookAway(of *subscription, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.sight.settle(now)
-	m.sight.observed, m.sight.leader = false, ""
+	if m.sight.by == of {
+		m.sight.settle(now)
+		m.sight.by, m.sight.leader = nil, ""
+	}
 }
 
 // settle ends a time without a leader.
@@ -265,6 +313,12 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	s := m.present.Load()
+	if s != nil && s.looks {
+		if m.look(s); s.ctx.Err() != nil {
+			m.end(s)
+		}
+	}
 	for _, c := range m.counted {
 		c.Collect(ch)
 	}
@@ -280,14 +334,13 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	seen, total := m.sight, m.sight.total(time.Now())
 	m.mu.Unlock()
 	ch <- prometheus.MustNewConstMetric(m.leaderless, prometheus.CounterValue, total.Seconds())
-	if seen.observed {
+	if seen.by != nil {
 		gauge(m.hasLeader, number(seen.since.IsZero()))
 		if seen.since.IsZero() {
 			gauge(m.leaderInfo, 1, seen.leader)
 		}
 	}
 
-	s := m.present.Load()
 	if s.ended() {
 		return
 	}

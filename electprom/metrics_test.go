@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"net/http/httptest"
 	"os"
@@ -419,6 +420,80 @@ func TestMeasurements(t *testing.T) {
 		_ = p.Close()
 		synctest.Wait()
 		p.says(t, map[string]float64{`elect_store_request_duration_seconds_count{op="write",result="done"}`: -1})
+	})
+}
+
+// lock is an election without a lease, which a subscription polls.
+type lock struct {
+	*memory.Elector
+	state *driver.State
+	looks int
+	over  bool
+}
+
+func (l *lock) Close() error { l.over = true; return l.Elector.Close() }
+
+func (l *lock) Limits() driver.Limits {
+	limits := l.Elector.Limits()
+	limits.Lease = 0
+	return limits
+}
+
+func (l *lock) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
+	return func(yield func(driver.State, error) bool) {
+		for ctx.Err() == nil && !l.over {
+			l.looks++
+			if !yield(*l.state, nil) {
+				return
+			}
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// TestOnlyAScrapeLooks: where there is no lease, nobody looks who leads between two scrapes, and no new term is lost.
+func TestOnlyAScrapeLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		link, err := memory.NewStore(0).New("job", "a", memory.Config{Lease: lease})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &lock{Elector: link, state: &driver.State{Leader: &driver.Leader{ID: "b", Token: 5}}}
+		p := &participant{metrics: electprom.New("job"), registry: prometheus.NewPedanticRegistry()}
+		p.registry.MustRegister(p.metrics)
+		if p.Election, err = elect.New(l, elect.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		p.metrics.Attach(p.Election)
+		looks := func(want int) {
+			t.Helper()
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if l.looks != want {
+				t.Fatalf("%d looks; want %d", l.looks, want)
+			}
+		}
+		looks(1) // by Attach, so that the first scrape knows of terms before it
+		l.state = &driver.State{Leader: &driver.Leader{ID: "c", Token: 8}}
+		p.says(t, map[string]float64{"elect_has_leader": 1, `elect_leader_info{leader="c"}`: 1, "elect_leader_changes_total": 3, "elect_is_leader": 0})
+		looks(2)
+		l.state = &driver.State{}
+		p.says(t, map[string]float64{"elect_has_leader": 0, "elect_leader_changes_total": 3, "elect_leaderless_seconds_total": 0})
+		looks(3)
+		l.state = &driver.State{Leader: &driver.Leader{ID: "b", Token: 1<<48 | 1}} // the first one of era 1
+		p.says(t, map[string]float64{"elect_has_leader": 1, "elect_leader_changes_total": 4, "elect_leaderless_seconds_total": 3600, "elect_failover_duration_seconds_count": 1})
+		p.metrics.Close()
+		p.says(t, map[string]float64{"elect_has_leader": -1, "elect_is_leader": -1, "elect_leader_changes_total": 4})
+		p.metrics.Attach(p.Election)
+		synctest.Wait()
+		p.says(t, map[string]float64{"elect_has_leader": 1, "elect_is_leader": 0})
+		looks(6)
+		_ = p.Close()
+		p.says(t, map[string]float64{"elect_has_leader": -1, "elect_is_leader": -1, "elect_leader_changes_total": 4})
 	})
 }
 

@@ -1,7 +1,5 @@
-import java.lang.invoke.MethodHandles;
-import java.lang.invoke.VarHandle;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
+import java.lang.invoke.*;
+import java.nio.*;
 import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 import java.util.Scanner;
@@ -11,26 +9,22 @@ public class Lease {
 	static final VarHandle NUMBER = MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
 	final ByteBuffer page, text = ByteBuffer.allocate(64);
 	final FileChannel uptime; // CLOCK_BOOTTIME, which Java does not read, rounded down to 10 ms
-
 	Lease(Path path) throws Exception {
 		try (var file = FileChannel.open(path)) { page = file.map(FileChannel.MapMode.READ_ONLY, 0, 64); }
 		uptime = FileChannel.open(Path.of("/proc/uptime"));
 		if ((long) NUMBER.get(page, 0) != 0x3167707463656c65L) throw new Exception("ELECT_LEASE names no lease page"); // "electpg1"
 	}
 
-	long token() { return (long) NUMBER.get(page, 16); }
-
 	boolean proven() throws Exception {
 		long until = (long) NUMBER.getVolatile(page, 24);
 		int n = uptime.read(text.clear(), 0); // after the page
-		String now = new String(text.array(), 0, n).split(" ")[0].replace(".", "");
-		long boot = (Long.parseLong(now) + 1) * 10_000_000;
+		long boot = (Long.parseLong(new String(text.array(), 0, n).split(" ")[0].replace(".", "")) + 1) * 10_000_000;
 		return boot >= System.nanoTime() && boot < until; // less than CLOCK_MONOTONIC: it is a container's own uptime
 	}
 
 	public static void main(String[] args) throws Exception {
 		var lease = new Lease(Path.of(System.getenv("ELECT_LEASE")));
 		for (var in = new Scanner(System.in); in.hasNextLine(); in.nextLine())
-			System.out.println(lease.token() + (lease.proven() ? " proven" : " over"));
+			System.out.println((long) NUMBER.get(lease.page, 16) + (lease.proven() ? " proven" : " over"));
 	}
 }

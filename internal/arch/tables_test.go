@@ -321,7 +321,7 @@ var repository = house{
 	},
 	state: []exception{
 		{at: "internal/harness.given", why: "tests of a process that run at the same time must not be given the same port"},
-		{at: "internal/clock.start", why: "the zero of the clock where there is no CLOCK_BOOTTIME; set once before main, never written again"},
+		{at: "internal/clock.start", why: "the zero of Go's clock on that of the kernel, or of the clock where there is no CLOCK_BOOTTIME; set once before main, never written again"},
 		{at: "internal/clock.page", why: "which clocks a process has is a fact of the process; in builds with the tag chaos only, read once"},
 		{at: "internal/mutation.chosen", why: "what the environment chooses for the process; in builds with the tag mutants only, read once"},
 		{at: "agent/supervise.keepers", why: "who is a keeper is a fact of the process: orphans are told from keepers by it"},

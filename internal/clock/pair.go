@@ -13,7 +13,7 @@ const tight = 50_000
 
 // ReadPair reads both clocks. Between the two readings the thread may lose its processor, which would look as if the
 // clocks had come apart. So it reads one clock between two readings of the other, and tries again if those are far
-// apart. It takes about 1 µs. On systems with one clock both are readings of that one.
+// apart. On systems with one clock both are readings of that one.
 func ReadPair() Pair {
 	best, apart := readPair()
 	for range 8 {

@@ -2,6 +2,7 @@ package clock
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -18,6 +19,20 @@ func TestPairsAgree(t *testing.T) {
 			t.Fatalf("the clocks came apart by %v", d)
 		}
 	}
+}
+
+// TestPairsInABubble: where Go's own clock is another one, the pair is still that of the machine.
+func TestPairsInABubble(t *testing.T) {
+	first := ReadPair()
+	synctest.Test(t, func(t *testing.T) {
+		for range 3 {
+			p := ReadPair()
+			if d := time.Duration((p.Boot - p.Mono) - (first.Boot - first.Mono)); d.Abs() > 500*time.Microsecond {
+				t.Fatalf("the clocks came apart by %v", d)
+			}
+			time.Sleep(time.Hour)
+		}
+	})
 }
 
 func BenchmarkReadPair(b *testing.B) {

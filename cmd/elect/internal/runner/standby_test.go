@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -20,6 +22,8 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/lines"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/electhttp"
+	"github.com/electd/elect/electprom"
 	"github.com/electd/elect/internal/cli/exit"
 )
 
@@ -85,6 +89,64 @@ func TestWaitOver(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// polled is an election without a lease, as file is, which each subscription looks at every 50 ms.
+type polled struct {
+	failing
+	looks *atomic.Int64
+}
+
+func (f polled) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
+	return func(yield func(driver.State, error) bool) {
+		for f.looks.Add(1); yield(f.state, nil); f.looks.Add(1) {
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// silent is a listener to which nobody connects.
+type silent chan struct{}
+
+func (l silent) Accept() (net.Conn, error) { <-l; return nil, net.ErrClosed }
+func (l silent) Close() error              { close(l); return nil }
+func (l silent) Addr() net.Addr            { return &net.UnixAddr{} }
+
+// TestUnaskedStandbyDoesNotPoll: with --http a standby that nobody asks looks who leads once more than without, at the
+// start.
+func TestUnaskedStandbyDoesNotPoll(t *testing.T) {
+	ch := make(chan os.Signal, 1) // as in TestWaitOver
+	signal.Notify(ch, syscall.SIGWINCH)
+	signal.Stop(ch)
+
+	looks := map[bool]int64{}
+	for _, http := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			e := polled{failing{state: driver.State{Leader: &driver.Leader{ID: "b", Token: 7}}}, new(atomic.Int64)}
+			cfg := Config{
+				Openers: elect.Openers{"test": func(context.Context, driver.Target) (driver.Elector, error) { return e, nil }},
+				URL:     "test:x", Name: "nightly", ID: "a", Args: []string{"true"}, Path: "/bin/true", Wait: time.Hour,
+			}
+			if http {
+				cfg.HTTP = &HTTP{Listener: make(silent), Metrics: electprom.New("nightly")}
+				var err error
+				if cfg.HTTP.Handler, err = electhttp.New(electhttp.Config{Name: "nightly", ID: "a"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if code, _ := exit.Of(Run(t.Context(), cfg)); code != exit.WaitOver {
+				t.Errorf("exit code %d; want %d", code, exit.WaitOver)
+			}
+			looks[http] = e.looks.Load()
+		})
+	}
+	if looks[false] == 0 || looks[true] != looks[false]+1 {
+		t.Errorf("in an hour %d looks with HTTP, and %d without; want one more", looks[true], looks[false])
 	}
 }
 
