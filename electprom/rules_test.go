@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/electd/elect/electprom"
-	"github.com/electd/elect/internal/long"
+	"github.com/electd/elect/internal/harness"
 )
 
 const rules = "../deploy/prometheus/"
@@ -85,10 +85,7 @@ func TestRulesNameWhatExists(t *testing.T) {
 
 // TestRules runs promtool's tests of the rules.
 func TestRules(t *testing.T) {
-	long.Test(t, "it starts promtool")
-	if _, err := exec.LookPath("promtool"); err != nil {
-		t.Skip("promtool is missing; on Debian: apt-get install prometheus")
-	}
+	harness.Need(t, "promtool", "prometheus")
 	for _, args := range [][]string{{"check", "rules", "elect.rules.yml"}, {"test", "rules", "elect.rules_test.yml"}} {
 		cmd := exec.CommandContext(t.Context(), "promtool", args...)
 		cmd.Dir = rules
@@ -137,10 +134,7 @@ func TestDashboardShowsWhatExists(t *testing.T) {
 
 // TestDashboardParses: promtool reads each expression of the dashboard, as that of a recording rule.
 func TestDashboardParses(t *testing.T) {
-	long.Test(t, "it starts promtool")
-	if _, err := exec.LookPath("promtool"); err != nil {
-		t.Skip("promtool is missing; on Debian: apt-get install prometheus")
-	}
+	harness.Need(t, "promtool", "prometheus")
 	type rule struct {
 		Record string `json:"record"`
 		Expr   string `json:"expr"`

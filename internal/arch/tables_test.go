@@ -107,7 +107,7 @@ var repository = house{
 			why: "it hunts mutants with both drivers of the machines, and writes one table",
 		},
 		{
-			at: "lab/check/...", may: []string{"internal/protocol/...", "fence"}, tests: []string{"internal/long", "internal/race"}, others: nothing,
+			at: "lab/check/...", may: []string{"internal/protocol/...", "fence"}, tests: []string{"internal/harness", "internal/long", "internal/race"}, others: nothing,
 			why: "a driver of the machines; it must not see how production drives them",
 		},
 		{
@@ -159,7 +159,7 @@ var repository = house{
 			why: "a face of an election, for any program; it sees what a program sees",
 		},
 		{
-			at: "deploy", others: nothing,
+			at: "deploy", tests: []string{"internal/harness"}, others: nothing,
 			why: "its tests read files, and run programs of the system",
 		},
 		{
@@ -183,7 +183,7 @@ var repository = house{
 			why: "as adapter/..., for interfaces that need nobody's code",
 		},
 		{
-			at: "electprom", may: []string{".", "driver"}, tests: []string{"store/memory", "internal/long"}, others: listed,
+			at: "electprom", may: []string{".", "driver"}, tests: []string{"store/memory", "internal/harness"}, others: listed,
 			why: "it counts what any program can see of an election",
 		},
 		{

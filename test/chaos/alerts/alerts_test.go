@@ -237,10 +237,7 @@ func (f *field) fence() {
 // with takeovers none does. Each panel of the dashboard finds something in what was scraped.
 func TestAlertsFire(t *testing.T) {
 	long.Full(t, "it waits for the alerts of 34 processes, for a minute and more")
-	program, err := exec.LookPath("prometheus")
-	if err != nil {
-		t.Skip("prometheus is missing; on Debian: apt-get install prometheus")
-	}
+	program := harness.Need(t, "prometheus", "prometheus")
 	f := &field{t: t, program: harness.Build(t, "../../../cmd/elect")}
 	f.elections()
 	f.fence()
