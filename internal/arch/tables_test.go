@@ -159,7 +159,7 @@ var repository = house{
 			why: "a face of an election, for any program; it sees what a program sees",
 		},
 		{
-			at: "deploy", tests: []string{"internal/harness"}, others: nothing,
+			at: "deploy", tests: []string{"internal/harness", "internal/long"}, others: nothing,
 			why: "its tests read files, and run programs of the system",
 		},
 		{
