@@ -19,6 +19,9 @@ import (
 
 const rules = "../deploy/prometheus/"
 
+// metric finds names of metrics, without what names the series of a histogram.
+const metric = `\b(elect_\w+?)(?:_bucket|_count|_sum)?\b`
+
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -63,7 +66,7 @@ func TestRulesNameWhatExists(t *testing.T) {
 	if named := find(`(?m)^\| .(elect_\w+)`, page); !slices.Equal(named, all) {
 		t.Errorf("docs/metrics.md lists %q;\nthere are %q", named, all)
 	}
-	for _, name := range slices.Concat(find(`(?:\b)(elect_\w+)`, text), find(`(?:\b)(elect_\w+)`, tests), find(`(?:\b)(elect_\w+)`, page)) {
+	for _, name := range find(metric, text+tests+page) {
 		if !slices.Contains(all, name) && !slices.Contains(fences(t), name) {
 			t.Errorf("there is no metric %s; there are %q, and of fences %q", name, all, fences(t))
 		}
@@ -122,7 +125,7 @@ func TestDashboardShowsWhatExists(t *testing.T) {
 	_, text := shown(t)
 	fences := fences(t)
 	var named []string
-	for _, name := range find(`\b(elect_\w+?)(?:_bucket|_count|_sum)?\b`, text) {
+	for _, name := range find(metric, text) {
 		if !slices.Contains(fences, name) {
 			named = append(named, name)
 		}
