@@ -8,6 +8,7 @@ SHELL := /bin/bash
 # in a module of its own, so that none of them appears in a go.mod of ours.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
+GORELEASER := github.com/goreleaser/goreleaser/v2@v2.17.0
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
 KUBECTL_VALIDATE := sigs.k8s.io/kubectl-validate@v0.0.4
 
@@ -145,17 +146,39 @@ chaos: ## break real processes (FOR=1m SETUP=peers-lan NETWORK= SEED= FAULTS= SC
 	@go build -o bin/chaos ./test/chaos/run
 	@bin/chaos $(CHAOS)
 
-VERSION ?= 0.0.0
+VERSION  ?= 0.0.0
+PAGES    ?= bin/pages
+PACKAGES ?= bin/package
 
 .PHONY: package
-package: ## bin/package: a .deb and an .rpm for this machine's architecture (VERSION=)
-	@rm -rf bin/package && mkdir -p bin/package
-	CGO_ENABLED=0 go build -trimpath -o bin/package/elect ./cmd/elect
-	bin/package/elect man bin/package/man
-	bin/package/elect completion bash >bin/package/elect.bash
-	bin/package/elect completion zsh >bin/package/_elect
-	bin/package/elect completion fish >bin/package/elect.fish
-	for kind in deb rpm; do GOARCH=$$(go env GOARCH) VERSION='$(VERSION)' go run $(NFPM) package -f deploy/package/nfpm.yaml -p $$kind -t bin/package; done
+package: pages ## bin/package: a .deb and an .rpm for this machine's architecture (VERSION=)
+	@rm -rf '$(PACKAGES)'
+	@$(MAKE) --no-print-directory packages ELECT='$(PAGES)/elect' ARCH="$$(go env GOARCH)"
+
+# What packages and archives have beside the program, which writes it.
+.PHONY: pages
+pages: ## bin/pages: the manual pages, and the completion of bash, zsh and fish
+	@rm -rf '$(PAGES)' && mkdir -p '$(PAGES)'
+	CGO_ENABLED=0 go build -trimpath -o '$(PAGES)/elect' ./cmd/elect
+	'$(PAGES)/elect' man '$(PAGES)/man'
+	'$(PAGES)/elect' completion bash >'$(PAGES)/elect.bash'
+	'$(PAGES)/elect' completion zsh >'$(PAGES)/_elect'
+	'$(PAGES)/elect' completion fish >'$(PAGES)/elect.fish'
+
+# .goreleaser.yaml calls it for each architecture, after make pages.
+.PHONY: packages
+packages: ## a .deb and an .rpm of a program that is there (ELECT=path ARCH= VERSION= PACKAGES=directory)
+	@mkdir -p '$(PACKAGES)'
+	for kind in deb rpm; do ELECT='$(ELECT)' PAGES='$(PAGES)' ARCH='$(ARCH)' VERSION='$(VERSION)' \
+		go run $(NFPM) package -f deploy/package/nfpm.yaml -p $$kind -t '$(PACKAGES)'; done
+
+.PHONY: release-check
+release-check: ## goreleaser validates .goreleaser.yaml; builds for many minutes the first time
+	go run $(GORELEASER) check
+
+.PHONY: release-try
+release-try: ## bin/dist: the archives, packages and checksums of a release, of which nothing is published
+	go run $(GORELEASER) release --snapshot --clean
 
 # Built once, and found by tests that are skipped without them. Consul is under the Business Source License: it is built
 # for tests, and nothing of it is in a product.

@@ -15,15 +15,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-)
 
-// needs skips a test where a program is not installed.
-func needs(t *testing.T, program string) {
-	t.Helper()
-	if _, err := exec.LookPath(program); err != nil {
-		t.Skipf("%s is not installed", program)
-	}
-}
+	"github.com/electd/elect/internal/harness"
+)
 
 func write(t *testing.T, path string, text []byte, mode os.FileMode) {
 	t.Helper()
@@ -35,7 +29,7 @@ func write(t *testing.T, path string, text []byte, mode os.FileMode) {
 // TestUnit: systemd-analyze verifies the unit without a warning, and its exposure is at most what the unit's comments
 // explain.
 func TestUnit(t *testing.T) {
-	needs(t, "systemd-analyze")
+	harness.Need(t, "systemd-analyze", "systemd")
 	text, err := os.ReadFile("systemd/elect@.service")
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +106,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestFollowLeader: the script sets the selector to its pod, and then runs the job. An older leader is refused, even if
 // the later one writes between the older one's read and write.
 func TestFollowLeader(t *testing.T) {
-	needs(t, "curl")
+	harness.Need(t, "curl", "curl")
 	for name, c := range map[string]struct {
 		mark     string
 		between  func(*service)

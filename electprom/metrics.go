@@ -26,6 +26,7 @@ type Metrics struct {
 	health                atomic.Pointer[float64]    // nil until the first check
 	hooks                 *prometheus.SummaryVec     // by the callers of ObserveHook
 	began                 time.Time                  // of the present term
+	state                 atomic.Int32               // a place in states
 	term                  atomic.Pointer[elect.Term] // from a victory until it was released
 
 	// By the subscription.
@@ -37,7 +38,7 @@ type Metrics struct {
 
 	present atomic.Pointer[subscription] // or nil
 
-	hasLeader, isLeader, leaderTerm, leaderInfo, leaderless, remaining, healthy *prometheus.Desc
+	hasLeader, isLeader, leaderTerm, leaderInfo, leaderless, remaining, healthy, inState *prometheus.Desc
 
 	measured measured
 
@@ -95,6 +96,24 @@ var reasons = [...]elect.Reason{
 	elect.ReasonExpired, elect.ReasonSuperseded, elect.ReasonResigned, elect.ReasonStoreUnreachable, elect.ReasonUnhealthy, elect.ReasonShutdown,
 }
 
+// states are those of a participant by its events; the first one is that before any.
+var states = [...]string{"idle", "candidate", "leader", "stopping"}
+
+// after returns the place in states after an event, and false if it changes nothing.
+func after(kind elect.EventKind) (state int32, changes bool) {
+	switch kind {
+	case elect.EventWithdrawn, elect.EventFailed, elect.EventReleased:
+		return 0, true
+	case elect.EventCampaigning:
+		return 1, true
+	case elect.EventElected:
+		return 2, true
+	case elect.EventEnded:
+		return 3, true
+	}
+	return 0, false
+}
+
 // New returns the metrics of an election. name is the value of the label election: the name that the election was
 // opened with. Two Metrics in one registry differ in it.
 func New(name string) *Metrics {
@@ -141,6 +160,7 @@ func New(name string) *Metrics {
 	m.leaderTerm = gauge("elect_leader_term", "Token of the term of this participant, while it can prove that it leads.")
 	m.remaining = gauge("elect_lease_remaining_seconds", "Time for which leadership is proven without another renewal, while this participant leads on a lease.")
 	m.healthy = gauge("elect_healthy", "1 if this participant is well by its health check, 0 if it is ill.")
+	m.inState = gauge("elect_state", "1 for the state of this participant by its events, and 0 for the others.", "state")
 	m.measured = newMeasured(gauge)
 
 	build := gauge("elect_build_info", "1, with the version of the library and of Go.", "version", "goversion")
@@ -165,6 +185,9 @@ func version() string {
 
 // OnEvent counts an event. It is for elect.Config.OnEvent, by itself or called by a function of the program's own.
 func (m *Metrics) OnEvent(e elect.Event) {
+	if state, changes := after(e.Kind); changes {
+		m.state.Store(state)
+	}
 	switch e.Kind {
 	case elect.EventElected:
 		m.won.Inc()
@@ -305,7 +328,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range m.counted {
 		c.Describe(ch)
 	}
-	for _, d := range []*prometheus.Desc{m.hasLeader, m.leaderInfo, m.leaderless, m.isLeader, m.leaderTerm, m.remaining, m.healthy, m.build.Desc()} {
+	for _, d := range []*prometheus.Desc{m.hasLeader, m.leaderInfo, m.leaderless, m.isLeader, m.leaderTerm, m.remaining, m.healthy, m.inState, m.build.Desc()} {
 		ch <- d
 	}
 	m.measured.describe(ch)
@@ -329,6 +352,10 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	if health := m.health.Load(); health != nil {
 		gauge(m.healthy, *health)
 	}
+	now := int(m.state.Load())
+	for i, state := range states {
+		gauge(m.inState, number(i == now), state)
+	}
 
 	m.mu.Lock()
 	seen, total := m.sight, m.sight.total(time.Now())
@@ -345,7 +372,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	if measurements, ok := s.election.Measure(); ok {
-		m.measured.collect(ch, &measurements)
+		m.measured.collect(ch, s.election.Limits(), &measurements)
 	}
 	t := m.term.Load()
 	leads := t != nil && t.Check() == nil

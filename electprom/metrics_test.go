@@ -246,6 +246,7 @@ func TestScrapeProvesLeadership(t *testing.T) {
 		a, b := stand(t, store, "a"), stand(t, store, "b")
 		synctest.Wait()
 		a.says(t, map[string]float64{
+			`elect_state{state="idle"}`: 1, `elect_state{state="leader"}`: 0,
 			"elect_has_leader": 0, "elect_is_leader": 0, "elect_leader_term": -1, "elect_healthy": -1, "elect_lease_remaining_seconds": -1,
 			`elect_leader_info{leader="a"}`: -1, "elect_leaderless_seconds_total": 0,
 		})
@@ -255,11 +256,12 @@ func TestScrapeProvesLeadership(t *testing.T) {
 		b.lead(t, until)
 		synctest.Wait()
 		a.says(t, map[string]float64{
+			`elect_state{state="idle"}`: 0, `elect_state{state="candidate"}`: 0, `elect_state{state="leader"}`: 1, `elect_state{state="stopping"}`: 0,
 			"elect_has_leader": 1, "elect_is_leader": 1, "elect_leader_term": 1, "elect_healthy": 1, "elect_lease_remaining_seconds": lease.Seconds(),
 			`elect_leader_info{leader="a"}`: 1, "elect_leaderless_seconds_total": 3, "elect_leader_changes_total": 0,
 			"elect_failover_duration_seconds_count": 0,
 		})
-		b.says(t, map[string]float64{"elect_has_leader": 1, "elect_is_leader": 0, "elect_leader_term": -1, `elect_leader_info{leader="a"}`: 1})
+		b.says(t, map[string]float64{`elect_state{state="candidate"}`: 1, "elect_has_leader": 1, "elect_is_leader": 0, "elect_leader_term": -1, `elect_leader_info{leader="a"}`: 1})
 
 		a.link.Freeze(true) // nothing renews, and nobody is told
 		time.Sleep(lease)
@@ -380,8 +382,9 @@ func TestMeasurements(t *testing.T) {
 			t.Fatal(err)
 		}
 		of := &driver.Measurements{
-			Voters: 3, Quorum: 2, QuorumContact: -1, ClockSteps: 4, Pauses: 5, LongestPause: time.Second, Saves: 6, SlowestSave: 2 * time.Second,
-			Peers: []driver.PeerMeasurements{{ID: "b", Up: true, RoundTrip: time.Millisecond, Sent: 7, Received: 8, Dropped: 9}, {ID: "c\xff", RoundTrip: time.Second}},
+			Voters: 3, Quorum: 2, QuorumContact: -1, ClockSteps: 4, Pauses: 5, LongestPause: time.Second, Renewals: 11,
+			Saves: driver.Durations{Count: 6, Sum: 3 * time.Second, Within: map[time.Duration]uint64{time.Second: 5}}, Membership: "7.3",
+			Peers: []driver.PeerMeasurements{{ID: "b", Up: true, RoundTrip: time.Millisecond, Sent: 7, Received: 8, Dropped: 9, Voter: &driver.VoterMeasurements{Lag: 4 * time.Second, Apart: true}}, {ID: "c\xff", RoundTrip: time.Second}},
 		}
 		p := &participant{metrics: electprom.New("job"), registry: prometheus.NewPedanticRegistry()}
 		p.registry.MustRegister(p.metrics)
@@ -394,7 +397,9 @@ func TestMeasurements(t *testing.T) {
 		synctest.Wait()
 		p.says(t, map[string]float64{
 			"elect_voters": 3, "elect_quorum_size": 2, "elect_last_quorum_contact_seconds": -1, "elect_clock_steps_total": 4,
-			"elect_process_pauses_total": 5, "elect_process_pause_longest_seconds": 1, "elect_ballot_syncs_total": 6, "elect_ballot_sync_slowest_seconds": 2,
+			"elect_process_pauses_total": 5, "elect_process_pause_longest_seconds": 1, "elect_lease_renewals_total": 11,
+			"elect_ballot_sync_duration_seconds_count": 6, "elect_ballot_sync_duration_seconds_sum": 3, `elect_ballot_sync_duration_seconds_bucket{le="1"}`: 5,
+			`elect_peer_lag_seconds{peer="b"}`: 4, `elect_peer_clock_apart{peer="b"}`: 1, "elect_peer_lag_seconds{peer=\"c\uFFFD\"}": -1,
 			`elect_peer_up{peer="b"}`: 1, `elect_peer_round_trip_seconds{peer="b"}`: .001, `elect_messages_sent_total{peer="b"}`: 7,
 			`elect_messages_received_total{peer="b"}`: 8, `elect_messages_dropped_total{peer="b"}`: 9,
 			"elect_peer_up{peer=\"c\uFFFD\"}": 0, "elect_peer_round_trip_seconds{peer=\"c\uFFFD\"}": -1,
@@ -405,7 +410,7 @@ func TestMeasurements(t *testing.T) {
 		of.QuorumContact, of.Peers = 3*time.Second, nil
 		p.says(t, map[string]float64{"elect_last_quorum_contact_seconds": 3, `elect_peer_up{peer="b"}`: -1})
 		of.Requests = []driver.RequestMeasurements{{
-			Op: "write", Result: "done", Count: 3, Sum: 4 * time.Second, Within: map[time.Duration]uint64{time.Millisecond: 1, time.Second: 2},
+			Op: "write", Result: "done", Durations: driver.Durations{Count: 3, Sum: 4 * time.Second, Within: map[time.Duration]uint64{time.Millisecond: 1, time.Second: 2}},
 		}}
 		p.says(t, map[string]float64{
 			"elect_voters": -1, `elect_store_request_duration_seconds_count{op="write",result="done"}`: 3,
@@ -494,6 +499,60 @@ func TestOnlyAScrapeLooks(t *testing.T) {
 		looks(6)
 		_ = p.Close()
 		p.says(t, map[string]float64{"elect_has_leader": -1, "elect_is_leader": -1, "elect_leader_changes_total": 4})
+	})
+}
+
+// TestStates: each kind of event leaves the participant in the state that the page says, and a health check in none.
+func TestStates(t *testing.T) {
+	p := &participant{metrics: electprom.New("job"), registry: prometheus.NewPedanticRegistry()}
+	p.registry.MustRegister(p.metrics)
+	for _, c := range []struct {
+		kind  elect.EventKind
+		state string
+	}{
+		{elect.EventCampaigning, "candidate"}, {elect.EventIll, "candidate"}, {elect.EventWithdrawn, "idle"}, {elect.EventWell, "idle"},
+		{elect.EventCampaigning, "candidate"}, {elect.EventFailed, "idle"}, {elect.EventCampaigning, "candidate"}, {elect.EventElected, "leader"},
+		{elect.EventEnded, "stopping"}, {elect.EventOverrun, "stopping"}, {elect.EventReleased, "idle"},
+	} {
+		p.metrics.OnEvent(elect.Event{Kind: c.kind, Err: &elect.LostError{Reason: elect.ReasonExpired}})
+		want := map[string]float64{`elect_state{state="idle"}`: 0, `elect_state{state="candidate"}`: 0, `elect_state{state="leader"}`: 0, `elect_state{state="stopping"}`: 0}
+		want[fmt.Sprintf("elect_state{state=%q}", c.state)] = 1
+		p.says(t, want)
+	}
+}
+
+// TestConfigurations: participants have one hash if they have one lease and know one membership, and otherwise two.
+func TestConfigurations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hash := func(lease time.Duration, of driver.Measurements) string {
+			link, err := memory.NewStore(0).New("job", "a", memory.Config{Lease: lease})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &participant{metrics: electprom.New("job"), registry: prometheus.NewPedanticRegistry()}
+			p.registry.MustRegister(p.metrics)
+			if p.Election, err = elect.New(measuring{link, &of}, elect.Config{}); err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			p.metrics.Attach(p.Election)
+			defer p.metrics.Close()
+			synctest.Wait()
+			for name := range scrape(t, p.registry) {
+				if hash, ok := strings.CutPrefix(name, `elect_config_info{election="job",hash="`); ok {
+					return hash
+				}
+			}
+			t.Fatal("there is no elect_config_info")
+			return ""
+		}
+		first := hash(time.Second, driver.Measurements{Membership: "7.3"})
+		if same := hash(time.Second, driver.Measurements{Membership: "7.3", Saves: driver.Durations{Count: 7}}); same != first {
+			t.Errorf("%s and %s; want one hash", first, same)
+		}
+		if other, lease := hash(time.Second, driver.Measurements{Membership: "7.4"}), hash(2*time.Second, driver.Measurements{Membership: "7.3"}); other == first || lease == first || other == lease {
+			t.Errorf("%s, of another membership %s, of another lease %s; want three", first, other, lease)
+		}
 	})
 }
 

@@ -14,10 +14,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/electd/elect/electprom"
-	"github.com/electd/elect/internal/long"
+	"github.com/electd/elect/internal/harness"
 )
 
 const rules = "../deploy/prometheus/"
+
+// metric finds names of metrics, without what names the series of a histogram.
+const metric = `\b(elect_\w+?)(?:_bucket|_count|_sum)?\b`
 
 func read(t *testing.T, path string) string {
 	t.Helper()
@@ -63,7 +66,7 @@ func TestRulesNameWhatExists(t *testing.T) {
 	if named := find(`(?m)^\| .(elect_\w+)`, page); !slices.Equal(named, all) {
 		t.Errorf("docs/metrics.md lists %q;\nthere are %q", named, all)
 	}
-	for _, name := range slices.Concat(find(`(?:\b)(elect_\w+)`, text), find(`(?:\b)(elect_\w+)`, tests), find(`(?:\b)(elect_\w+)`, page)) {
+	for _, name := range find(metric, text+tests+page) {
 		if !slices.Contains(all, name) && !slices.Contains(fences(t), name) {
 			t.Errorf("there is no metric %s; there are %q, and of fences %q", name, all, fences(t))
 		}
@@ -85,10 +88,7 @@ func TestRulesNameWhatExists(t *testing.T) {
 
 // TestRules runs promtool's tests of the rules.
 func TestRules(t *testing.T) {
-	long.Test(t, "it starts promtool")
-	if _, err := exec.LookPath("promtool"); err != nil {
-		t.Skip("promtool is missing; on Debian: apt-get install prometheus")
-	}
+	harness.Need(t, "promtool", "prometheus")
 	for _, args := range [][]string{{"check", "rules", "elect.rules.yml"}, {"test", "rules", "elect.rules_test.yml"}} {
 		cmd := exec.CommandContext(t.Context(), "promtool", args...)
 		cmd.Dir = rules
@@ -125,7 +125,7 @@ func TestDashboardShowsWhatExists(t *testing.T) {
 	_, text := shown(t)
 	fences := fences(t)
 	var named []string
-	for _, name := range find(`\b(elect_\w+?)(?:_bucket|_count|_sum)?\b`, text) {
+	for _, name := range find(metric, text) {
 		if !slices.Contains(fences, name) {
 			named = append(named, name)
 		}
@@ -137,10 +137,7 @@ func TestDashboardShowsWhatExists(t *testing.T) {
 
 // TestDashboardParses: promtool reads each expression of the dashboard, as that of a recording rule.
 func TestDashboardParses(t *testing.T) {
-	long.Test(t, "it starts promtool")
-	if _, err := exec.LookPath("promtool"); err != nil {
-		t.Skip("promtool is missing; on Debian: apt-get install prometheus")
-	}
+	harness.Need(t, "promtool", "prometheus")
 	type rule struct {
 		Record string `json:"record"`
 		Expr   string `json:"expr"`

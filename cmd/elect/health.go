@@ -65,7 +65,7 @@ func (f *healthFlags) health(hooks hook.Command, supervised bool) (h elect.Healt
 	}
 	h.Every, h.Timeout, h.Failures, h.Successes = f.every, f.timeout, f.failures, f.successes
 	command := hooks
-	command.Text = f.command
+	command.Name, command.Text = "health", f.command
 	h.Check = func(ctx context.Context) error {
 		if _, err := command.Run(ctx); err != nil {
 			return fmt.Errorf("its health command fails: %w", err)

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -90,15 +88,6 @@ func (f *httpFlags) listen(cfg electhttp.Config) (*runner.HTTP, error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-// timed is a health check whose runs are in the metrics.
-func timed(metrics *electprom.Metrics, check func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		began := time.Now()
-		defer func() { metrics.ObserveHook("health", time.Since(began)) }()
-		return check(ctx)
-	}
 }
 
 // from names what has set a flag: it, or the variable that stands for it.

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"net/http/httptest"
 	"path/filepath"
 	"strconv"
@@ -15,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/electd/elect/electhttp"
-	"github.com/electd/elect/electprom"
 )
 
 // Of many that find the socket of a dead process at the same time, one replaces it.
@@ -64,21 +60,6 @@ func TestHTTPHosts(t *testing.T) {
 		w := httptest.NewRecorder()
 		if s.Handler.ServeHTTP(w, r); w.Code != want {
 			t.Errorf("%s: %d, want %d", host, w.Code, want)
-		}
-	}
-}
-
-// TestTimed: a health check is counted, and fails as it does without.
-func TestTimed(t *testing.T) {
-	metrics, ill := electprom.New("x"), errors.New("ill")
-	for want := range 3 {
-		if err := timed(metrics, func(context.Context) error { return ill })(t.Context()); !errors.Is(err, ill) {
-			t.Errorf("%v; want %v", err, ill)
-		}
-		w := httptest.NewRecorder()
-		metricsHandler(metrics).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-		if line := fmt.Sprintf("\nelect_hook_duration_seconds_count{election=\"x\",hook=\"health\"} %d\n", want+1); !strings.Contains(w.Body.String(), line) {
-			t.Errorf("%s\nhas no line %s", w.Body, line)
 		}
 	}
 }

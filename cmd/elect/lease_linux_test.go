@@ -37,7 +37,7 @@ func (r *reader) says(t *testing.T) string {
 	return strings.TrimSpace(line)
 }
 
-// readers starts one in each language that is installed; Java only among the long tests.
+// readers starts one in each language that is installed, in CI in all of them; Java only among the long tests.
 func readers(t *testing.T, env []string, page string) (all []*reader) {
 	const dir = "../../examples/lease"
 	c := filepath.Join(t.TempDir(), "lease")
@@ -50,6 +50,9 @@ func readers(t *testing.T, env []string, page string) (all []*reader) {
 	}
 	for _, argv := range programs {
 		if _, err := exec.LookPath(argv[0]); err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatal(err)
+			}
 			t.Logf("not tried, because it is not installed: %v", err)
 			continue
 		}

@@ -41,7 +41,7 @@ func (f *notifyFlags) complete(cfg *runner.Config, hooks hook.Command) error {
 	cfg.Watchdog, cfg.WaitReady = f.watchdog, f.wait
 	if f.prepare != "" {
 		prepare := hooks
-		prepare.Text, prepare.Join = f.prepare, true
+		prepare.Name, prepare.Text, prepare.Join = "prepare", f.prepare, true
 		cfg.Prepare = func(ctx context.Context) error {
 			_, err := prepare.Run(ctx)
 			return err

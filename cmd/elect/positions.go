@@ -87,7 +87,7 @@ func (f *positionFlags) openers(openers elect.Openers, hooks hook.Command) elect
 // complete sets functions that run the commands.
 func (f *positionFlags) complete(c *peer.Config, hooks hook.Command) {
 	position := hooks
-	position.Text, position.Limit = f.command, positionLimit
+	position.Name, position.Text, position.Limit = "position", f.command, positionLimit
 	c.LocateEvery = f.every
 	c.Locate = func(ctx context.Context) (string, error) {
 		at, err := position.Line(ctx)
@@ -100,7 +100,7 @@ func (f *positionFlags) complete(c *peer.Config, hooks hook.Command) {
 		return
 	}
 	catchUp, log := hooks, c.Logger
-	catchUp.Text = f.catchUp
+	catchUp.Name, catchUp.Text = "catch-up", f.catchUp
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -257,6 +258,11 @@ func newRun(openers elect.Openers) *cobra.Command {
 			hooks := hook.Command{
 				Env:         []string{"ELECT_ELECTION=" + cfg.Shown, "ELECT_NAME=" + cfg.Name, "ELECT_ID=" + cfg.ID},
 				Containment: &atomic.Pointer[supervise.Containment]{},
+				Observe: func(name string, took time.Duration) {
+					if cfg.HTTP != nil {
+						cfg.HTTP.Metrics.ObserveHook(name, took)
+					}
+				},
 			}
 			cfg.Contained = hooks.Containment.Store
 			cfg.Openers = positions.openers(openers, hooks)
@@ -276,9 +282,6 @@ func newRun(openers elect.Openers) *cobra.Command {
 			cfg.Grace = max(cfg.Grace, 1) // 0 would be the supervisor's default; here it means none
 			if cfg.HTTP, err = server.listen(electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown}); err != nil {
 				return err
-			}
-			if cfg.HTTP != nil && cfg.Health.Check != nil {
-				cfg.Health.Check = timed(cfg.HTTP.Metrics, cfg.Health.Check)
 			}
 			return runner.Run(cmd.Context(), cfg)
 		},

@@ -135,6 +135,9 @@ func overview() dashboard {
 		`max by (job, election, leader) (elect_leader_info{$E})`, "{{job}} {{election}}: {{leader}}", value(1, "leads", "green")))
 	d.place(8, timeline("Sees a leader", "Whether each participant saw a leader that the back end could prove.",
 		`elect_has_leader{$E}`, "{{job}} {{election}}: {{instance}}", value(0, "none", "red"), value(1, "leader", "green")),
+		timeline("State", "What each participant does, by its events.",
+			`sum without (state) (1 * elect_state{$E, state="candidate"} or 2 * elect_state{$E, state="leader"} or 3 * elect_state{$E, state="stopping"})`,
+			"{{job}} {{election}}: {{instance}}", value(0, "idle", "gray"), value(1, "candidate", "blue"), value(2, "leader", "green"), value(3, "stopping", "orange")),
 		timeline("Health", "The health check of each candidate that has one.",
 			`elect_healthy{$E}`, "{{job}} {{election}}: {{instance}}", value(0, "ill", "red"), value(1, "well", "green")))
 	d.place(8,
@@ -144,6 +147,8 @@ func overview() dashboard {
 	d.place(8,
 		lines("Share of time without a leader", "In the sight of each participant.", "percentunit",
 			`rate(elect_leaderless_seconds_total{$E}[$__rate_interval])`, "{{job}} {{election}}: {{instance}}"),
+		lines("Renewals each second", "How often the leader proved a later end of its lease.", "short",
+			`rate(elect_lease_renewals_total{$E}[$__rate_interval]) > 0`, "{{job}} {{election}}: {{instance}}"),
 		lines("Lease remaining", "For how long the leader could prove at the scrape that it leads, without another renewal.", "s",
 			`elect_lease_remaining_seconds{$E}`, "{{job}} {{election}}: {{instance}}"))
 	d.place(8,
@@ -155,6 +160,8 @@ func overview() dashboard {
 	d.place(8,
 		table("Leaders now", "Participants that can prove that they lead, with their tokens. The one with the smaller token is the older one.",
 			`elect_leader_term{$E}`, "token", "job", "election", "instance"),
+		table("Configurations", "How many participants know which lease and membership, by a hash. Want one for each election.",
+			`count by (job, election, hash) (elect_config_info{$E})`, "participants", "job", "election", "hash"),
 		table("Versions", "How many participants run which version of the library, built by which Go.",
 			`count by (version, goversion) (elect_build_info{$E})`, "participants", "version", "goversion"))
 	d.place(8,
@@ -172,18 +179,23 @@ func overview() dashboard {
 			`sum by (job, election) (rate(elect_messages_sent_total{$E}[$__rate_interval]))`, "{{job}} {{election}}: sent").
 			and(`sum by (job, election) (rate(elect_messages_received_total{$E}[$__rate_interval]))`, "{{job}} {{election}}: received").
 			and(`sum by (job, election) (rate(elect_messages_dropped_total{$E}[$__rate_interval]))`, "{{job}} {{election}}: dropped").
-			and(`sum by (job, election) (rate(elect_ballot_syncs_total{$E}[$__rate_interval]))`, "{{job}} {{election}}: written"),
+			and(`sum by (job, election) (rate(elect_ballot_sync_duration_seconds_count{$E}[$__rate_interval]))`, "{{job}} {{election}}: written"),
 		bars("Peers: pauses and clock steps", "Times that a process ran much later than planned, and suspends of its machine or clocks that were set.", "short",
 			`increase(elect_process_pauses_total{$E}[$__rate_interval]) > 0`, "{{job}} {{election}}: {{instance}} paused").
 			and(`increase(elect_clock_steps_total{$E}[$__rate_interval]) > 0`, "{{job}} {{election}}: {{instance}} clock"),
-		lines("Peers: slowest since the start", "The longest pause of each process, and its slowest write of a ballot.", "s",
-			`elect_process_pause_longest_seconds{$E}`, "{{job}} {{election}}: {{instance}} pause").
-			and(`elect_ballot_sync_slowest_seconds{$E}`, "{{job}} {{election}}: {{instance}} write"))
+		lines("Peers: longest pause since the start", "The longest pause of each process.", "s",
+			`elect_process_pause_longest_seconds{$E}`, "{{job}} {{election}}: {{instance}}"))
+	d.place(8,
+		lines("Peers: lag of the voters", "How long ago the leader sent what each voter answered last. Late answers renew no lease.", "s",
+			`elect_peer_lag_seconds{$E}`, "{{job}} {{election}}: {{peer}}"),
+		timeline("Peers: clock rates", "Whether the rates of the clocks of each voter and of the leader differ by more than leases allow for.",
+			`elect_peer_clock_apart{$E}`, "{{job}} {{election}}: {{peer}}", value(0, "true", "green"), value(1, "apart", "red")),
+		heat("Peers: time of writes of the ballot", "A participant votes only as fast as its disk.", `elect_ballot_sync_duration_seconds_bucket{$E}`))
 	d.place(8,
 		bars("Store: requests, by result", "Requests to databases and etcd. A leader renews by write, or keep-alive and touch. Unknown: no answer came in time.", "short",
 			`sum by (job, election, op, result) (increase(elect_store_request_duration_seconds_count{$E}[$__rate_interval])) > 0`, "{{job}} {{election}}: {{op}} {{result}}"),
 		heat("Store: time of requests", "Of all operations and results.", `elect_store_request_duration_seconds_bucket{$E}`),
-		lines("Hooks: mean time", "Health commands. One that takes longer than its timeout has failed.", "s",
+		lines("Hooks: mean time", "Commands for health, preparation, positions and catching up. A health command that takes longer than its timeout has failed.", "s",
 			`rate(elect_hook_duration_seconds_sum{$E}[$__rate_interval]) / (rate(elect_hook_duration_seconds_count{$E}[$__rate_interval]) > 0)`,
 			"{{job}} {{election}}: {{instance}} {{hook}}"))
 	d.place(8,

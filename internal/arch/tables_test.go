@@ -107,7 +107,7 @@ var repository = house{
 			why: "it hunts mutants with both drivers of the machines, and writes one table",
 		},
 		{
-			at: "lab/check/...", may: []string{"internal/protocol/...", "fence"}, tests: []string{"internal/long", "internal/race"}, others: nothing,
+			at: "lab/check/...", may: []string{"internal/protocol/...", "fence"}, tests: []string{"internal/harness", "internal/long", "internal/race"}, others: nothing,
 			why: "a driver of the machines; it must not see how production drives them",
 		},
 		{
@@ -159,7 +159,7 @@ var repository = house{
 			why: "a face of an election, for any program; it sees what a program sees",
 		},
 		{
-			at: "deploy", others: nothing,
+			at: "deploy", tests: []string{"internal/harness", "internal/long"}, others: nothing,
 			why: "its tests read files, and run programs of the system",
 		},
 		{
@@ -183,7 +183,7 @@ var repository = house{
 			why: "as adapter/..., for interfaces that need nobody's code",
 		},
 		{
-			at: "electprom", may: []string{".", "driver"}, tests: []string{"store/memory", "internal/long"}, others: listed,
+			at: "electprom", may: []string{".", "driver"}, tests: []string{"store/memory", "internal/harness"}, others: listed,
 			why: "it counts what any program can see of an election",
 		},
 		{
@@ -295,7 +295,7 @@ var repository = house{
 		{at: "adapter/leaderelection", names: 24, why: "the names of client-go's leaderelection; the term"},
 		{at: "agent/lease", names: 8, why: "readers of lease pages"},
 		{at: "agent/supervise", names: 90, why: "keeper; limits and lease pages of commands; hooks; network guard of commands, and of what a program starts"},
-		{at: "driver", names: 130, why: "contract; measurements of peers, and of requests to stores; probes for doctor"},
+		{at: "driver", names: 137, why: "contract; measurements of peers, of voters by their leader, and of requests to stores; durations; probes for doctor"},
 		{at: "driver/electtest", names: 25, why: "conformance"},
 		{at: "electhttp", names: 18, why: "HTTP of one election, and by which names it is called; what elect run tells its service manager"},
 		{at: "electprom", names: 8, why: "metrics"},

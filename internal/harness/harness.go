@@ -1,5 +1,5 @@
-// Package harness is for tests that start processes: it waits for a condition, keeps what processes log, starts and
-// ends processes, finds free ports, and builds programs of this repository.
+// Package harness is for tests that start processes: it asks for programs, waits for a condition, keeps what processes
+// log, starts and ends processes, finds free ports, and builds programs of this repository.
 //
 // The goroutine of the test calls its functions. Many goroutines may use a [Buffer]. A failure ends the test.
 package harness
@@ -21,6 +21,25 @@ import (
 
 // Patience limits how long tests wait. It is far longer than anything takes on a busy machine.
 const Patience = 60 * time.Second
+
+// Absent skips the test because something is missing, and fails it in CI, where CI=true.
+func Absent(t testing.TB, missing string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
+}
+
+// Need returns the path of a program, which is in a package of Debian. Where there is none the test is [Absent].
+func Need(t testing.TB, program, debian string) (path string) {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		Absent(t, fmt.Sprintf("%v; on Debian: apt-get install %s", err, debian))
+	}
+	return path
+}
 
 // Eventually polls ok until it returns true.
 func Eventually(t testing.TB, what string, ok func() bool) {

@@ -327,6 +327,9 @@ func (r *Runner) States() *States { return r.states }
 // Counters are the counters so far.
 func (r *Runner) Counters() Counters { return r.counted.now() }
 
+// Saves returns how long the saves took, those of the counters.
+func (r *Runner) Saves() driver.Durations { return r.counted.disk() }
+
 // Illness returns for how long the disk has been ill: no write has succeeded within [SlowSync] in that time. If it is
 // well lasts is 0, and past is for how long it has been so; [math.MaxInt64] if it was never ill.
 func (r *Runner) Illness() (lasts, past time.Duration) { return r.saver.illness() }

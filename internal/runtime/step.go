@@ -81,6 +81,9 @@ func (r *Runner) publish() {
 	if v := r.machine.View(); r.seen.Load() == nil || v != r.view {
 		r.before, r.view = r.view, v
 		before = &r.before
+		if v.Active && before.Active && v.Token == before.Token && v.LeaseEnd > before.LeaseEnd {
+			r.counted.renewed()
+		}
 		shown := v // so that a step that changes nothing allocates nothing
 		r.seen.Store(&shown)
 	}

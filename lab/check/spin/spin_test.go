@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 )
 
@@ -270,11 +271,6 @@ func tools(t *testing.T) {
 	t.Helper()
 	long.Test(t, "spin goes through some ten million states")
 	for _, name := range []string{"spin", "gcc"} {
-		if _, err := exec.LookPath(name); err != nil {
-			if os.Getenv("CI") == "true" {
-				t.Fatalf("%v: install Debian's packages spin and gcc", err)
-			}
-			t.Skipf("NOT CHECKED: %v; install Debian's packages spin and gcc to have the models checked", err)
-		}
+		harness.Need(t, name, name)
 	}
 }

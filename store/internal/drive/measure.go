@@ -7,17 +7,13 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/runtime"
 )
-
-// within are the bounds by which requests are counted.
-var within = [...]time.Duration{
-	time.Millisecond, 5 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, 2500 * time.Millisecond,
-}
 
 // measured counts the requests of one participant.
 type measured struct {
 	mu sync.Mutex
-	of map[kind]*requests
+	of map[kind]*runtime.Durations
 }
 
 type kind struct {
@@ -25,30 +21,18 @@ type kind struct {
 	result protocol.Status
 }
 
-type requests struct {
-	count  uint64
-	sum    time.Duration
-	within [len(within)]uint64 // cumulative
-}
-
 func (m *measured) note(op protocol.Op, result protocol.Status, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.of[kind{op, result}]
-	if r == nil {
+	d := m.of[kind{op, result}]
+	if d == nil {
 		if m.of == nil {
-			m.of = map[kind]*requests{}
+			m.of = map[kind]*runtime.Durations{}
 		}
-		r = &requests{}
-		m.of[kind{op, result}] = r
+		d = &runtime.Durations{}
+		m.of[kind{op, result}] = d
 	}
-	r.count++
-	r.sum += took
-	for i, bound := range within {
-		if took <= bound {
-			r.within[i]++
-		}
-	}
+	d.Note(took)
 }
 
 // Measure implements [driver.Measurer].
@@ -57,14 +41,10 @@ func (e *Elector) Measure() driver.Measurements {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := make([]driver.RequestMeasurements, 0, len(m.of))
-	for k, r := range m.of {
-		one := driver.RequestMeasurements{Op: k.op.String(), Result: k.result.String(), Count: r.count, Sum: r.sum, Within: map[time.Duration]uint64{}}
-		for i, bound := range within {
-			one.Within[bound] = r.within[i]
-		}
-		all = append(all, one)
+	for k, d := range m.of {
+		all = append(all, driver.RequestMeasurements{Op: k.op.String(), Result: k.result.String(), Durations: d.Measured()})
 	}
-	return driver.Measurements{Requests: all}
+	return driver.Measurements{Renewals: e.Run.Counters().Renewals, Requests: all}
 }
 
 // Probe repeats a request that returns how long it took, 20 times, or for a second and at least three times. The first

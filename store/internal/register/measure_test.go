@@ -46,8 +46,16 @@ func TestMeasured(t *testing.T) {
 		if n := got["write done"].Count; n < 20 || len(got) != 2 {
 			t.Errorf("a leader whose lease is 1 s has done %d writes in 10 s; want 20 or more, and no other results in %v", n, got)
 		}
+		renewals := func() uint64 { return a.Elector.(driver.Measurer).Measure().Renewals }
+		before := renewals()
+		if n := got["write done"].Count; before+1 < n-1 || before > n {
+			t.Errorf("%d renewals in %d writes; want all but the first one, which wins", before, n)
+		}
 		l.Cut(true)
 		time.Sleep(3 * time.Second)
+		if now := renewals(); now != before {
+			t.Errorf("%d renewals, and %d while no answer comes; want none", before, now)
+		}
 		lost := measured(a.Elector)["write unknown"]
 		if lost.Count == 0 || lost.Within[25*time.Millisecond] != 0 {
 			t.Errorf("writes without an answer: %+v; want some, by their timeout", lost)

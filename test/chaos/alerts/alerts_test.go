@@ -236,11 +236,8 @@ func (f *field) fence() {
 // TestAlertsFire: each alert fires by its condition and ends when that is mended, and no other one does. In an election
 // with takeovers none does. Each panel of the dashboard finds something in what was scraped.
 func TestAlertsFire(t *testing.T) {
-	long.Full(t, "it waits for the alerts of 34 processes, for a minute and more")
-	program, err := exec.LookPath("prometheus")
-	if err != nil {
-		t.Skip("prometheus is missing; on Debian: apt-get install prometheus")
-	}
+	long.Full(t, "it waits for the alerts of 37 processes, for some minutes")
+	program := harness.Need(t, "prometheus", "prometheus")
 	f := &field{t: t, program: harness.Build(t, "../../../cmd/elect")}
 	f.elections()
 	f.fence()
@@ -483,7 +480,24 @@ func (f *field) elections() {
 	alone := f.stand(apart, "--election", "peer://n4@"+addr, "--name", "x", "--id", "n4", "--listen", addr, "--data", filepath.Join(apart.dir, "n4"))
 	alone.late, apart.cause = true, alone.start
 	apart.mend = func() { alone.end(syscall.SIGTERM) }
-	apart.fires, apart.may = []string{"ElectMembershipsDiffer", "ElectTwoLeaders"}, []string{"ElectTwoLeadersInOneTerm"}
+	apart.fires, apart.may = []string{"ElectConfigurationsDiffer", "ElectTwoLeaders"}, []string{"ElectTwoLeadersInOneTerm"}
+
+	// A standby hangs, and its connections stay.
+	hung := f.job("hung")
+	f.peers(hung, patient...)
+	var stopped int
+	hung.cause = func() {
+		leader := hung.holder(t)[0]
+		for _, c := range hung.candidates {
+			if stopped = c.cmd.Process.Pid; stopped != leader {
+				break
+			}
+		}
+		_ = syscall.Kill(stopped, syscall.SIGSTOP)
+		t.Cleanup(func() { _ = syscall.Kill(stopped, syscall.SIGCONT) })
+	}
+	hung.mend = func() { _ = syscall.Kill(stopped, syscall.SIGCONT) }
+	hung.fires = []string{"ElectPeerSlow"}
 
 	f.slowDisk()
 	f.asleep()
@@ -522,7 +536,7 @@ func (f *field) slowDisk() {
 	j.fires, j.may = []string{"ElectDiskSlow"}, []string{"ElectNoLeader"} // the election takes as long as the disk
 }
 
-// asleep is an election in which a standby sleeps, by its clocks.
+// asleep is an election in which a standby sleeps, by its clocks, which run fast when it wakes.
 func (f *field) asleep() {
 	j := f.job("clock")
 	f.peers(j, patient...)
@@ -537,6 +551,7 @@ func (f *field) asleep() {
 		c.program, c.env, clocks[c] = program, clock.Env(), clock
 	}
 	const nap = 100 * time.Millisecond
+	var fast *skew.Clock
 	j.cause = func() {
 		leader := j.holder(f.t)[0]
 		for c, clock := range clocks {
@@ -545,10 +560,12 @@ func (f *field) asleep() {
 				<-time.After(2 * nap) // longer than its clocks will say
 				clock.Suspend(nap)
 				_ = syscall.Kill(pid, syscall.SIGCONT)
+				fast = clock
+				fast.Rate(1.3)
 				return
 			}
 		}
 	}
-	j.mend = func() {}
-	j.fires = []string{"ElectClockStepped"}
+	j.mend = func() { fast.Rate(1) }
+	j.fires = []string{"ElectClockStepped", "ElectClockRate"}
 }

@@ -30,6 +30,10 @@ type Command struct {
 	Limit time.Duration // after which it is killed; 0: when its context ends
 	Join  bool          // Run waits until all of it is dead, even if a process of it cannot be killed for some time
 
+	// Observe is told the Name and the time of each run, if it is not nil.
+	Name    string
+	Observe func(name string, took time.Duration)
+
 	// Containment is how it is held together. It may be nil, or point to nil.
 	Containment *atomic.Pointer[supervise.Containment]
 }
@@ -71,6 +75,10 @@ func (c *Command) Run(ctx context.Context, env ...string) (string, error) {
 
 // run returns the beginning of the command's stdout, and whether there is more.
 func (c *Command) run(ctx context.Context, env []string) (string, bool, error) {
+	if c.Observe != nil {
+		begun := time.Now()
+		defer func() { c.Observe(c.Name, time.Since(begun)) }()
+	}
 	if c.Limit > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, c.Limit, fmt.Errorf("it took longer than %v, and was killed", c.Limit))

@@ -103,3 +103,20 @@ func running(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err != nil || !strings.Contains(string(text), ") Z ")
 }
+
+// TestObserve: each run is told with its name and how long it took, whether it succeeds, fails or is killed.
+func TestObserve(t *testing.T) {
+	told := map[string]time.Duration{}
+	for text, failing := range map[string]bool{"echo 7": false, "exit 1": true, "sleep 1000": true} {
+		cmd := &Command{Text: text, Name: text, Limit: time.Second, Observe: func(name string, took time.Duration) { told[name] += took }}
+		if _, err := cmd.Line(t.Context()); (err != nil) != failing {
+			t.Errorf("%s: %v", text, err)
+		}
+		if told[text] <= 0 {
+			t.Errorf("%s: nothing was told: %v", text, told)
+		}
+	}
+	if told["sleep 1000"] < time.Second {
+		t.Errorf("a run that is killed after 1 s took %v", told["sleep 1000"])
+	}
+}

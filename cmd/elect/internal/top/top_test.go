@@ -104,12 +104,14 @@ func TestAlerts(t *testing.T) {
 
 // notJudged are the rules of deploy/prometheus that top does not judge, and why.
 var notJudged = map[string]string{
-	"ElectOverrun":           "only the process itself counts overruns",
-	"ElectNoQuorum":          "top does not see which peers are connected",
-	"ElectMembershipsDiffer": "top does not see the membership that each peer knows",
-	"ElectDiskSlow":          "only the process itself times its disk",
-	"ElectClockStepped":      "only the process itself counts steps of its clocks",
-	"ElectStaleWrite":        "only the fence counts what it refuses",
+	"ElectOverrun":              "only the process itself counts overruns",
+	"ElectNoQuorum":             "top does not see which peers are connected",
+	"ElectConfigurationsDiffer": "top does not see the membership that each peer knows",
+	"ElectPeerSlow":             "top does not see which voter answered when",
+	"ElectClockRate":            "only the leader compares clocks",
+	"ElectDiskSlow":             "only the process itself times its disk",
+	"ElectClockStepped":         "only the process itself counts steps of its clocks",
+	"ElectStaleWrite":           "only the fence counts what it refuses",
 }
 
 // TestRules: names, severities and times are those of deploy/prometheus.
