@@ -27,7 +27,7 @@ var otherDialect = []string{
 
 // TestZooKeeperAgreement: ZooKeeper answers as the simulator's stores do.
 func TestZooKeeperAgreement(t *testing.T) {
-	long.Full(t, "it starts a server")
+	long.Test(t, "it starts a server")
 	s := server.StartZooKeeper(t)
 	cases := slices.DeleteFunc(slices.Clone(storetest.Queue), func(c storetest.Case) bool { return slices.Contains(otherDialect, c.Name) })
 	agrees(t, cases, func(t *testing.T) (func(string, *loss) driver.Elector, func(protocol.Entry)) {
