@@ -181,17 +181,15 @@ release-try: ## bin/dist: the archives, packages and checksums of a release, of 
 	go run $(GORELEASER) release --snapshot --clean
 
 # Built once, and found by tests that are skipped without them. Consul is under the Business Source License: it is built
-# for tests, and nothing of it is in a product.
-SERVERS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/elect-test
-BUILD := GOWORK=off GOFLAGS= CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags='-s -w'
+# for tests, and nothing of it is in a product. SERVERS are folders of test/fencing/server/testdata.
+SERVERS ?= consul clientgo apiserver nats versitygw
+SERVERS_AT := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/elect-test/
 
 .PHONY: servers
-servers: ## build, for minutes, the servers of tests that are skipped without them: Consul, kube-apiserver, client-go, NATS, S3
-	cd test/fencing/server/testdata/consul && $(BUILD) -o '$(SERVERS)/consul' github.com/hashicorp/consul
-	cd test/fencing/server/testdata/clientgo && $(BUILD) -o '$(SERVERS)/clientgo' .
-	cd test/fencing/server/testdata/apiserver && $(BUILD) -o '$(SERVERS)/kube-apiserver' k8s.io/kubernetes/cmd/kube-apiserver
-	cd test/fencing/server/testdata/nats && $(BUILD) -o '$(SERVERS)/nats-server' github.com/nats-io/nats-server/v2
-	cd test/fencing/server/testdata/versitygw && $(BUILD) -o '$(SERVERS)/versitygw' github.com/versity/versitygw/cmd/versitygw
+servers: ## build, for minutes, the servers of tests that are skipped without them: Consul, kube-apiserver, client-go, NATS, S3 (SERVERS=)
+	for server in $(SERVERS); do \
+		(cd "test/fencing/server/testdata/$$server" && GOWORK=off GOFLAGS= CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags='-s -w' -o '$(SERVERS_AT)' tool) || exit 1; \
+	done
 
 .PHONY: manifests
 manifests: ## validate deploy/kubernetes against the schema of Kubernetes 1.30; builds for minutes the first time

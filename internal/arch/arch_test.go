@@ -103,6 +103,12 @@ var rules = []rule{
 		todo:  "write the glossary's word, and it for a process; only if the word is the field's own there, add the place to words in tables_test.go with the reason",
 		check: words,
 	},
+	{
+		name:  "links",
+		says:  "links between the pages lead to a file, and to a heading, that is there",
+		todo:  "write where it is now",
+		check: links,
+	},
 }
 
 // TestHouse holds the rules against this repository.

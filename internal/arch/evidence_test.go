@@ -133,7 +133,7 @@ func (e *evidence) lookUp(t *testing.T, page string) (looked int) {
 // schedules is where those are that the simulator replays.
 const schedules = "lab/sim/testdata/schedules"
 
-var testName = regexp.MustCompile(`^(?:Test|Fuzz)[A-Za-z]+$`)
+var testName = regexp.MustCompile(`^(?:Test|Fuzz)[A-Za-z0-9]+$`)
 
 // lookUpSub looks up a subtest: each part of its name is a string in the tests of
 // the package, or the whole of it is an entry of a fuzz target's corpus.
@@ -179,7 +179,7 @@ func declared(t *testing.T, root string) map[string][]string {
 			if err != nil {
 				return err
 			}
-			for _, name := range names(`(?m)^func ((?:Test|Fuzz)[A-Za-z]+)\(`, string(text)) {
+			for _, name := range names(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9]+)\(`, string(text)) {
 				all[name] = append(all[name], filepath.ToSlash(dir))
 			}
 		}

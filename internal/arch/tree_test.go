@@ -26,6 +26,7 @@ type tree struct {
 	mods  []*goMod
 	work  []string          // the directories that go.work uses
 	texts map[string][]byte // every file that is not binary, by path
+	names map[string]bool   // of every file and directory
 }
 
 type goFile struct {
@@ -50,14 +51,17 @@ func skipped(dir string) bool {
 }
 
 func load(fsys fs.FS) (*tree, error) {
-	t := &tree{fset: token.NewFileSet(), texts: make(map[string][]byte)}
+	t := &tree{fset: token.NewFileSet(), texts: make(map[string][]byte), names: make(map[string]bool)}
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir() && skipped(name):
 			return fs.SkipDir
-		case !d.Type().IsRegular(), name == ".git": // a file in a linked work tree
+		}
+		t.names[name] = true
+		switch {
+		case d.IsDir(), !d.Type().IsRegular(), name == ".git": // a file in a linked work tree
 			return nil
 		}
 		data, err := fs.ReadFile(fsys, name)

@@ -241,6 +241,15 @@ func TestHungServer(t *testing.T) {
 	}
 }
 
+// TestHungByNoWallClock: a clock that is set must not hide that a server hangs.
+func TestHungByNoWallClock(t *testing.T) {
+	k := &link{}
+	k.asked()
+	if since := k.waiting.Load().String(); !strings.Contains(since, " m=") {
+		t.Errorf("a request waits since %s; want an instant of the monotonic clock", since)
+	}
+}
+
 // TestNobodyThere: what is wrong with the connection is told at once, and requests that were not sent are told from
 // others.
 func TestNobodyThere(t *testing.T) {

@@ -17,7 +17,8 @@ import (
 // TestNATSMeeting: of writes at three servers that meet, with one revision as their condition, one is carried out. Servers
 // before 2.10 break that, and are refused: with one of these in ELECT_TEST_NATS_SERVER this fails.
 func TestNATSMeeting(t *testing.T) {
-	long.Full(t, "it starts three servers")
+	long.Test(t, "it starts three servers")
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var values []jetstream.KeyValue

@@ -18,7 +18,7 @@ import (
 
 // TestZooKeeperAgreement: ZooKeeper answers as the simulator's stores do.
 func TestZooKeeperAgreement(t *testing.T) {
-	long.Full(t, "it starts a server")
+	long.Test(t, "it starts a server")
 	s := server.StartZooKeeper(t)
 	agrees(t, storetest.ZooKeeper, func(t *testing.T) (func(string, *loss) driver.Elector, func(protocol.Entry)) {
 		z := newZnodes(t, s)

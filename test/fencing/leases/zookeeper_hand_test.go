@@ -200,7 +200,7 @@ func TestZooKeeperNonsense(t *testing.T) {
 // TestZooKeeperRights: a user without the rights is refused at the start, with a line that says which. What a user
 // makes is that user's, or has the ACL of the URL.
 func TestZooKeeperRights(t *testing.T) {
-	long.Full(t, "it starts a server")
+	long.Test(t, "it starts a server")
 	t.Parallel()
 	z := newZnodes(t, server.StartZooKeeper(t))
 	open := func(user, query string) (driver.Elector, error) {
@@ -246,7 +246,7 @@ func TestZooKeeperRights(t *testing.T) {
 // TestZooKeeperGrants: a session that the servers make longer or shorter than asked is refused, because no takeover
 // time would hold.
 func TestZooKeeperGrants(t *testing.T) {
-	long.Full(t, "it starts a server")
+	long.Test(t, "it starts a server")
 	t.Parallel()
 	z := newZnodes(t, server.StartZooKeeper(t, "minSessionTimeout=3000", "maxSessionTimeout=20000"))
 	for lease, granted := range map[string]string{"2s": "3s", "30s": "20s"} {
@@ -263,7 +263,7 @@ func TestZooKeeperGrants(t *testing.T) {
 
 // TestZooKeeperServerIsLate: an elector that is opened while no server answers leads when one does.
 func TestZooKeeperServerIsLate(t *testing.T) {
-	long.Full(t, "it starts a server")
+	long.Test(t, "it starts a server")
 	t.Parallel()
 	s := server.StartZooKeeper(t)
 	z := newZnodes(t, s)
@@ -279,7 +279,7 @@ func TestZooKeeperServerIsLate(t *testing.T) {
 
 // TestZooKeeperExamine: what doctor is told.
 func TestZooKeeperExamine(t *testing.T) {
-	long.Full(t, "it starts a server")
+	long.Test(t, "it starts a server")
 	t.Parallel()
 	z := newZnodes(t, server.StartZooKeeper(t))
 	e := z.elector(t, "a", nil)

@@ -21,7 +21,7 @@ import (
 	"github.com/electd/elect/test/fencing/server"
 )
 
-// kazooElection is a candidate of kazoo's Election. It leads until its input ends.
+// kazooElection is a candidate of kazoo's Election. It leads until its input ends, and works for each line of it.
 const kazooElection = `
 import sys
 from kazoo.client import KazooClient
@@ -29,7 +29,8 @@ client = KazooClient(hosts=sys.argv[1], timeout=4)
 client.start()
 def lead():
     print("leads", flush=True)
-    sys.stdin.read()
+    for line in sys.stdin:
+        print("works", flush=True)
     print("ends", flush=True)
 client.Election(sys.argv[2], "native").run(lead)
 client.stop()
@@ -48,7 +49,7 @@ func pythonWithKazoo(t *testing.T) string {
 // kazoo is a run of it as a candidate.
 type kazoo struct {
 	cmd   *exec.Cmd
-	in    io.Closer
+	in    io.WriteCloser
 	lines chan string // what it says
 	ended chan struct{}
 }
@@ -62,6 +63,7 @@ func (z *znodes) kazoo(t *testing.T) *kazoo {
 	k := &kazoo{cmd, in, make(chan string, 2), make(chan struct{})}
 	go func() {
 		defer close(k.ended)
+		defer close(k.lines)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			k.lines <- lines.Text()
 		}
@@ -99,10 +101,10 @@ func quiet(t *testing.T, native *kazoo, ours <-chan driver.Mandate) {
 	}
 }
 
-// TestKazoo: kazoo's Election is a candidate of elect's elections with layout=kazoo. Never do both sides lead, and each
-// takes over from the other, after a release and after a death.
+// TestKazoo: kazoo's Election is a candidate of elect's elections with layout=kazoo. Each side waits for the other, and
+// takes over from it after a release and after a death. Two lead at a time where docs/zookeeper.md says so.
 func TestKazoo(t *testing.T) {
-	long.Full(t, "it needs a machine that is not busy; it waits for sessions")
+	long.Test(t, "it waits for sessions")
 	t.Parallel()
 	z := newZnodes(t, server.StartZooKeeper(t))
 	z.times = quick + "&layout=kazoo"
@@ -112,7 +114,8 @@ func TestKazoo(t *testing.T) {
 	// It leads, and ours waits until it has ended.
 	first := z.kazoo(t)
 	<-first.lines
-	ours := z.elector(t, "ours", nil)
+	way := cableTo(t, z.zookeeper.Addr)
+	ours := opened(t, z.url(way.Addr()), "ours")
 	won := ours.campaigns(ctx)
 	z.enters(t, 2)
 	quiet(t, nil, won)
@@ -137,28 +140,59 @@ func TestKazoo(t *testing.T) {
 		t.Fatalf("kazoo %s; want that it leads", line)
 	}
 
-	// It dies, and ours takes over when its session has ended.
+	// It is paused, and ours takes over when its session has ended. Then it goes on, and works beside ours: it checks
+	// nothing.
 	won = ours.campaigns(ctx)
 	z.enters(t, 2)
-	if err := second.cmd.Process.Kill(); err != nil {
+	if err := second.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	n := <-won
 	if n.Token() <= m.Token() {
 		t.Errorf("token %v after %v", n.Token(), m.Token())
 	}
+	if err := second.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(second.in, "\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := <-second.lines, n.Check(); line != "works" || err != nil {
+		t.Errorf("kazoo %s, the proof of ours: %v; want kazoo to work beside ours, or correct docs/zookeeper.md", line, err)
+	}
+	if err := second.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
 
-	// What it ignores: it knows no hold-off. The znode of ours is deleted by hand, and it leads at once, while ours
-	// proves its term until its next renewal. A candidate of elect's would wait for that.
+	// What it ignores: it knows no hold-off. Ours is cut off after a touch, its znode is deleted by hand, and kazoo leads
+	// at once, while ours proves its term. A candidate of elect's would wait for the end of that.
 	third := z.kazoo(t)
-	z.enters(t, 2)
+	harness.Eventually(t, "kazoo waits behind ours alone", func() bool {
+		children, _, err := z.client.Children(z.prefix + "/e")
+		return err == nil && len(children) == 2 && n.(driver.Confirmer).Confirm(ctx) == nil
+	})
+	way.Cut()
 	if err := z.client.Delete(z.entries(t)[0], -1); err != nil {
 		t.Fatal(err)
 	}
-	<-third.lines
-	t.Logf("kazoo leads; the proof of ours: %v", n.Check())
-	lost(t, ctx, n, driver.ErrSuperseded, driver.ErrExpired)
+	if line, err := <-third.lines, n.Check(); line != "leads" || err != nil {
+		t.Errorf("kazoo %s, the proof of ours: %v; want kazoo to lead beside ours, or correct docs/zookeeper.md", line, err)
+	}
+	lost(t, ctx, n, driver.ErrExpired)
+	way.Heal()
 	released(t, n)
+
+	// It dies.
+	won = ours.campaigns(ctx)
+	z.enters(t, 2)
+	if err := third.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	last := <-won
+	if last.Token() <= n.Token() {
+		t.Errorf("token %v after %v", last.Token(), n.Token())
+	}
+	released(t, last)
 }
 
 // observed is the leader that an observer sees.
@@ -179,7 +213,7 @@ func observed(t *testing.T, ctx context.Context, e driver.Elector) driver.Leader
 // TestCuratorLayout: entries as Curator makes them are candidates, and its participants see those of elect's: by the
 // name after which it sorts, and as its id the data.
 func TestCuratorLayout(t *testing.T) {
-	long.Full(t, "it starts a server")
+	long.Test(t, "it starts a server")
 	t.Parallel()
 	s := server.StartZooKeeper(t)
 	for layout, name := range map[string]string{"latch": "latch-", "selector": "lock-"} {

@@ -39,7 +39,7 @@ type Kubernetes struct {
 // StartKubernetes starts one, with further flags.
 func StartKubernetes(t testing.TB, flags ...string) *Kubernetes {
 	t.Helper()
-	long.Test(t, "it starts a real server")
+	long.Full(t, "it starts a real server, which CI does not build")
 	bin := built(t, "kube-apiserver")
 	e := StartEtcd(t, "--unsafe-no-fsync")
 	p, port := newProcess(t, "kube-apiserver"), freePort(t)

@@ -68,7 +68,7 @@ func Absent(t testing.TB, missing string) {
 }
 
 // built is where make servers has put a program, or what a variable names in its place: nats-server or
-// ELECT_TEST_NATS_SERVER. It builds for minutes, so the test is skipped where there is none, in CI, too.
+// ELECT_TEST_NATS_SERVER.
 func built(t testing.TB, name string) string {
 	t.Helper()
 	variable := "ELECT_TEST_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
@@ -81,7 +81,7 @@ func built(t testing.TB, name string) string {
 		bin = filepath.Join(cache, "elect-test", name)
 	}
 	if _, err := os.Stat(bin); err != nil {
-		t.Skipf("%v; want make servers, which builds for minutes, or a program in %s", err, variable)
+		Absent(t, fmt.Sprintf("%v; want make servers, which builds for minutes, or a program in %s", err, variable))
 	}
 	return bin
 }
