@@ -22,6 +22,7 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
 	"github.com/electd/elect/internal/cable"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/storetest"
@@ -412,6 +413,34 @@ func leadNATS(ctx context.Context, at string) (func(), error) {
 	return func() { _ = kv.Delete(context.Background(), "leader") }, nil
 }
 
+// bucketLeader returns the server that leads a bucket, another, and what is known of all; nil if none tells it.
+func bucketLeader(t *testing.T, members []*server.NATS, bucket string) (leader, follower *server.NATS, all *jetstream.ClusterInfo) {
+	t.Helper()
+	for _, m := range members {
+		c, err := nats.Connect("nats://" + m.Addr)
+		if err != nil {
+			continue
+		}
+		js, err := jetstream.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		s, err := js.Stream(ctx, "KV_"+bucket)
+		cancel()
+		c.Close()
+		if err != nil || s.CachedInfo().Cluster == nil {
+			continue
+		}
+		for i, m := range members {
+			if all = s.CachedInfo().Cluster; m.Name == all.Leader {
+				return m, members[(i+1)%len(members)], all
+			}
+		}
+	}
+	return nil, nil, nil
+}
+
 // TestNATSCluster: elections go on over faults of a cluster of NATS and of the way to it. Its servers wait 4 to 9 s
 // before they elect another leader of the bucket, which a lease of 18 s outlives.
 func TestNATSCluster(t *testing.T) {
@@ -429,34 +458,14 @@ func TestNATSCluster(t *testing.T) {
 	}
 	leads := func() (leader, follower *server.NATS) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
-			for _, m := range members {
-				c, err := nats.Connect("nats://" + m.Addr)
-				if err != nil {
-					continue
-				}
-				js, err := jetstream.New(c)
-				if err != nil {
-					t.Fatal(err)
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				s, err := js.Stream(ctx, "KV_cluster")
-				cancel()
-				c.Close()
-				if err != nil || s.CachedInfo().Cluster == nil || slices.ContainsFunc(s.CachedInfo().Cluster.Replicas, func(r *jetstream.PeerInfo) bool {
-					return r.Offline || !r.Current // the fault before is not over
-				}) {
-					continue
-				}
-				for i, m := range members {
-					if m.Name == s.CachedInfo().Cluster.Leader {
-						return m, members[(i+1)%3]
-					}
-				}
-			}
-		}
-		t.Fatal("the bucket has no leader")
-		return nil, nil
+		harness.Eventually(t, "the bucket has a leader, and all follow", func() bool {
+			var c *jetstream.ClusterInfo
+			leader, follower, c = bucketLeader(t, members, "cluster")
+			return leader != nil && !slices.ContainsFunc(c.Replicas, func(r *jetstream.PeerInfo) bool {
+				return r.Offline || !r.Current // the fault before is not over
+			})
+		})
+		return leader, follower
 	}
 	w.leader()
 	kept := func(fault string, begin, end func(), lasts time.Duration) {

@@ -90,7 +90,8 @@ func TestS3Conformance(t *testing.T) {
 	})
 }
 
-// TestS3ByHand has a leader whose object is deleted. It ends, and the next one is not proven before it has.
+// TestS3ByHand has a leader whose object is deleted. It ends, and the next one is not proven before it has. Tokens rise
+// for those who have seen the object, and for others after the era was raised.
 func TestS3ByHand(t *testing.T) {
 	long.Test(t, "it starts a server, and waits for leases")
 	s3Credentials(t)
@@ -119,6 +120,19 @@ func TestS3ByHand(t *testing.T) {
 		t.Errorf("token %v after %v", n.Token(), m.Token())
 	}
 	released(t, n)
+
+	o.server.Remove(t, o.bucket, "elections/e")
+	fresh := o.elector(t, "c").campaign(ctx)
+	if fresh.Token() > n.Token() {
+		t.Errorf("token %v after %v, of which a new object knows nothing; say in docs/s3.md why it rises", fresh.Token(), n.Token())
+	}
+	released(t, fresh)
+	o.era++
+	again := o.elector(t, "d").campaign(ctx)
+	if again.Token() <= n.Token() {
+		t.Errorf("token %v of the next era after %v", again.Token(), n.Token())
+	}
+	released(t, again)
 }
 
 // lossy loses answers to writes.

@@ -3,11 +3,13 @@
 package leases_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +24,48 @@ import (
 
 // byHand is the time for a change by hand. A server that is down does not answer in it.
 const byHand = time.Second
+
+// hand does something by hand, in its time.
+func hand(t *testing.T, do func(ctx context.Context) error) func() error {
+	return func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), byHand)
+		defer cancel()
+		return do(ctx)
+	}
+}
+
+// once is what is done by hand, and has an end that may be nil.
+func once(t *testing.T, name string, do func(ctx context.Context) error, end func() error) fault {
+	return fault{name, func(*rand.Rand) (func() error, error) { return end, hand(t, do)() }}
+}
+
+// edits returns the fault that replaces an election's record by nonsense, which elect never overwrites, and what puts the
+// record back. replace replaces a record that is still there, and reports whether it was.
+func edits(t *testing.T, read func(context.Context) (string, error), replace func(ctx context.Context, old, with string) (bool, error)) (fault, func(context.Context) error) {
+	was := map[string]string{} // by the nonsense in its place
+	heal := func(ctx context.Context) (err error) {
+		for nonsense, record := range was {
+			_, failed := replace(ctx, nonsense, record)
+			err = errors.Join(err, failed)
+		}
+		return err
+	}
+	return fault{"edited to nonsense, and back", func(r *rand.Rand) (func() error, error) {
+		nonsense := []string{"nonsense", `{"format":2}`, ""}[r.IntN(3)] + strings.Repeat(" ", len(was))
+		return hand(t, heal), hand(t, func(ctx context.Context) error {
+			for {
+				record, err := read(ctx)
+				if err != nil {
+					return err
+				}
+				was[nonsense] = cmp.Or(was[record], record) // the last end may have failed, and a write that fails may land yet
+				if done, err := replace(ctx, record, nonsense); done || err != nil {
+					return err
+				}
+			}
+		})()
+	}}, heal
+}
 
 // hurts are the faults of a server's process.
 func hurts(t *testing.T, name string, p func() process) victim {
@@ -64,46 +108,26 @@ func rows(t *testing.T, at func() *place) (victim, func(context.Context) error) 
 		return dbs[p]
 	}
 	quoted := func(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
-	was := map[string]string{} // by the nonsense in its place
+	edited, restore := edits(t, func(ctx context.Context) (record string, err error) {
+		return record, db().QueryRowContext(ctx, "SELECT record FROM elect_leases WHERE name = 'e'").Scan(&record)
+	}, func(ctx context.Context, old, with string) (bool, error) {
+		done, err := db().ExecContext(ctx, "UPDATE elect_leases SET record = "+quoted(with)+" WHERE name = 'e' AND record = "+quoted(old))
+		if err != nil {
+			return false, err
+		}
+		n, err := done.RowsAffected()
+		return n == 1, err
+	})
 	heal := func(ctx context.Context) error {
 		_, err := db().ExecContext(ctx, "DELETE FROM elect_leases WHERE name <> 'e'")
-		for nonsense, record := range was {
-			_, failed := db().ExecContext(ctx, "UPDATE elect_leases SET record = "+quoted(record)+" WHERE name = 'e' AND record = "+quoted(nonsense))
-			err = errors.Join(err, failed)
-		}
-		return err
-	}
-	end := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), byHand)
-		defer cancel()
-		return heal(ctx)
+		return errors.Join(err, restore(ctx))
 	}
 	return victim{"row", []fault{
-		{"edited to nonsense, and back", func(r *rand.Rand) (func() error, error) {
-			ctx, cancel := context.WithTimeout(t.Context(), byHand)
-			defer cancel()
-			nonsense := []string{"nonsense", `{"format":2}`, ""}[r.IntN(3)] + strings.Repeat(" ", len(was))
-			for {
-				var record string
-				if err := db().QueryRowContext(ctx, "SELECT record FROM elect_leases WHERE name = 'e'").Scan(&record); err != nil {
-					return nil, err
-				}
-				was[nonsense] = record
-				done, err := db().ExecContext(ctx, "UPDATE elect_leases SET record = "+quoted(nonsense)+" WHERE name = 'e' AND record = "+quoted(record))
-				if err != nil {
-					return end, err // it may land yet
-				}
-				if n, err := done.RowsAffected(); n == 1 || err != nil {
-					return end, err
-				}
-			}
-		}},
-		{"beside another program's", func(*rand.Rand) (func() error, error) {
-			ctx, cancel := context.WithTimeout(t.Context(), byHand)
-			defer cancel()
+		edited,
+		once(t, "beside another program's", func(ctx context.Context) error {
 			_, err := db().ExecContext(ctx, "INSERT INTO elect_leases (name, record) VALUES ('other', 'mine')")
-			return end, err
-		}},
+			return err
+		}, hand(t, heal)),
 		{"locked by another program", func(*rand.Rand) (func() error, error) {
 			ctx, cancel := context.WithCancel(t.Context()) // its end rolls back, and waits for nothing
 			end := func() error { cancel(); return nil }
@@ -183,8 +207,19 @@ func newEtcdSites(t *testing.T) func(t *testing.T) *site {
 		s := &site{addrs: addrs, url: func(addrs []string) string {
 			return "etcd://" + strings.Join(addrs, ",") + prefix + "?" + quick
 		}}
-		key := keysByHand{t, client, prefix + "/e"}
-		s.victims, s.heal = []victim{memberFaults(t, members), key.victim()}, key.heal
+		key, servers := keysByHand{t, client, prefix + "/e"}, memberFaults(t, "etcd", members, server.StartEtcds, func() (*server.Etcd, error) {
+			leader, _ := etcdLeader(t, members)
+			return leader, nil
+		})
+		servers.faults = append(servers.faults, once(t, "leader changed", func(ctx context.Context) error {
+			leader, other := etcdLeader(t, members)
+			to, err := other.Client(t).Status(ctx, other.URL)
+			if err == nil {
+				_, err = leader.Client(t).MoveLeader(ctx, to.Header.MemberId)
+			}
+			return err
+		}, nil))
+		s.victims, s.heal = []victim{servers, key.victim()}, key.heal
 		return s
 	}
 }
@@ -228,41 +263,20 @@ func newRedisPairSite(t *testing.T) *site {
 
 // byHand is what is done to an election's key by hand, and what undoes it.
 func (s *slot) byHand(t *testing.T) (victim, func(context.Context) error) {
-	was := map[string]string{} // by the nonsense in its place
 	replace := goredis.NewScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then
   redis.call('SET', KEYS[1], ARGV[2])
+  return 1
 end
-return redis.status_reply('OK')`)
-	heal := func(ctx context.Context) (err error) {
-		for nonsense, record := range was {
-			err = errors.Join(err, replace.Run(ctx, s.client, []string{s.key}, nonsense, record).Err())
-		}
-		return err
-	}
-	end := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), byHand)
-		defer cancel()
-		return heal(ctx)
-	}
+return 0`)
+	edited, heal := edits(t, func(ctx context.Context) (string, error) { return s.client.Get(ctx, s.key).Result() },
+		func(ctx context.Context, old, with string) (bool, error) {
+			return replace.Run(ctx, s.client, []string{s.key}, old, with).Bool()
+		})
 	do := func(name string, command ...any) fault {
-		return fault{name, func(*rand.Rand) (func() error, error) {
-			ctx, cancel := context.WithTimeout(t.Context(), byHand)
-			defer cancel()
-			return nil, s.client.Do(ctx, command...).Err()
-		}}
+		return once(t, name, func(ctx context.Context) error { return s.client.Do(ctx, command...).Err() }, nil)
 	}
 	return victim{"key", []fault{
-		{"edited to nonsense, and back", func(r *rand.Rand) (func() error, error) {
-			ctx, cancel := context.WithTimeout(t.Context(), byHand)
-			defer cancel()
-			nonsense := []string{"nonsense", `{"format":2}`, ""}[r.IntN(3)] + strings.Repeat(" ", len(was))
-			record, err := s.client.Get(ctx, s.key).Result()
-			if err != nil {
-				return nil, err
-			}
-			was[nonsense] = record
-			return end, replace.Run(ctx, s.client, []string{s.key}, record, nonsense).Err()
-		}},
+		edited,
 		do("given an expiry", "EXPIRE", s.key, 60),
 		do("without the scripts", "SCRIPT", "FLUSH"),
 		do("in a server that is paused for writes", "CLIENT", "PAUSE", 1500, "WRITE"),
@@ -270,21 +284,16 @@ return redis.status_reply('OK')`)
 	}}, heal
 }
 
-// memberFaults are those of the members of an etcd. Each ends before the next one.
-func memberFaults(t *testing.T, members []*server.Etcd) victim {
-	some := func(r *rand.Rand, n int) (of []*server.Etcd) {
-		for _, i := range r.Perm(len(members))[:n] {
-			of = append(of, members[i])
-		}
-		return of
-	}
-	killed := func(of []*server.Etcd) func() error {
+// memberFaults are those of servers that elect a leader among them. Each ends before the next one. start starts some that
+// were killed.
+func memberFaults[S process](t *testing.T, name string, members []S, start func(testing.TB, ...S), leader func() (S, error)) victim {
+	killed := func(of ...S) func() error {
 		for _, m := range of {
 			m.Kill(t)
 		}
-		return func() error { server.StartEtcds(t, of...); return nil }
+		return func() error { start(t, of...); return nil }
 	}
-	paused := func(of []*server.Etcd) func() error {
+	paused := func(of ...S) func() error {
 		for _, m := range of {
 			m.Pause(t, true)
 		}
@@ -295,26 +304,25 @@ func memberFaults(t *testing.T, members []*server.Etcd) victim {
 			return nil
 		}
 	}
-	leading := func(do func(leader, other *server.Etcd) (func() error, error)) func(*rand.Rand) (func() error, error) {
-		return func(*rand.Rand) (func() error, error) { return do(etcdLeader(t, members)) }
-	}
-	return victim{"etcd", []fault{
-		{"one member killed", func(r *rand.Rand) (func() error, error) { return killed(some(r, 1)), nil }},
-		{"two members killed", func(r *rand.Rand) (func() error, error) { return killed(some(r, 2)), nil }},
-		{"one member paused", func(r *rand.Rand) (func() error, error) { return paused(some(r, 1)), nil }},
-		{"two members paused", func(r *rand.Rand) (func() error, error) { return paused(some(r, 2)), nil }},
-		{"leader killed", leading(func(m, _ *server.Etcd) (func() error, error) { return killed([]*server.Etcd{m}), nil })},
-		{"leader paused", leading(func(m, _ *server.Etcd) (func() error, error) { return paused([]*server.Etcd{m}), nil })},
-		{"leader changed", leading(func(m, other *server.Etcd) (func() error, error) {
-			ctx, cancel := context.WithTimeout(t.Context(), byHand)
-			defer cancel()
-			to, err := other.Client(t).Status(ctx, other.URL)
-			if err == nil {
-				_, err = m.Client(t).MoveLeader(ctx, to.Header.MemberId)
+	faults := func(what string, hurt func(...S) func() error) []fault {
+		some := func(name string, n int) fault {
+			return fault{name + what, func(r *rand.Rand) (func() error, error) {
+				var of []S
+				for _, i := range r.Perm(len(members))[:n] {
+					of = append(of, members[i])
+				}
+				return hurt(of...), nil
+			}}
+		}
+		return []fault{some("one member ", 1), some("two members ", 2), {"leader " + what, func(*rand.Rand) (func() error, error) {
+			m, err := leader()
+			if err != nil {
+				return nil, err
 			}
-			return nil, err
-		})},
-	}}
+			return hurt(m), nil
+		}}}
+	}
+	return victim{name, slices.Concat(faults("killed", killed), faults("paused", paused))}
 }
 
 // keysByHand is an election whose keys are changed by hand.
@@ -340,10 +348,8 @@ func (k *keysByHand) heal(ctx context.Context) error {
 }
 
 func (k *keysByHand) victim() victim {
-	first := func(do func(ctx context.Context, key string, lease clientv3.LeaseID) error) func(*rand.Rand) (func() error, error) {
-		return func(*rand.Rand) (func() error, error) {
-			ctx, cancel := context.WithTimeout(k.t.Context(), byHand)
-			defer cancel()
+	first := func(name string, do func(ctx context.Context, key string, lease clientv3.LeaseID) error) fault {
+		return once(k.t, name, func(ctx context.Context) error {
 			r, err := k.client.Get(ctx, k.key+"/", clientv3.WithFirstCreate()...)
 			if err == nil && len(r.Kvs) == 0 {
 				err = errors.New("the election has no key")
@@ -351,44 +357,40 @@ func (k *keysByHand) victim() victim {
 			if err == nil {
 				err = do(ctx, string(r.Kvs[0].Key), clientv3.LeaseID(r.Kvs[0].Lease))
 			}
-			return func() error {
-				ctx, cancel := context.WithTimeout(k.t.Context(), byHand)
-				defer cancel()
-				return k.heal(ctx)
-			}, err
-		}
+			return err
+		}, hand(k.t, k.heal))
 	}
 	return victim{"keys", []fault{
-		{"the leader's lease revoked", first(func(ctx context.Context, _ string, lease clientv3.LeaseID) error {
+		first("the leader's lease revoked", func(ctx context.Context, _ string, lease clientv3.LeaseID) error {
 			_, err := k.client.Revoke(ctx, lease)
 			return err
-		})},
-		{"the leader's deleted", first(func(ctx context.Context, key string, _ clientv3.LeaseID) error {
+		}),
+		first("the leader's deleted", func(ctx context.Context, key string, _ clientv3.LeaseID) error {
 			_, err := k.client.Delete(ctx, key)
 			return err
-		})},
-		{"the leader's written without its lease", first(func(ctx context.Context, key string, _ clientv3.LeaseID) error {
+		}),
+		first("the leader's written without its lease", func(ctx context.Context, key string, _ clientv3.LeaseID) error {
 			_, err := k.client.Put(ctx, key, "mine")
 			return err
-		})},
-		{"the leader's edited to nonsense", first(func(ctx context.Context, key string, lease clientv3.LeaseID) error {
+		}),
+		first("the leader's edited to nonsense", func(ctx context.Context, key string, lease clientv3.LeaseID) error {
 			_, err := k.client.Put(ctx, key, "\xff nonsense", clientv3.WithLease(lease))
 			return err
-		})},
-		{"the mark edited to nonsense", first(func(ctx context.Context, _ string, _ clientv3.LeaseID) error {
+		}),
+		first("the mark edited to nonsense", func(ctx context.Context, _ string, _ clientv3.LeaseID) error {
 			_, err := k.client.Put(ctx, k.key+".elect", "nonsense")
 			return err
-		})},
-		{"the mark deleted", first(func(ctx context.Context, _ string, _ clientv3.LeaseID) error {
+		}),
+		first("the mark deleted", func(ctx context.Context, _ string, _ clientv3.LeaseID) error {
 			_, err := k.client.Delete(ctx, k.key+".elect")
 			return err
-		})},
-		{"beside another program's, which stands and dies", first(func(ctx context.Context, _ string, _ clientv3.LeaseID) error {
+		}),
+		first("beside another program's, which stands and dies", func(ctx context.Context, _ string, _ clientv3.LeaseID) error {
 			lease, err := k.client.Grant(ctx, 4)
 			if err == nil {
 				_, err = k.client.Put(ctx, fmt.Sprintf("%s/%x", k.key, lease.ID), "mine", clientv3.WithLease(lease.ID))
 			}
 			return err
-		})},
+		}),
 	}}
 }

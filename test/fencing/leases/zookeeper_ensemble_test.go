@@ -44,17 +44,22 @@ func newEnsemble(t *testing.T) *ensemble {
 func (c *ensemble) leads() (leader, follower *server.ZooKeeper) {
 	c.t.Helper()
 	harness.Eventually(c.t, "the ensemble has a leader", func() bool {
-		leader, follower = nil, nil
-		for _, s := range c.servers {
-			switch s.Mode() {
-			case "leader":
-				leader = s
-			case "follower":
-				follower = s
-			}
-		}
+		leader, follower = ensembleLeader(c.servers)
 		return leader != nil && follower != nil
 	})
+	return leader, follower
+}
+
+// ensembleLeader returns the server that says that it leads, and one that says that it follows, nil if none does.
+func ensembleLeader(servers []*server.ZooKeeper) (leader, follower *server.ZooKeeper) {
+	for _, s := range servers {
+		switch s.Mode() {
+		case "leader":
+			leader = s
+		case "follower":
+			follower = s
+		}
+	}
 	return leader, follower
 }
 
