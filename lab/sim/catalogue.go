@@ -69,7 +69,7 @@ func Faults() []Fault {
 		{Kind: OpWatchLoss, Group: "store", Says: "events are lost For"},
 		{Kind: OpWatchDouble, Group: "store", Says: "events come twice For"},
 		{Kind: OpWatchClose, Group: "store", Says: "all watches (of Node) close"},
-		{Kind: OpExpireEarly, Group: "store", Says: "Node's session expires now; beyond the model where exclusivity rests on its TTL"},
+		{Kind: OpExpireEarly, Group: "store", Says: "Node's session, or its record that would expire, ends now; beyond the model where exclusivity rests on its TTL"},
 		{Kind: OpExpireLate, Group: "store", Says: "sessions live By longer than their TTL, For"},
 		{Kind: OpFailover, Group: "store", Says: "the store loses the last Count acknowledged writes and has another incarnation; beyond the model"},
 		{Kind: OpRollback, Group: "store", Says: "the store goes back by Count changes, does not say so, and gives their versions again; with Value 1 it has lost the record, and versions begin anew; beyond the model"},

@@ -9,13 +9,12 @@ import (
 
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/lab/sim"
-	"github.com/electd/elect/lab/sim/protocols"
 )
 
 // A fork of a world with real machines and stores continues as the original does, and two that run
 // side by side do not affect each other.
 func TestForkOfProtocols(t *testing.T) {
-	for _, p := range protocols.All() {
+	for _, p := range everything() {
 		t.Run(p.Name, func(t *testing.T) {
 			for seed := range few(4) {
 				s, err := sim.Generate(p, 100+seed, sim.Options{Observers: observers(p, int(seed%2)), Profile: [...]string{"swarm", "members"}[seed/2]})
@@ -70,7 +69,7 @@ func (m *moment) check(t *testing.T, what string, w *sim.World, event uint64) {
 // A history has each event exactly as a new run that stops there: to the last bit of every machine,
 // disk and store. The worlds that it returns may be driven at the same time.
 func TestHistoryOfProtocols(t *testing.T) {
-	for _, p := range protocols.All() {
+	for _, p := range everything() {
 		t.Run(p.Name, func(t *testing.T) {
 			patience, err := p.Patience(nil)
 			if err != nil {

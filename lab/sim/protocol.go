@@ -104,6 +104,8 @@ type StoreKind string
 const (
 	StoreNone      StoreKind = ""
 	StoreRegister  StoreKind = "register"  // one record with compare-and-set
+	StoreExpiring  StoreKind = "expiring"  // a register whose record ends when its Duration is over by the server's clock: a key of Redis
+	StoreSession   StoreKind = "session"   // a register whose record ends with the connection of its writer: an advisory lock of PostgreSQL
 	StoreEtcd      StoreKind = "etcd"      // leases, entries by create revision, transactions
 	StoreZooKeeper StoreKind = "zookeeper" // sessions, ephemeral entries, followers that lag
 )

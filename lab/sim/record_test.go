@@ -38,7 +38,7 @@ func record(t *testing.T, p *sim.Protocol, s *sim.Schedule) ([]byte, *sim.Result
 // protocol and fault; and recording changes nothing.
 func TestRecordedRunsVerify(t *testing.T) {
 	lives := uint64(0)
-	for _, p := range protocols.All() {
+	for _, p := range everything() {
 		t.Run(p.Name, func(t *testing.T) {
 			patience, err := p.Patience(nil)
 			if err != nil {

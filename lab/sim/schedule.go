@@ -220,7 +220,7 @@ const (
 	OpWatchLoss    OpKind = "watch-loss"     // events are lost For
 	OpWatchDouble  OpKind = "watch-double"   // events come twice For
 	OpWatchClose   OpKind = "watch-close"    // all watches (of Node) close
-	OpExpireEarly  OpKind = "expire-early"   // Node's session expires now; beyond the model where exclusivity rests on its TTL
+	OpExpireEarly  OpKind = "expire-early"   // Node's session, or its record that would expire, ends now; beyond the model where exclusivity rests on its TTL
 	OpExpireLate   OpKind = "expire-late"    // sessions live By longer than their TTL, For
 	OpFailover     OpKind = "store-failover" // the store loses the last Count acknowledged writes and has another incarnation; beyond the model
 	OpRollback     OpKind = "store-rollback" // the store goes back by Count changes, does not say so, and gives their versions again; with Value 1 it has lost the record, and versions begin anew; beyond the model

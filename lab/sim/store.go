@@ -41,6 +41,8 @@ func newStore(kind StoreKind, w *World) storeModel {
 	switch kind {
 	case StoreRegister:
 		s.server = newRegister()
+	case StoreExpiring, StoreSession:
+		s.server = &ending{sessions: kind == StoreSession}
 	case StoreEtcd:
 		s.server = &etcd{queue: newQueue(1)}
 	case StoreZooKeeper:
@@ -81,7 +83,7 @@ type server interface {
 	// cut and joined: a participant's path has ended, or works again.
 	cut(s *store, w *World, node int32)
 	joined(s *store, w *World, node int32)
-	died(s *store, node int32, life uint32)
+	died(s *store, w *World, node int32, life uint32)
 	clone() server
 	appendState(dst []byte) []byte
 }
@@ -160,7 +162,7 @@ func (s *store) event(w *World, e event) {
 func (s *store) died(w *World, n *node) {
 	node, life := int32(n.index), n.life
 	s.watches = slices.DeleteFunc(s.watches, func(t watch) bool { return t.node == node && t.life == life })
-	s.server.died(s, node, life)
+	s.server.died(s, w, node, life)
 }
 
 func (s *store) clone() storeModel {

@@ -319,9 +319,9 @@ func (d *etcd) cut(s *store, w *World, node int32) {
 	s.suspect(w, node, etcdElection)
 }
 
-func (d *etcd) joined(*store, *World, int32)           {}
-func (d *etcd) asked(*parcel)                          {}
-func (d *etcd) died(s *store, node int32, life uint32) {}
+func (d *etcd) joined(*store, *World, int32)       {}
+func (d *etcd) asked(*parcel)                      {}
+func (d *etcd) died(*store, *World, int32, uint32) {}
 
 func (d *etcd) clone() server { return &etcd{queue: d.queue.clone(), hung: d.hung} }
 

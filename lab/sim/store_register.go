@@ -158,7 +158,7 @@ func (r *register) event(*World, *store, storeStep, int32) {}
 func (r *register) expire(*store, *World, protocol.NodeID) {}
 func (r *register) cut(*store, *World, int32)              {}
 func (r *register) joined(*store, *World, int32)           {}
-func (r *register) died(s *store, node int32, life uint32) {}
+func (r *register) died(*store, *World, int32, uint32)     {}
 
 func (r *register) clone() server {
 	c := *r

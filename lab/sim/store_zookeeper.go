@@ -333,7 +333,7 @@ func (z *zookeeper) asked(p *parcel) {
 }
 
 // died: the next process may come to another server with an older state.
-func (z *zookeeper) died(s *store, node int32, _ uint32) { s.routes[node].view = 0 }
+func (z *zookeeper) died(s *store, _ *World, node int32, _ uint32) { s.routes[node].view = 0 }
 
 func (z *zookeeper) clone() server { return &zookeeper{queue: z.queue.clone(), epoch: z.epoch} }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,8 +35,8 @@ func grounds(p *sim.Protocol) []ground {
 		if f.Name == "swarm" || f.Name == "storm" {
 			g.seeds = 200
 		}
-		if p.Leaseless {
-			g.seeds /= 4 // no work depends on the classic protocols
+		if p.Leaseless || isNaive(p) {
+			g.seeds /= 4 // no work depends on them
 		}
 		all = append(all, g)
 	}
@@ -60,7 +61,7 @@ func grounds(p *sim.Protocol) []ground {
 // TestSuite runs every protocol in every kind of world. Every invariant that must hold holds, and
 // every situation of the suite occurs.
 func TestSuite(t *testing.T) {
-	for _, p := range protocols.All() {
+	for _, p := range everything() {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			var seen sim.Seen
@@ -86,7 +87,7 @@ func TestSuite(t *testing.T) {
 				}
 			}
 			t.Logf("%d events, %d elections, %d tenures in %v of virtual time", events, stats.Elections, stats.Tenures, stats.Time)
-			if !long.Many() {
+			if !long.Many() || isNaive(p) {
 				return // too few runs to reach every situation
 			}
 			if p.Replaces != nil && (!seen.Has(sim.SawTwinReplaced) || !seen.Has(sim.SawTwinRefused)) {
@@ -100,18 +101,23 @@ func TestSuite(t *testing.T) {
 }
 
 // TestMustFail: an invariant that a protocol is expected to violate is found violated, in few runs.
-// A protocol that promises nothing under partition splits under partition.
+// A protocol that promises nothing under partition splits under partition; a naive lock, which no partition reaches
+// that keeps its server, under all faults.
 func TestMustFail(t *testing.T) {
 	const seeds = 200
-	for _, p := range protocols.All() {
+	for _, p := range everything() {
 		for inv, expected := range p.Expect {
 			if expected != sim.MustFail {
 				continue
 			}
+			profile := "partitions"
+			if isNaive(p) {
+				profile = "swarm"
+			}
 			t.Run(p.Name+"/"+string(inv), func(t *testing.T) {
 				t.Parallel()
 				for seed := range uint64(seeds) {
-					s, err := sim.Generate(p, seed+1, sim.Options{Profile: "partitions"})
+					s, err := sim.Generate(p, seed+1, sim.Options{Profile: profile})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -122,6 +128,32 @@ func TestMustFail(t *testing.T) {
 				}
 				t.Errorf("%s was not found failing in %d seeds", inv, seeds)
 			})
+		}
+	}
+}
+
+// TestNaiveToken: a number beside a naive lock protects what it guards, and makes the lock no more exclusive.
+func TestNaiveToken(t *testing.T) {
+	for _, name := range []string{"naive-redis", "naive-update"} {
+		config := json.RawMessage(`{"token": true}`)
+		if name == "naive-update" {
+			config = json.RawMessage(`{"token": true, "client_clock": true}`)
+		}
+		var stats sim.Stats
+		for seed := range uint64(30) {
+			p := byName(t, name)
+			s, err := sim.Generate(p, seed+1, sim.Options{Config: config})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := run(t, p, s)
+			stats.Add(&r.Stats)
+			if v := r.Failure(sim.OneLeader); v != nil {
+				t.Errorf("%s, seed %d: %v", name, s.Seed, v)
+			}
+		}
+		if stats.StaleAccepted != 0 || stats.StaleRefused == 0 || stats.Failures[sim.Exclusive] == 0 {
+			t.Errorf("%s: %d stale writes accepted, %d refused, %d overlaps; want none, some and some", name, stats.StaleAccepted, stats.StaleRefused, stats.Failures[sim.Exclusive])
 		}
 	}
 }
@@ -164,11 +196,11 @@ func TestBeyondTheModel(t *testing.T) {
 // TestBeyondEverything has all faults. Each schedule is excused for what its own faults break, and
 // for nothing else.
 func TestBeyondEverything(t *testing.T) {
-	for _, p := range protocols.All() {
+	for _, p := range everything() {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			seeds := 300
-			if p.Leaseless {
+			if p.Leaseless || isNaive(p) {
 				seeds = 60
 			}
 			for seed := range uint64(long.Or(seeds, seeds/20)) {
@@ -188,7 +220,7 @@ func TestBeyondEverything(t *testing.T) {
 // TestSameSeedSameRun runs schedules twice at the same time, and once more from
 // a fork in their middle.
 func TestSameSeedSameRun(t *testing.T) {
-	for _, p := range protocols.All() {
+	for _, p := range everything() {
 		for seed := range few(4) {
 			s, err := sim.Generate(p, seed+1, sim.Options{})
 			if err != nil {
@@ -291,6 +323,13 @@ func TestSchedules(t *testing.T) {
 			}
 		})
 	}
+}
+
+// everything is all protocols, the naive locks included.
+func everything() []*sim.Protocol { return slices.Concat(protocols.All(), protocols.Naive()) }
+
+func isNaive(p *sim.Protocol) bool {
+	return slices.ContainsFunc(protocols.Naive(), func(n *sim.Protocol) bool { return n.Name == p.Name })
 }
 
 // few is n, or one in a quick run.

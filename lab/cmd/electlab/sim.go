@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -43,7 +44,7 @@ func protocolNamed(name string) (*sim.Protocol, error) {
 		return p, nil
 	}
 	var names []string
-	for _, p := range protocols.All() {
+	for _, p := range slices.Concat(protocols.All(), protocols.Naive()) {
 		names = append(names, p.Name)
 	}
 	return nil, exit.Usagef("protocol %q; want one of: %s", name, strings.Join(names, ", "))

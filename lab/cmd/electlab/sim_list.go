@@ -20,10 +20,12 @@ situations, or only WHAT. electlab sim run --scenario runs a scenario. A suite o
 must reach each situation at least once: it shows nothing about a situation that it
 never reaches.
 
--o json writes one object with these lists: protocols {name, store, may_fail,
-must_fail}, scenarios {name, says, source, expected: by protocol}, profiles {name,
-says}, faults {kind, group, says, beyond}, invariants {invariant, says}, situations
-{name, says}.`
+A naive protocol is a lock in common use that is broken, to be seen breaking.
+
+-o json writes one object with these lists: protocols {name, store, naive, may_fail,
+must_fail}, scenarios {name, says, source, steps, expected: by protocol}, profiles
+{name, says}, faults {kind, group, says, beyond}, invariants {invariant, says},
+situations {name, says}.`
 
 func newSimList() *cobra.Command {
 	var format cli.Output
@@ -59,6 +61,7 @@ type catalogue struct {
 type listedProtocol struct {
 	Name     string          `json:"name"`
 	Store    sim.StoreKind   `json:"store,omitempty"`
+	Naive    bool            `json:"naive,omitempty"`
 	MayFail  []sim.Invariant `json:"may_fail,omitempty"`
 	MustFail []sim.Invariant `json:"must_fail,omitempty"`
 }
@@ -67,6 +70,7 @@ type listedScenario struct {
 	Name     string            `json:"name"`
 	Says     string            `json:"says"`
 	Source   string            `json:"source,omitempty"`
+	Steps    []string          `json:"steps,omitempty"`
 	Expected map[string]string `json:"expected"`
 }
 
@@ -82,8 +86,9 @@ func listSim(cmd *cobra.Command, args []string, format cli.Output) error {
 		do   func()
 	}{
 		{"protocols", func() {
-			for _, p := range protocols.All() {
-				l := listedProtocol{Name: p.Name, Store: p.Store}
+			sound := protocols.All()
+			for i, p := range append(sound, protocols.Naive()...) {
+				l := listedProtocol{Name: p.Name, Store: p.Store, Naive: i >= len(sound)}
 				for _, inv := range expectedToFail(p) {
 					if p.Expect[inv] == sim.MustFail {
 						l.MustFail = append(l.MustFail, inv)
@@ -96,7 +101,7 @@ func listSim(cmd *cobra.Command, args []string, format cli.Output) error {
 		}},
 		{"scenarios", func() {
 			for _, s := range scenario.All() {
-				l := listedScenario{Name: s.Name, Says: s.Says, Source: s.Source, Expected: map[string]string{}}
+				l := listedScenario{Name: s.Name, Says: s.Says, Source: s.Source, Steps: s.Steps, Expected: map[string]string{}}
 				for _, p := range s.Protocols() {
 					l.Expected[p] = s.Expected(p)
 				}
@@ -150,6 +155,9 @@ func (c *catalogue) write(out io.Writer) {
 		says := "among peers"
 		if p.Store != sim.StoreNone {
 			says = "over a store: " + string(p.Store)
+		}
+		if p.Naive {
+			says = "NAIVE, to be seen breaking; " + says
 		}
 		for _, inv := range p.MayFail {
 			says += "; " + string(inv) + " may fail"

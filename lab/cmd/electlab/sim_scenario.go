@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,7 @@ type played struct {
 	Protocol string            `json:"protocol"`
 	Says     string            `json:"says"`
 	Source   string            `json:"source,omitempty"`
+	Steps    []string          `json:"steps,omitempty"`
 	Expected string            `json:"expected"`
 	Outcome  string            `json:"outcome"`
 	Held     bool              `json:"held"`
@@ -62,7 +64,7 @@ func (p pairing) play(ctx context.Context) (*played, error) {
 		return nil, err
 	}
 	got := &played{
-		Scenario: r.Scenario, Protocol: r.Protocol, Says: p.scenario.Says, Source: p.scenario.Source, Expected: r.Expected,
+		Scenario: r.Scenario, Protocol: r.Protocol, Says: p.scenario.Says, Source: p.scenario.Source, Steps: p.scenario.Steps, Expected: r.Expected,
 		Outcome: r.Outcome, Held: r.Held, Wrong: r.Wrong, Runs: r.Runs, Events: r.Result.Events, Virtual: r.Result.Virtual.Seconds(),
 		Hash: digits(r.Result.Hash), Tenures: r.Tenures, report: r,
 	}
@@ -199,6 +201,9 @@ func (p *played) write(out io.Writer) {
 	row("scenario", p.Scenario+": "+p.Says)
 	if p.Source != "" {
 		row("source", p.Source)
+	}
+	for i, step := range p.Steps {
+		row("step "+strconv.Itoa(i+1), step)
 	}
 	runs := "1"
 	if p.Runs > 1 {

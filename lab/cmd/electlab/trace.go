@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -148,7 +149,7 @@ func makersFor(h *trace.Header) map[string]trace.Maker {
 		return replay.Makers([]string{h.Protocol})
 	}
 	makers := make(map[string]trace.Maker)
-	for _, p := range protocols.All() {
+	for _, p := range slices.Concat(protocols.All(), protocols.Naive()) {
 		makers[p.Name] = sim.Maker(p)
 	}
 	return makers

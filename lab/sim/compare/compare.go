@@ -159,7 +159,7 @@ func newComparison(o Options) (*comparison, error) {
 	return c, nil
 }
 
-// Names lists the protocols that can be compared: all of package protocols.
+// Names lists the protocols that can be compared: all of package protocols. Naive ones can be named, too.
 func Names() []string {
 	var names []string
 	for _, p := range protocols.All() {

@@ -1,6 +1,7 @@
 package protocols_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 // Every protocol knows the time after which a silent leader is lost, and has a configuration for
 // such a time, or says why it has none.
 func TestDetects(t *testing.T) {
-	for _, p := range protocols.All() {
+	for _, p := range slices.Concat(protocols.All(), protocols.Naive()) {
 		if d, err := p.Silence(nil); err != nil || d < 100*time.Millisecond || d > time.Minute {
 			t.Errorf("%s: by default a silent leader is given up after %v, %v", p.Name, d, err)
 		}

@@ -26,18 +26,23 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// All returns the protocols, each time anew, so that the caller may change them.
-func All() []*sim.Protocol {
-	var all []*sim.Protocol
-	for _, k := range kinds() {
+// All returns the protocols, each time anew, so that the caller may change them. The naive ones are not among them.
+func All() []*sim.Protocol { return made(kinds()) }
+
+// Naive returns locks in common use that are broken, by which nobody should elect a leader: see package naive. They are
+// here to be seen breaking.
+func Naive() []*sim.Protocol { return made(naives()) }
+
+func made(kinds []kind) (all []*sim.Protocol) {
+	for _, k := range kinds {
 		all = append(all, k.protocol(""))
 	}
 	return all
 }
 
-// ByName returns the protocol of that name, one of those that All returns.
+// ByName returns the protocol of that name, one of those that All or Naive returns.
 func ByName(name string) (*sim.Protocol, bool) {
-	for _, k := range kinds() {
+	for _, k := range append(kinds(), naives()...) {
 		if k.name == name {
 			return k.protocol(""), true
 		}

@@ -42,6 +42,26 @@ func TestAll(t *testing.T) {
 	}
 }
 
+// TestNaive: the naive locks are found by their names, and nobody gets them who asks for all protocols.
+func TestNaive(t *testing.T) {
+	var names []string
+	for _, p := range protocols.Naive() {
+		names = append(names, p.Name)
+		if q, ok := protocols.ByName(p.Name); !ok || q.Name != p.Name || q.Store != p.Store || q.Expect[sim.Exclusive] != sim.MustFail {
+			t.Errorf("ByName(%q) = %v, %t", p.Name, q, ok)
+		}
+		if slices.ContainsFunc(protocols.All(), func(q *sim.Protocol) bool { return q.Name == p.Name }) {
+			t.Errorf("%s is one of all protocols", p.Name)
+		}
+		if patience, err := p.Patience(nil); err != nil || patience != 15*time.Second {
+			t.Errorf("%s: patience %v, %v", p.Name, patience, err)
+		}
+	}
+	if want := []string{"naive-redis", "naive-redlock", "naive-update", "naive-advisory"}; !slices.Equal(names, want) {
+		t.Errorf("naive locks %v; want %v", names, want)
+	}
+}
+
 func participant(config json.RawMessage) sim.Participant {
 	m := &protocol.Membership{Version: 1}
 	for _, id := range []protocol.NodeID{"n1", "n2", "n3"} {
@@ -73,6 +93,14 @@ func TestConfig(t *testing.T) {
 		{"queue", `{"ttl": 1}`, "TTL"},
 		{"queue", `{"dialect": "etcd"}`, "dialect: the protocol's name says"},
 		{"queue-zookeeper", `{"hold": 4000000000}`, ""},
+		{"naive-redis", `{"ttl": 2000000000, "token": true}`, ""},
+		{"naive-redis", `{"ttl": 1}`, "ttl: 1ns; want 100ms to 1h"},
+		{"naive-redis", `{"client_clock": true}`, "client_clock: only the row"},
+		{"naive-redlock", `{"ttl": -1}`, "want 100ms to 1h"},
+		{"naive-redlock", `{"token": true}`, "token and client_clock: "},
+		{"naive-update", `{"client_clock": true}`, ""},
+		{"naive-update", `{"duration": 1}`, `unknown field "duration"`},
+		{"naive-advisory", `{"token": true}`, "token: an advisory lock has no place"},
 		{"queue-zookeeper", `{"server_election": 1000000000}`, "is for etcd"},
 	} {
 		p, ok := protocols.ByName(c.protocol)

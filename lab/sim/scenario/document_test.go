@@ -12,10 +12,11 @@ import (
 	"github.com/electd/elect/lab/sim/protocols"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the generated part of docs/scenarios.md, and testdata/outcomes.txt")
+var rewrite = flag.Bool("rewrite", false, "write the generated parts of docs/scenarios.md and docs/unsafe-locks.md, and testdata/outcomes.txt")
 
 const (
 	documentPath = "../../../docs/scenarios.md"
+	unsafePath   = "../../../docs/unsafe-locks.md"
 	documentMark = "<!-- From here on it is generated: go test ./lab/sim/scenario -run TestDocument -rewrite -->\n"
 	outcomesPath = "testdata/outcomes.txt"
 )
@@ -39,6 +40,41 @@ func TestDocument(t *testing.T) {
 	}
 	if got != want {
 		t.Errorf("%s is not what the scenarios say; want go test ./lab/sim/scenario -run TestDocument -rewrite", documentPath)
+	}
+}
+
+// TestUnsafeDocument: the steps of the scenarios that break naive locks are in docs/unsafe-locks.md, and what each
+// protocol does in them.
+func TestUnsafeDocument(t *testing.T) {
+	read, err := os.ReadFile(unsafePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(read)
+	for _, s := range naives() {
+		begin, end := "<!-- "+s.Name+", generated: go test ./lab/sim/scenario -run TestUnsafeDocument -rewrite -->\n", "<!-- end -->\n"
+		head, rest, ok := strings.Cut(text, begin)
+		got, tail, closed := strings.Cut(rest, end)
+		if !ok || !closed || len(s.Steps) == 0 {
+			t.Fatalf("%s has no place for the %d steps of %s: no %q", unsafePath, len(s.Steps), s.Name, begin)
+		}
+		var want strings.Builder
+		for i, step := range s.Steps {
+			fmt.Fprintln(&want, wrapped(fmt.Sprintf("%d. %s", i+1, step), "   "))
+		}
+		want.WriteString("\n")
+		for _, p := range s.parts {
+			fmt.Fprintln(&want, wrapped("- "+families(p.on)+": "+p.expected, "  "))
+		}
+		if got != want.String() && !*rewrite {
+			t.Errorf("%s is not what %s says; want go test ./lab/sim/scenario -run TestUnsafeDocument -rewrite", unsafePath, s.Name)
+		}
+		text = head + begin + want.String() + end + tail
+	}
+	if *rewrite {
+		if err := os.WriteFile(unsafePath, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -87,7 +123,7 @@ func families(names []string) string {
 			}
 		}
 		switch n := len(slices.DeleteFunc(slices.Clone(names), func(other string) bool { return !same(other) })); {
-		case variants == 1 || n < variants:
+		case variants <= 1 || n < variants: // the naive ones are no variants of one
 			all = append(all, "`"+name+"`")
 		case slices.IndexFunc(names, same) == i:
 			all = append(all, "`"+of(name)+"*`")

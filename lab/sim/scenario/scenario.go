@@ -16,6 +16,8 @@ type Scenario struct {
 	Name   string
 	Says   string // what happens, in one sentence
 	Source string // the paper or report; empty if it is our own
+	// Steps are what happens, a sentence each; nil where Says is enough.
+	Steps []string
 
 	build func(*stage) // draws up the schedule; a part may have its own
 	seeds int          // how many, where the outcome rests on chance; 0 is one
@@ -49,7 +51,7 @@ type Report struct {
 // All returns the scenarios in the order in which the documents list them, each
 // time anew.
 func All() []*Scenario {
-	return slices.Concat(crashes(), cuts(), oneWays(), votes(), clocks(), members(), slowness(), stores(), classics())
+	return slices.Concat(crashes(), cuts(), oneWays(), votes(), clocks(), members(), slowness(), stores(), classics(), naives())
 }
 
 // ByName returns the scenario of that name.
@@ -62,10 +64,11 @@ func ByName(name string) (*Scenario, bool) {
 	return nil, false
 }
 
-// Protocols lists the protocols to which it applies, in the order of [protocols.All].
+// Protocols lists the protocols to which it applies, in the order of [protocols.All], and after them those of
+// [protocols.Naive].
 func (s *Scenario) Protocols() []string {
 	var names []string
-	for _, p := range protocols.All() {
+	for _, p := range slices.Concat(protocols.All(), protocols.Naive()) {
 		if s.part(p.Name) != nil {
 			names = append(names, p.Name)
 		}

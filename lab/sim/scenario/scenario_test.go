@@ -207,7 +207,8 @@ func TestNotApplicable(t *testing.T) {
 func TestRows(t *testing.T) {
 	want := strings.Fields(`crash crash-silent split-vote minority-leader rejoin ping-pong quorum-loss constrained chain cloudflare-2020
 		deaf-leader mute-leader stranded-term voter-restart double-vote wiped-disk gc-pause suspend vm-stop drift-beyond-bound clocks-apart
-		transfer-race reconfig-fork lease-reconfig flapping-link slow-disk gray-failure thundering-herd bully-slow-highest ring-token-loss byzantine-id`)
+		transfer-race reconfig-fork lease-reconfig flapping-link slow-disk gray-failure thundering-herd bully-slow-highest ring-token-loss byzantine-id
+		lock-pause lock-late-answer redlock-clock redlock-restart row-skew advisory-pool`)
 	var got []string
 	count := map[string]int{}
 	for _, s := range All() {

@@ -46,6 +46,10 @@ var paces = map[string]pace{
 	"lease":              {3750 * time.Millisecond, 15 * time.Second},
 	"queue":              {2500 * time.Millisecond, 10 * time.Second},
 	"queue-zookeeper":    {1250 * time.Millisecond, 10 * time.Second},
+	"naive-redis":        {10 * time.Second / 3, 10 * time.Second},
+	"naive-redlock":      {10 * time.Second / 3, 10 * time.Second},
+	"naive-update":       {10 * time.Second / 3, 10 * time.Second},
+	"naive-advisory":     {10 * time.Second / 3, 10 * time.Second},
 }
 
 // stage is a protocol in a scenario: the roles of its participants, the times, and the schedule.

@@ -1,6 +1,6 @@
 // Package gallery has the pictures of the documentation: for each protocol one
-// short run, as a schedule, and the time of it that is drawn; and the plot of
-// what elections cost. They are drawn from real runs of the machines each time,
+// short run, as a schedule, and the time of it that is drawn; scenarios that
+// break naive locks; and the plot of what elections cost. They are drawn from real runs of the machines each time,
 // and are the same to the byte with one build; a test holds that those in
 // docs/pictures are fresh. To write them anew:
 //
@@ -24,6 +24,7 @@ import (
 	"github.com/electd/elect/lab/sim/count"
 	"github.com/electd/elect/lab/sim/picture"
 	"github.com/electd/elect/lab/sim/protocols"
+	"github.com/electd/elect/lab/sim/scenario"
 )
 
 // Picture is one picture.
@@ -40,6 +41,9 @@ func All() []Picture {
 	var all []Picture
 	for _, r := range runs() {
 		all = append(all, Picture{"protocols-" + r.name, r.svg})
+	}
+	for _, b := range breaks() {
+		all = append(all, Picture{"unsafe-" + b.scenario, b.svg})
 	}
 	return append(all, Picture{"counts", counts})
 }
@@ -97,9 +101,41 @@ func (r run) svg(w io.Writer) error {
 		Store: sim.StoreNoise{Delay: time.Millisecond, Jitter: 500 * time.Microsecond},
 		Work:  sim.Work{Every: time.Hour, Think: time.Millisecond, Flight: time.Millisecond},
 	}
+	return drawn(w, p, s, picture.Options{Title: r.title, From: r.from, To: r.to, Plain: r.plain})
+}
+
+// broken is a scenario with a naive lock, and the time of it that is drawn.
+type broken struct {
+	scenario, protocol string
+	title              string
+	from, to           time.Duration
+}
+
+func breaks() []broken {
+	return []broken{
+		{"lock-late-answer", "naive-redis", "SET NX PX 10 s: the answer is late", 49900 * time.Millisecond, 67600 * time.Millisecond},
+		{"redlock-clock", "naive-redlock", "Redlock: the clock of n3 is set", 49900 * time.Millisecond, 51150 * time.Millisecond},
+	}
+}
+
+func (b broken) svg(w io.Writer) error {
+	of, ok := scenario.ByName(b.scenario)
+	p, known := protocols.ByName(b.protocol)
+	if !ok || !known {
+		return fmt.Errorf("gallery: there is no scenario %q with %q", b.scenario, b.protocol)
+	}
+	s, err := of.Schedule(b.protocol)
+	if err != nil {
+		return fmt.Errorf("gallery: %w", err)
+	}
+	return drawn(w, p, s, picture.Options{Title: b.title, From: b.from, To: b.to, Plain: true})
+}
+
+// drawn plays a schedule and draws it.
+func drawn(w io.Writer, p *sim.Protocol, s *sim.Schedule, o picture.Options) error {
 	world, err := sim.New(p, s)
 	if err != nil {
-		return fmt.Errorf("gallery: %s: %w", r.name, err)
+		return fmt.Errorf("gallery: %s: %w", p.Name, err)
 	}
 	var text bytes.Buffer
 	rec, err := sim.NewRecorder(&text, world, "")
@@ -107,7 +143,7 @@ func (r run) svg(w io.Writer) error {
 		return err
 	}
 	world.Trace(rec)
-	for world.Now() <= sim.Time(r.to) && world.Step() {
+	for world.Now() <= sim.Time(o.To) && world.Step() {
 	}
 	if err := rec.Close(); err != nil {
 		return err
@@ -116,6 +152,7 @@ func (r run) svg(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = picture.Write(w, d, picture.Options{Title: r.title, From: r.from, To: r.to, Faint: p.Heartbeat, Plain: r.plain})
+	o.Faint = p.Heartbeat
+	_, err = picture.Write(w, d, o)
 	return err
 }
