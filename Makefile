@@ -30,6 +30,12 @@ help: ## list the targets
 build: ## build the commands as bin/elect and bin/electlab
 	go build -trimpath -o bin/ ./cmd/elect ./lab/cmd/electlab
 
+.PHONY: electlab
+electlab: ## build bin/electlab with the machines of its page inside, so that it needs no Go toolchain
+	go run ./lab/cmd/electlab page --write bin/page
+	cp bin/page/machines.wasm.gz bin/page/wasm_exec.js lab/page/
+	go build -trimpath -tags embedmachines -o bin/ ./lab/cmd/electlab
+
 .PHONY: test
 test: ## the tests of all modules that take seconds each; needs Go only
 	go test work

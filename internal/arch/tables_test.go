@@ -107,6 +107,14 @@ var repository = house{
 			why: "it hunts mutants with both drivers of the machines, and writes one table",
 		},
 		{
+			at: "lab/page/...", may: []string{"lab/play"}, tests: []string{"internal/long"}, others: nothing,
+			why: "files for a browser, and what compiles and serves them; it knows the machines by one call",
+		},
+		{
+			at: "lab/page/build", others: listed,
+			why: "it bundles the page's sources, and knows nothing of what they do",
+		},
+		{
 			at: "lab/check/...", may: []string{"internal/protocol/...", "fence"}, tests: []string{"internal/harness", "internal/long", "internal/race"}, others: nothing,
 			why: "a driver of the machines; it must not see how production drives them",
 		},
@@ -231,6 +239,9 @@ var repository = house{
 		{module: "internal/cli", needs: "golang.org/x/sys", why: "tests: the names of signals"},
 		{module: "lab", needs: "github.com/spf13/cobra", why: "the verbs of electlab"},
 		{module: "lab", needs: "github.com/rogpeppe/go-internal", why: "tests: testscript runs electlab as a shell would"},
+		{module: "lab/page/build", needs: "github.com/evanw/esbuild", why: "bundles and minifies the page, so that nobody needs Node"},
+		{module: "test/page", needs: "github.com/chromedp/cdproto", why: "tests: commands of Chromium that chromedp has no action for"},
+		{module: "test/page", needs: "github.com/chromedp/chromedp", why: "tests: drives a real browser"},
 		{module: "cmd/elect", needs: "github.com/spf13/cobra", why: "the verbs of elect"},
 		{module: "cmd/elect", needs: "github.com/spf13/pflag", why: "cobra's flags: values with a syntax of their own (times, sizes, formats)"},
 		{module: "cmd/elect", needs: "go.yaml.in/yaml/v3", why: "tests: reads what -o yaml writes, and the files of deploy"},

@@ -1,5 +1,5 @@
 // Command electlab is the laboratory: it runs the machines of elect in a simulated world, explores
-// every interleaving of a small one, and reads traces. See `electlab help`.
+// every interleaving of a small one, reads traces, and serves a page for a browser. See `electlab help`.
 //
 // It is wiring only: each verb has a file of its own, which reads the command line and writes the
 // answer. A verb runs alone in its process. An error becomes one line on stderr and an exit code of
@@ -22,6 +22,7 @@ the traces of both and of real nodes.
   electlab sim compare             run the same faults through several protocols
   electlab check                   explore every interleaving of a small world
   electlab trace verify FILE...    replay recorded inputs through the machines
+  electlab page --open             see it in a browser
 
 Data goes to stdout, everything else to stderr. Flags override environment variables
 (ELECTLAB_SEEDS, ELECTLAB_PROTOCOL, …), and these override defaults.`
@@ -30,5 +31,5 @@ func main() { os.Exit(cli.Run(newRoot(), os.Args[1:])) }
 
 // newRoot builds the command line.
 func newRoot() *cobra.Command {
-	return cli.New("electlab", "electlab simulates, checks and shows elections", rootHelp, newSim(), newCheck(), newTrace())
+	return cli.New("electlab", "electlab simulates, checks and shows elections", rootHelp, newSim(), newCheck(), newTrace(), newPage())
 }

@@ -1,0 +1,210 @@
+package page
+
+import (
+	"context"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/electd/elect/internal/long"
+)
+
+// small is a page whose machines are a few bytes.
+func small(t *testing.T) *Site {
+	t.Helper()
+	packed, err := pack([]byte("\x00asm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Site{files: map[string]*file{
+		"index.html":         {data: []byte("<!doctype html>")},
+		"app-ABCDEFGH.js":    {data: []byte("'use strict'")},
+		program:              {data: []byte("\x00asm"), packed: packed},
+		compressed:           {data: packed},
+		"style-ABCDEFGH.css": {data: []byte("body {}")},
+	}}
+	for name, f := range s.files {
+		if err := f.finish(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func TestHandler(t *testing.T) {
+	h := small(t).Handler("lab.example")
+	for _, c := range []struct {
+		name, method, host, path, accepts, match string
+		code                                     int
+		header                                   map[string]string
+	}{
+		{name: "index", path: "/", code: 200, header: map[string]string{
+			"Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff",
+			"Referrer-Policy": "no-referrer", "Content-Security-Policy": policy, "Content-Encoding": "", "Vary": "Accept-Encoding",
+		}},
+		{name: "a hashed name", path: "/app-ABCDEFGH.js", accepts: "br, gzip;q=0.8", code: 200, header: map[string]string{
+			"Content-Type": "text/javascript; charset=utf-8", "Cache-Control": "public, max-age=31536000, immutable", "Content-Encoding": "gzip",
+		}},
+		{name: "no gzip", path: "/style-ABCDEFGH.css", accepts: "gzip; q=0, br", code: 200, header: map[string]string{"Content-Encoding": ""}},
+		{name: "the machines", path: "/" + program, accepts: "gzip", code: 200, header: map[string]string{
+			"Content-Type": "application/wasm", "Content-Encoding": "gzip", "Cache-Control": "no-cache",
+		}},
+		{name: "the compressed machines", path: "/" + compressed, accepts: "gzip", code: 200, header: map[string]string{
+			"Content-Type": "application/gzip", "Content-Encoding": "",
+		}},
+		{name: "head", method: "HEAD", path: "/", code: 200, header: map[string]string{"Content-Length": "15"}},
+		{name: "no such file", path: "/etc/passwd", code: 404, header: map[string]string{"X-Content-Type-Options": "nosniff"}},
+		{name: "post", method: "POST", path: "/", code: 405, header: map[string]string{"Allow": "GET, HEAD"}},
+		{name: "localhost", host: "LocalHost:8080", path: "/", code: 200},
+		{name: "an address", host: "[::1]:8080", path: "/", code: 200},
+		{name: "the name", host: "lab.example", path: "/", code: 200},
+		{name: "another name", host: "rebound.example:8080", path: "/", code: 421, header: map[string]string{"Content-Security-Policy": policy}},
+		{name: "no name", host: "localhost.example", path: "/", code: 421},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := get(h, c.method, c.host, c.path, "Accept-Encoding", c.accepts)
+			if w.Code != c.code {
+				t.Errorf("%d %s; want %d", w.Code, w.Body, c.code)
+			}
+			for name, want := range c.header {
+				if got := w.Header().Get(name); got != want {
+					t.Errorf("%s: %q; want %q", name, got, want)
+				}
+			}
+			if tag := w.Header().Get("ETag"); c.code == 200 {
+				if again := get(h, c.method, c.host, c.path, "Accept-Encoding", c.accepts, "If-None-Match", tag); again.Code != 304 {
+					t.Errorf("asked again with the tag %s: %d; want 304", tag, again.Code)
+				}
+			}
+		})
+	}
+	plain, packed := get(h, "", "", "/"), get(h, "", "", "/", "Accept-Encoding", "gzip")
+	if plain.Header().Get("ETag") == packed.Header().Get("ETag") {
+		t.Error("both forms of a file have one tag; want two")
+	}
+	if data, err := expand(packed.Body.Bytes()); err != nil || string(data) != plain.Body.String() {
+		t.Errorf("compressed it is %q, %v; want %q", data, err, plain.Body)
+	}
+}
+
+func get(h http.Handler, method, host, path string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, nil)
+	if r.Host = "127.0.0.1:8080"; host != "" {
+		r.Host = host
+	}
+	for pair := range slices.Chunk(header, 2) {
+		r.Header.Set(pair[0], pair[1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// TestWrite: a folder of the page may be written again, and no other folder is touched.
+func TestWrite(t *testing.T) {
+	s, dir := small(t), filepath.Join(t.TempDir(), "a", "lab")
+	for range 2 {
+		if err := s.Write(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, f := range s.files {
+		if data, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(data) != string(f.data) {
+			t.Errorf("%s: %q, %v; want %q", name, data, err, f.data)
+		}
+	}
+	others := t.TempDir()
+	index := filepath.Join(others, "index.html")
+	if err := os.WriteFile(index, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Write(others); err == nil || !strings.Contains(err.Error(), "other files") {
+		t.Errorf("written into another folder: %v; want a refusal", err)
+	}
+	if data, err := os.ReadFile(index); err != nil || string(data) != "mine" {
+		t.Errorf("another index.html is now %q, %v", data, err)
+	}
+}
+
+// TestDist: nothing in the page is inline, all of what it names is there, and all of it has a content type.
+func TestDist(t *testing.T) {
+	index, err := fs.ReadFile(dist, "dist/index.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(index)
+	if strings.Contains(text, "<style") || strings.Count(text, "<script") != strings.Count(text, " src=") || strings.Contains(text, " style=") {
+		t.Error("the page has inline scripts or styles, which its policy refuses; want files")
+	}
+	meta, _, _ := strings.Cut(policy, "; frame-ancestors") // which only a header can have
+	if !strings.Contains(text, `content="`+meta+`"`) {
+		t.Errorf("the page's own policy is not that of the server, without frame-ancestors; want %s", meta)
+	}
+	entries, err := fs.ReadDir(dist, "dist")
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, e := range entries {
+		data, err := fs.ReadFile(dist, "dist/"+e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &file{data: data}
+		if err := f.finish(e.Name()); err != nil {
+			t.Errorf("%s: %v", e.Name(), err)
+		}
+		total += len(f.packed)
+	}
+	t.Logf("the page is %d bytes compressed", total)
+	if total > 150_000 {
+		t.Errorf("the page is %d bytes compressed; want 150,000 at most", total)
+	}
+}
+
+// TestMachines: they are compiled once, and then they are there without a toolchain.
+func TestMachines(t *testing.T) {
+	long.Test(t, "it compiles for the browser")
+	cache := t.TempDir()
+	gocache, err := command(t.Context(), ".", "env", "GOCACHE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOCACHE", gocache)
+	t.Setenv("XDG_CACHE_HOME", cache)
+	var said []string
+	say := func(text string) { said = append(said, text) }
+	s, err := Open(t.Context(), say)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "compiling") {
+		t.Errorf("it said %q; want that it compiles", said)
+	}
+	for name, begin := range map[string]string{program: "\x00asm", compressed: "\x1f\x8b", glue: "//", "index.html": "<!doctype"} {
+		if f := s.files[name]; f == nil || !strings.HasPrefix(string(f.data), begin) {
+			t.Errorf("%s is missing, or does not begin with %q", name, begin)
+		}
+	}
+	t.Logf("the machines are %d bytes, %d compressed", len(s.files[program].data), len(s.files[compressed].data))
+
+	t.Setenv("PATH", t.TempDir())
+	said = nil
+	if _, err := Open(t.Context(), say); err != nil || len(said) > 0 {
+		t.Errorf("again: %v, it said %q; want the machines that were kept", err, said)
+	}
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	if _, err := Open(t.Context(), say); err == nil || !strings.Contains(err.Error(), "want a Go toolchain") {
+		t.Errorf("without a toolchain: %v; want it to be named", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Open(ctx, say); err == nil {
+		t.Error("it opened although its context had ended")
+	}
+}
