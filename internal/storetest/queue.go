@@ -358,8 +358,13 @@ var Queue = []Case{
 	}},
 }
 
-// ZooKeeper are the cases of a queue in ZooKeeper's dialect: those of [Queue] that hold there, and its own.
-var ZooKeeper = append(slices.DeleteFunc(slices.Clone(Queue), func(c Case) bool { return slices.Contains(ofEtcd, c.Name) }), []Case{
+// ZooKeeper returns the cases of a queue in ZooKeeper's dialect: those of [Queue] that hold there, and its own.
+func ZooKeeper() []Case {
+	shared := slices.DeleteFunc(slices.Clone(Queue), func(c Case) bool { return slices.Contains(ofEtcd, c.Name) })
+	return append(shared, ofZooKeeper...)
+}
+
+var ofZooKeeper = []Case{
 	{"another entry", func(s *script) {
 		a := s.join(0)
 		b := s.enter(0, a.Session)
@@ -414,7 +419,7 @@ var ZooKeeper = append(slices.DeleteFunc(slices.Clone(Queue), func(c Case) bool 
 		s.do(0, gone, closing)
 		s.list(1, b)
 	}},
-}...)
+}
 
 // ofEtcd are the cases of Queue that do not hold in ZooKeeper's dialect.
 var ofEtcd = []string{

@@ -11,7 +11,7 @@ import (
 // TestAgreement: without noise the simulated stores answer as the tables say, which the real ones run
 // too (store/internal and test/fencing/leases).
 func TestAgreement(t *testing.T) {
-	for kind, cases := range map[StoreKind][]storetest.Case{StoreRegister: storetest.Register, StoreEtcd: storetest.Queue, StoreZooKeeper: storetest.ZooKeeper} {
+	for kind, cases := range map[StoreKind][]storetest.Case{StoreRegister: storetest.Register, StoreEtcd: storetest.Queue, StoreZooKeeper: storetest.ZooKeeper()} {
 		t.Run(string(kind), func(t *testing.T) {
 			for _, c := range cases {
 				t.Run(c.Name, func(t *testing.T) {

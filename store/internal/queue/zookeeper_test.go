@@ -213,7 +213,7 @@ func TestZooKeeperConformance(t *testing.T) {
 
 // TestZooKeeperAgreement: the store of these tests is the one that the machines are simulated with.
 func TestZooKeeperAgreement(t *testing.T) {
-	agrees(t, storetest.ZooKeeper, func(t testing.TB, s *store, era uint64, name, id string) electtest.Participant {
+	agrees(t, storetest.ZooKeeper(), func(t testing.TB, s *store, era uint64, name, id string) electtest.Participant {
 		p, _ := openZooKeeper(t, s, era, name, id)
 		return p
 	})

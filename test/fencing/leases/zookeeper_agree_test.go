@@ -20,7 +20,7 @@ import (
 func TestZooKeeperAgreement(t *testing.T) {
 	long.Test(t, "it starts a server")
 	s := server.StartZooKeeper(t)
-	agrees(t, storetest.ZooKeeper, func(t *testing.T) (func(string, *loss) driver.Elector, func(protocol.Entry)) {
+	agrees(t, storetest.ZooKeeper(), func(t *testing.T) (func(string, *loss) driver.Elector, func(protocol.Entry)) {
 		z := newZnodes(t, s)
 		participant := func(id string, l *loss) driver.Elector {
 			_, at := lossyCable(t, s.Addr, func() bool { return l.armed.CompareAndSwap(true, false) })
