@@ -4,12 +4,13 @@ import (
 	"context"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
 
 // hosts are the servers to which a client connects. Their names are looked up again each time when all addresses were
-// tried. It implements zk.HostProvider.
+// tried. The last one that it was connected to comes last. It implements zk.HostProvider.
 type hosts struct {
 	all []string // each with a port
 
@@ -17,6 +18,8 @@ type hosts struct {
 	left  []string
 	names map[string]string // by address
 	tried bool              // since the last connection
+	next  string            // what Next has returned
+	last  string            // to which it was connected
 
 	failed chan struct{} // closed when none could be connected to
 }
@@ -39,15 +42,15 @@ func (h *hosts) Next() (server string, retryStart bool) {
 		h.tried = true
 		h.look()
 	}
-	server, h.left = h.left[0], h.left[1:]
-	return server, retryStart
+	h.next, h.left = h.left[0], h.left[1:]
+	return h.next, retryStart
 }
 
 // Connected implements zk.HostProvider.
 func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.tried = false
+	h.tried, h.last = false, h.next
 }
 
 // name is the name of the server at an address, as it was given.
@@ -77,4 +80,7 @@ func (h *hosts) look() {
 		}
 	}
 	rand.Shuffle(len(h.left), func(i, j int) { h.left[i], h.left[j] = h.left[j], h.left[i] })
+	if i := slices.Index(h.left, h.last); i >= 0 {
+		h.left = append(slices.Delete(h.left, i, i+1), h.last)
+	}
 }

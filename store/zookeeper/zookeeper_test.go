@@ -96,9 +96,15 @@ func TestHosts(t *testing.T) {
 	if h.name("[::1]:3") != "::1" || h.name("name.invalid:2") != "name.invalid" {
 		t.Errorf("names %q", h.names)
 	}
-	h.Connected()
-	if _, again := h.Next(); again {
-		t.Error("a new round after a connection; want no pause")
+	for range 10 {
+		server, _ := h.Next()
+		for len(h.left) > 0 {
+			server, _ = h.Next()
+		}
+		h.Connected()
+		if next, again := h.Next(); again || next == server {
+			t.Errorf("after a connection to %s: %s, and a new round is %t; want another server, and no pause", server, next, again)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
@@ -22,12 +23,13 @@ import (
 	"github.com/electd/elect/test/fencing/server"
 )
 
-// follower starts three servers, of which one follows over a cable.
-func follower(t *testing.T) (servers []*server.ZooKeeper, f *server.ZooKeeper, quorum []*cable.Cable) {
+// follower starts three servers, of which one follows over a cable: it may hear nothing of the ensemble's leader.
+func follower(t *testing.T) (servers []*server.ZooKeeper, f *server.ZooKeeper, hears func(on bool)) {
 	t.Helper()
 	servers = server.StartZooKeepers(t, 3, "syncLimit=1000")
 	f = servers[0]
 	f.Kill(t)
+	var quorum []*cable.Cable
 	file := filepath.Join(filepath.Dir(f.Data()), "zoo.cfg")
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -50,7 +52,11 @@ func follower(t *testing.T) (servers []*server.ZooKeeper, f *server.ZooKeeper, q
 	if mode := f.Mode(); mode != "follower" || len(quorum) != 2 {
 		t.Fatalf("the server is a %s over %d cables; want a follower over 2", mode, len(quorum))
 	}
-	return servers, f, quorum
+	return servers, f, func(on bool) {
+		for _, c := range quorum {
+			c.Set(cable.Way{}, cable.Way{Cut: !on})
+		}
+	}
 }
 
 // TestZooKeeperLaggingFollower: a follower that hears nothing of the ensemble's leader passes requests on, and shows an
@@ -59,12 +65,7 @@ func follower(t *testing.T) (servers []*server.ZooKeeper, f *server.ZooKeeper, q
 func TestZooKeeperLaggingFollower(t *testing.T) {
 	long.Full(t, "it starts an ensemble")
 	t.Parallel()
-	servers, f, quorum := follower(t)
-	hears := func(on bool) {
-		for _, c := range quorum {
-			c.Set(cable.Way{}, cable.Way{Cut: !on})
-		}
-	}
+	servers, f, hears := follower(t)
 	z := newZnodes(t, servers[1])
 	z.times = "lease=40s&max_hold=3s" // for requests of 750 ms, and sessions of which the leader does not hear
 	e := machineOf(logged(t, z.url(f.Addr), "a", nil).Elector)
@@ -99,6 +100,22 @@ func TestZooKeeperLaggingFollower(t *testing.T) {
 			t.Errorf("after %v: %+v; want the entry", c.barrier.Op, a)
 		}
 	}
+}
+
+// TestZooKeeperDeafFollower: a leader at a server that hears nothing of the ensemble goes on at another one in time. That
+// server accepts connections, and does not answer in a session that it has lost: it is not tried again first.
+func TestZooKeeperDeafFollower(t *testing.T) {
+	long.Full(t, "it needs a machine that is not busy")
+	servers, f, hears := follower(t)
+	other := cableTo(t, servers[1].Addr)
+	other.Cut()
+	m := logged(t, newZnodes(t, servers[1]).url(f.Addr+","+other.Addr()), "a", nil).campaign(t.Context())
+	other.Heal()
+	hears(false)
+	if err := m.(driver.Confirmer).Confirm(t.Context()); err != nil {
+		t.Errorf("%v; want it to lead on", err)
+	}
+	released(t, m)
 }
 
 // rawSession opens a connection to a server of ZooKeeper, in a session that there is or, if that is 0, in another one.
