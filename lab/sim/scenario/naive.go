@@ -28,7 +28,7 @@ func naives() []*Scenario {
 			Source: "Kleppmann, How to do distributed locking (2016)",
 			Steps: []string{
 				"n1 has the lock, looks at its clock, and finds that it still has it.",
-				"n1 stops before it writes: its collector of garbage runs, its virtual machine is moved, its disk swaps.",
+				"n1 stops before it writes: for a garbage collection, or while its virtual machine is moved.",
 				"The time to live is over. Another gets the lock, and writes.",
 				"n1 goes on where it stopped, and its write leaves.",
 			},
@@ -70,6 +70,7 @@ func naives() []*Scenario {
 			parts: []part{
 				{on: redlocks, expected: "two have the lock at once, and write", judge: twoHave},
 				{on: quorumOnly, expected: "leads on without a gap: a voter counts a promise by a clock of which it notices that it was set", judge: (*verdict).undisturbed},
+				{on: []string{"lease"}, expected: "leads on without a gap: the five servers are one store, and nothing in it ends by a clock of theirs", judge: (*verdict).undisturbed},
 			},
 		},
 		{
@@ -86,6 +87,7 @@ func naives() []*Scenario {
 			parts: []part{
 				{on: redlocks, expected: "two have the lock at once, and write", judge: twoHave},
 				{on: quorumOnly, expected: "leads on without a gap: a voter that restarts supports no other before its promise is over", judge: (*verdict).undisturbed},
+				{on: storeOnes, expected: "leads on without a gap: the five servers are one store, of which a majority has the record", judge: (*verdict).undisturbed},
 			},
 		},
 		{
@@ -145,9 +147,10 @@ func lateAnswer(st *stage) {
 	st.during(sim.Op{Kind: sim.OpStoreSlow, Node: st.ids[0], By: st.span(0.6)})
 }
 
-// atThreeOfFive has n1 lead without n4 and n5, and then something befall n3.
+// atThreeOfFive has n1 lead without n4 and n5, and then something befall n3. A store has a server beside each.
 func atThreeOfFive(befalls func(*stage) sim.Op) func(*stage) {
 	return func(st *stage) {
+		st.schedule.Store.Replicated = st.store()
 		st.appoint()
 		for _, id := range st.ids[3:] {
 			st.op(apart(st.ids[0], id)...)
