@@ -116,7 +116,82 @@ func TestConsulAgreement(t *testing.T) {
 	})
 }
 
-// TestConsulLocks: a key of Consul's own locks is refused, held or not, and its locks refuse a key of elect's.
+// lock runs consul lock, which holds PREFIX/.lock as api.Lock does, with the flag of locks and a session. It returns when
+// that is held. ended is closed when the program has ended.
+func (p *prefix) lock(t *testing.T) (key string, ended <-chan struct{}) {
+	t.Helper()
+	held := p.consul.Command("lock", p.path, "echo held; exec sleep 1000")
+	held.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	said, end := &harness.Buffer{}, make(chan struct{})
+	held.Stdout, held.Stderr = said, said
+	if err := held.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { defer close(end); _ = held.Wait() }()
+	t.Cleanup(func() { _ = syscall.Kill(-held.Process.Pid, syscall.SIGKILL); <-end })
+	harness.Eventually(t, "consul lock holds "+p.path, func() bool { return strings.Contains(said.String(), "held") })
+	return p.path + "/.lock", end
+}
+
+// session makes a session of Consul.
+func (p *prefix) session(t *testing.T) (id string) {
+	t.Helper()
+	var session struct{ ID string }
+	if err := json.Unmarshal([]byte(p.consul.Do(t, http.MethodPut, "/v1/session/create", `{"TTL":"60s"}`)), &session); err != nil {
+		t.Fatal(err)
+	}
+	return session.ID
+}
+
+// lockFlag is that of Consul's own locks.
+const lockFlag = uint64(0x2ddccbc058a50c18)
+
+// TestConsulMoves goes from consul lock to elect. Beside each other both lead, on different keys. The session of the lock
+// is destroyed by hand, and its command ends; nobody acquires the lock before the lock-delay is over. On the lock's own
+// key elect is refused until that is deleted. Then it leads there, and consul lock is refused.
+func TestConsulMoves(t *testing.T) {
+	c := server.StartConsul(t)
+	p := newPrefix(c)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	key, ended := p.lock(t)
+	released(t, p.elector(t, "beside", nil).campaign(ctx))
+
+	var held []struct{ Session string }
+	if err := json.Unmarshal([]byte(c.Do(t, http.MethodGet, "/v1/kv/"+key, "")), &held); err != nil || len(held) != 1 {
+		t.Fatalf("%v, %v; want the key of the lock", held, err)
+	}
+	begun := time.Now()
+	c.Do(t, http.MethodPut, "/v1/session/destroy/"+held[0].Session, "")
+	<-ended
+	acquire := fmt.Sprintf("/v1/kv/%s?flags=%d&acquire=%s", key, lockFlag, p.session(t))
+	harness.Eventually(t, "the lock-delay is over", func() bool {
+		<-time.After(50 * time.Millisecond)
+		return strings.TrimSpace(c.Do(t, http.MethodPut, acquire, "")) == "true"
+	})
+	if took := time.Since(begun); took < 15*time.Second {
+		t.Errorf("another session acquires the lock after %v; want the lock-delay of 15 s", took)
+	}
+	c.Do(t, http.MethodPut, strings.Replace(acquire, "acquire", "release", 1), "")
+
+	at := fmt.Sprintf("consul://%s?key=%s&%s", c.Addr, key, times)
+	refuses(t, at, "has the flag of Consul's own locks")
+	c.Do(t, http.MethodDelete, "/v1/kv/"+key, "")
+	m := opened(t, at, "a").campaign(ctx)
+	out, err := c.Command("lock", p.path, "echo held").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "Existing key does not match lock use") || strings.Contains(string(out), "held") {
+		t.Errorf("%v, %s; want consul lock to refuse a key of elect's", err, out)
+	}
+	if err := m.(driver.Confirmer).Confirm(ctx); err != nil {
+		t.Errorf("%v; want it to lead on", err)
+	}
+	released(t, m)
+	if out, err := c.Command("lock", p.path, "echo held").CombinedOutput(); err == nil || strings.Contains(string(out), "held\n") {
+		t.Errorf("%v, %s; want consul lock to refuse it when nobody leads, too", err, out)
+	}
+}
+
+// TestConsulLocks: a key of Consul's own locks is refused, held or not. TestConsulMoves has the other direction.
 func TestConsulLocks(t *testing.T) {
 	c := server.StartConsul(t)
 	refused := func(p *prefix, want string) {
@@ -126,38 +201,22 @@ func TestConsulLocks(t *testing.T) {
 			t.Errorf("%v; want a refusal with %q, in one line", err, want)
 		}
 	}
-	// consul lock PREFIX holds PREFIX/.lock, as api.Lock does, with its flag and a session.
 	p := newPrefix(c)
-	p.path += "/native"
-	held := c.Command("lock", p.path, "echo held; exec sleep 1000")
-	held.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	said := &harness.Buffer{}
-	held.Stdout, held.Stderr = said, said
-	if err := held.Start(); err != nil {
-		t.Fatal(err)
-	}
-	end := func() { _ = syscall.Kill(-held.Process.Pid, syscall.SIGKILL); _ = held.Wait() }
-	t.Cleanup(end)
-	harness.Eventually(t, "consul lock holds "+p.path, func() bool { return strings.Contains(said.String(), "held") })
-	if _, err := consul.Open(t.Context(), driver.Target{URL: parse(t, fmt.Sprintf("consul://%s?key=%s/.lock", c.Addr, p.path)), Name: "e", ID: "a"}); !errors.Is(err, consul.ErrRefused) || !strings.Contains(err.Error(), "is held by session") {
-		t.Errorf("%v; want a refusal of a held key", err)
-	}
+	key, _ := p.lock(t)
+	refuses(t, fmt.Sprintf("consul://%s?key=%s", c.Addr, key), "is held by session")
 	// A key of a lock that nobody holds has the flag.
 	p = newPrefix(c)
-	c.Do(t, http.MethodPut, fmt.Sprintf("/v1/kv/%s/e?flags=%d", p.path, uint64(0x2ddccbc058a50c18)), "")
+	c.Do(t, http.MethodPut, fmt.Sprintf("/v1/kv/%s/e?flags=%d", p.path, lockFlag), "")
 	refused(p, "has the flag of Consul's own locks, 0x2ddccbc058a50c18")
 	// A session acquires a key of elect's by hand, which ends the term: nobody knows what its holder does.
 	p = newPrefix(c)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	m := p.elector(t, "a", nil).campaign(ctx)
-	var session struct{ ID string }
-	if err := json.Unmarshal([]byte(c.Do(t, http.MethodPut, "/v1/session/create", `{"TTL":"10s"}`)), &session); err != nil {
-		t.Fatal(err)
-	}
-	c.Do(t, http.MethodPut, "/v1/kv/"+p.path+"/e?acquire="+session.ID, "mine")
+	session := p.session(t)
+	c.Do(t, http.MethodPut, "/v1/kv/"+p.path+"/e?acquire="+session, "mine")
 	lost(t, ctx, m, driver.ErrExpired, driver.ErrUnreachable, driver.ErrSuperseded)
-	refused(p, "is held by session "+session.ID)
+	refused(p, "is held by session "+session)
 	released(t, m)
 }
 

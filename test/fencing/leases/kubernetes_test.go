@@ -420,6 +420,17 @@ func TestKubernetesNatives(t *testing.T) {
 	if err := m.Check(); err != nil {
 		t.Fatalf("%v; want it to lead on while client-go waits", err)
 	}
+	t.Run("kubectl", func(t *testing.T) { // it shows who leads, and for how long after the last renewal at most
+		kubectl, err := exec.LookPath("kubectl")
+		if err != nil {
+			t.Skip("there is no kubectl in PATH: what it shows of a Lease is not compared")
+		}
+		out, err := exec.CommandContext(ctx, kubectl, "--kubeconfig", k.Config(t, "admin", ""), "--cache-dir", t.TempDir(),
+			"get", "lease", "e", "-o", "jsonpath={.spec.holderIdentity} {.spec.leaseDurationSeconds}").CombinedOutput()
+		if holder, lease, _ := strings.Cut(string(out), " "); err != nil || !strings.HasPrefix(holder, "ours_") || lease != "3" {
+			t.Errorf("%v, %s; want the holder ours_… and its lease of 3 s", err, out)
+		}
+	})
 	transitions := specOf(t, k, "e")["leaseTransitions"].(float64)
 	was := time.Now()
 	released(t, m)
