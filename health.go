@@ -41,7 +41,7 @@ const (
 	// not end the term; for twice as long each further time, up to 16 minutes. If it is ill then, it gives way again, so
 	// that one that is well can lead.
 	AllIllLead AllIll = iota
-	// AllIllNone lets nobody lead.
+	// AllIllNone lets nobody lead. It does not apply to the illness of a peer's disk, which is no check of Health.
 	AllIllNone
 )
 

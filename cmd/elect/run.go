@@ -127,9 +127,9 @@ stops COMMAND and hands over. After --health-successes in a row it is well. The 
 run of all decides alone. A leader that has given way stands aside for a minute, and
 each further time for twice as long, up to 16 minutes. If nobody leads for 10 s and the
 time of a takeover, one that is ill or stands aside leads after all, for as long, unless
---when-all-ill is none. The command has ELECT_ELECTION, ELECT_NAME and ELECT_ID in its
-environment. All that it leaves is killed; at the level sweep what has called setsid
-goes on.
+--when-all-ill is none, which does not apply to an ill disk of a peer. The command has
+ELECT_ELECTION, ELECT_NAME and ELECT_ID in its environment. All that it leaves is
+killed; at the level sweep what has called setsid goes on.
 
 On Linux COMMAND may speak sd_notify(3): it finds a socket in NOTIFY_SOCKET, and with
 --watchdog the time in WATCHDOG_USEC. If it does not say WATCHDOG=1 for --watchdog, or
