@@ -218,6 +218,9 @@ func (t *Term) settle(ctx context.Context) (first bool, err error) {
 	if tr, ok := t.mandate.(driver.MandateTransferrer); ok && target != "" {
 		err = tr.Transfer(ctx, target)
 	} else {
+		if loss, ok := errors.AsType[*LostError](context.Cause(t.ctx)); ok {
+			ctx = driver.WithEnding(ctx, string(loss.Reason))
+		}
 		err = t.mandate.Release(ctx)
 	}
 	t.election.emit(EventReleased, t, err)

@@ -68,8 +68,22 @@ type Mandate interface {
 	Check() error
 
 	// Release releases leadership, after the work was joined. It is called exactly once for each mandate, even for lost
-	// ones, and never affects a newer mandate of any participant. If ctx ends first, the rest lapses by itself.
+	// ones, and never affects a newer mandate of any participant. If ctx ends first, the rest lapses by itself. A back
+	// end that keeps a history finds in ctx why the work has ended, see [Ending].
 	Release(ctx context.Context) error
+}
+
+type endingKey struct{}
+
+// WithEnding returns the context of a Release after work that has ended for a reason of elect.LostError.
+func WithEnding(ctx context.Context, reason string) context.Context {
+	return context.WithValue(ctx, endingKey{}, reason)
+}
+
+// Ending returns the reason in the context of a Release; it is empty if there is none.
+func Ending(ctx context.Context) (reason string) {
+	reason, _ = ctx.Value(endingKey{}).(string)
+	return reason
 }
 
 // Guarded is a mandate as a guardian of its work gets it: see elect.Guardian.

@@ -306,7 +306,7 @@ var repository = house{
 		{at: "adapter/leaderelection", names: 24, why: "the names of client-go's leaderelection; the term"},
 		{at: "agent/lease", names: 8, why: "readers of lease pages"},
 		{at: "agent/supervise", names: 90, why: "keeper; limits and lease pages of commands; hooks; network guard of commands, and of what a program starts"},
-		{at: "driver", names: 137, why: "contract; measurements of peers, of voters by their leader, and of requests to stores; durations; probes for doctor"},
+		{at: "driver", names: 139, why: "contract, and why work has ended; measurements of peers, of voters by their leader, and of requests to stores; durations; probes for doctor"},
 		{at: "driver/electtest", names: 25, why: "conformance"},
 		{at: "electhttp", names: 18, why: "HTTP of one election, and by which names it is called; what elect run tells its service manager"},
 		{at: "electprom", names: 8, why: "metrics"},

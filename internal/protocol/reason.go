@@ -13,6 +13,7 @@ const (
 	Unhealthy Reason = "unhealthy"    // its owner says so
 	Paused    Reason = "paused"       // it is not to lead for now
 	Recalled  Reason = "resigned"     // it was asked to resign
+	Shutdown  Reason = "shutdown"     // its program ends; no machine says so
 )
 
 // Loss is what the end of a term means to its holder.
@@ -30,6 +31,8 @@ const (
 	Resigned
 	// Unfit: the participant is not well.
 	Unfit
+	// Closed: its program ends.
+	Closed
 )
 
 // String returns the word for a loss that elect.LostError, metrics and logs have.
@@ -43,6 +46,8 @@ func (l Loss) String() string {
 		return "resigned"
 	case Unfit:
 		return "unhealthy"
+	case Closed:
+		return "shutdown"
 	}
 	return "superseded"
 }
@@ -91,6 +96,8 @@ func (r Reason) Loss() (loss Loss, says string) {
 		return Resigned, "released"
 	case Unhealthy:
 		return Unfit, ""
+	case Shutdown:
+		return Closed, ""
 	case "clocks-apart":
 		return Unfit, "no majority of the voters has a clock that runs like its own"
 	case "disk-ill":

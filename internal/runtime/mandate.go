@@ -27,7 +27,8 @@ type Mandate struct {
 	// Owned by turns.
 	delivered bool // to a Campaign: its caller reports when the work has returned
 	stopped   bool
-	joining   bool // Joined is on its way to the machine
+	ending    protocol.Reason // of the work, which was released; empty if that says it all
+	joining   bool            // Joined is on its way to the machine
 }
 
 var _ interface {
@@ -106,8 +107,11 @@ func (m *Mandate) Over() error {
 func (m *Mandate) Joined() bool { return m.joined.Load() }
 
 // Release implements [driver.Mandate]. It waits for no disk.
-func (m *Mandate) Release(context.Context) error {
-	m.r.Call(func() { m.r.leave(m) }) // that of a stopped Runner lapses
+func (m *Mandate) Release(ctx context.Context) error {
+	m.r.Call(func() { // that of a stopped Runner lapses
+		m.ending = ending(driver.Ending(ctx))
+		m.r.leave(m)
+	})
 	m.lose(plain(protocol.Withdrawn))
 	return nil
 }
@@ -206,6 +210,18 @@ func (e *Ended) Unwrap() error {
 		return driver.ErrResigned
 	case protocol.Unfit:
 		return driver.ErrUnhealthy
+	case protocol.Closed:
+		return driver.ErrClosed
 	}
 	return driver.ErrSuperseded
+}
+
+// ending is the reason for work that has ended for a word of elect.LostError; empty for work that was given up.
+func ending(word string) protocol.Reason {
+	for _, r := range []protocol.Reason{protocol.Lapsed, protocol.Unhealthy, protocol.Shutdown, "superseded", "quorum-lost"} {
+		if loss, _ := r.Loss(); loss.String() == word {
+			return r
+		}
+	}
+	return ""
 }

@@ -67,7 +67,11 @@ func (r *Runner) endTerms() {
 	}
 }
 
+// reason is why a term has ended: for a machine each that is released was given up.
 func (r *Runner) reason(why protocol.Reason) protocol.Reason {
+	if why == protocol.Withdrawn && r.held != nil && r.held.ending != "" {
+		return r.held.ending
+	}
 	if r.cfg.Hooks.Reason != nil {
 		return r.cfg.Hooks.Reason(why)
 	}

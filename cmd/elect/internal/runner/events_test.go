@@ -76,7 +76,7 @@ func (ended) Release(context.Context) error    { return nil }
 // and metrics.
 func TestReasonsHaveOneWord(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range []protocol.Reason{protocol.Lapsed, protocol.ClockJump, protocol.Withdrawn, protocol.Unhealthy, protocol.Paused, protocol.Recalled, quorum.QuorumLost, quorum.Superseded, quorum.Transferred} {
+	for _, r := range []protocol.Reason{protocol.Lapsed, protocol.ClockJump, protocol.Withdrawn, protocol.Unhealthy, protocol.Shutdown, protocol.Paused, protocol.Recalled, quorum.QuorumLost, quorum.Superseded, quorum.Transferred} {
 		e, err := elect.New(brief{cause: &runtime.Ended{Reason: r}}, elect.Config{})
 		if err != nil {
 			t.Fatal(err)
@@ -94,8 +94,8 @@ func TestReasonsHaveOneWord(t *testing.T) {
 		_ = term.Release(t.Context())
 		_ = e.Close()
 	}
-	if len(seen) != 5 { // all but shutdown, which no protocol knows
-		t.Errorf("saw the words %v; want 5", seen)
+	if len(seen) != 6 {
+		t.Errorf("saw the words %v; want 6", seen)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestVocabulary(t *testing.T) {
 			t.Errorf("%s: %v lines; want none, and a place in the table", word, logged[word])
 		}
 	}
-	own := []elect.EventKind{eventFailed, eventKilled, eventNotReleased, eventNotStarted, eventOpened, eventServing, eventStandingAside, eventStandingBy, eventUnguarded}
+	own := []elect.EventKind{eventFailed, eventKilled, eventNotReleased, eventNotStarted, eventNotPrepared, eventOpened, eventReady, eventServing, eventStandingAside, eventStandingBy, eventUnguarded}
 	for _, word := range own {
 		if !slices.Contains(known, string(word)) {
 			t.Errorf("the event %q is not in docs/operating.md", word)
