@@ -2,6 +2,7 @@ package s3
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/md5"
 	"encoding/hex"
@@ -32,9 +33,12 @@ type fake struct {
 	ahead   time.Duration // of its clock
 	dates   []time.Time   // of requests
 	loses   int           // the answers of the next writes
+	shows   string        // not "": the text that reads find, beside the ETag of the object
+	salt    string        // ETags are no MD5 of the text, but of the text and this
 }
 
-func etag(text string) string {
+func (f *fake) etag(text string) string {
+	text += f.salt
 	sum := md5.Sum([]byte(text))
 	return `"` + hex.EncodeToString(sum[:]) + `"`
 }
@@ -64,11 +68,11 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fail(http.StatusNotFound, "NoSuchKey")
 			return
 		}
-		w.Header().Set("ETag", etag(text))
-		_, _ = io.WriteString(w, text)
+		w.Header().Set("ETag", f.etag(text))
+		_, _ = io.WriteString(w, cmp.Or(f.shows, text))
 		return
 	}
-	if is := r.Header.Get("If-Match"); is != "" && f.ignores != "If-Match" && (!there || is != etag(text)) ||
+	if is := r.Header.Get("If-Match"); is != "" && f.ignores != "If-Match" && (!there || is != f.etag(text)) ||
 		r.Header.Get("If-None-Match") != "" && f.ignores != "If-None-Match" && there {
 		fail(http.StatusPreconditionFailed, "PreconditionFailed")
 		return
@@ -87,7 +91,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.loses--
 		panic(http.ErrAbortHandler) // the connection ends
 	}
-	w.Header().Set("ETag", etag(string(body)))
+	w.Header().Set("ETag", f.etag(string(body)))
 }
 
 func (f *fake) set(do func()) { f.mu.Lock(); defer f.mu.Unlock(); do() }
@@ -109,6 +113,42 @@ func serve(t testing.TB) (*fake, Config) {
 	return f, Config{Bucket: "bucket", Prefix: "/jobs/", Endpoint: s.URL, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 		return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "hunter2"}, nil
 	})}
+}
+
+// TestMixed: where ETags are sums, a record that is read with the ETag of another one is not replaced.
+func TestMixed(t *testing.T) {
+	for name, salt := range map[string]string{"sums": "", "no sums": "kms"} {
+		t.Run(name, func(t *testing.T) {
+			f, cfg := serve(t)
+			f.salt = salt
+			o, err := newObject("e", cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx := t.Context()
+			for _, probed := range []bool{false, true} {
+				f.set(func() { f.objects["/bucket/jobs/e"], f.shows = "2", "1" })
+				k, err := o.Read(ctx)
+				if err != nil || k.Text != "1" {
+					t.Fatalf("%+v, %v", k, err)
+				}
+				if !probed {
+					f.set(func() { f.objects["/bucket/jobs/~probe"], f.shows = "{}", "" }) // by others
+				}
+				if _, err := o.Write(ctx, k.Version, "3"); (salt == "") != errors.Is(err, register.ErrNotSent) {
+					t.Errorf("%v; want a record that was not read to stay, where ETags are sums", err)
+				}
+				f.set(func() { f.objects["/bucket/jobs/e"], f.shows = "2", "" })
+				if k, err = o.Read(ctx); err != nil || k.Text != "2" {
+					t.Fatalf("%+v, %v", k, err)
+				}
+				before := len(f.dates)
+				if _, err := o.Write(ctx, k.Version, "4"); err != nil || len(f.dates) != before+1 {
+					t.Errorf("%v, in %d requests; want one", err, len(f.dates)-before)
+				}
+			}
+		})
+	}
 }
 
 func TestConditions(t *testing.T) {

@@ -27,17 +27,16 @@ type S3 struct {
 	data string
 }
 
-// StartS3 starts versitygw over a directory.
+// StartS3 starts versitygw over a directory of a file system with extended attributes. With a sidecar for these it writes an
+// ETag before the object that has it.
 func StartS3(t testing.TB) *S3 {
 	t.Helper()
 	long.Test(t, "it starts a real server")
 	bin := built(t, "versitygw")
 	p := newProcess(t, "s3")
 	s := &S3{process: p, URL: "http://" + harness.FreeAddr(t), bin: bin, data: filepath.Join(p.dir, "data")}
-	for _, dir := range []string{s.data, filepath.Join(p.dir, "attributes")} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Mkdir(s.data, 0o755); err != nil {
+		t.Fatal(err)
 	}
 	s.Start(t)
 	return s
@@ -47,7 +46,7 @@ func StartS3(t testing.TB) *S3 {
 func (s *S3) Start(t testing.TB) {
 	t.Helper()
 	cmd := s.command(s.bin, "--access", S3Key, "--secret", S3Secret, "--region", "us-east-1", "--port", s.URL[len("http://"):], "--quiet",
-		"posix", "--sidecar", filepath.Join(s.dir, "attributes"), s.data)
+		"posix", s.data)
 	s.start(t, cmd, func(ctx context.Context) error {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
 		if err != nil {
@@ -72,9 +71,7 @@ func (s *S3) Bucket(t testing.TB, name string) {
 // Remove removes an object behind the server's back.
 func (s *S3) Remove(t testing.TB, bucket, key string) {
 	t.Helper()
-	for _, part := range []string{"data", "attributes"} {
-		if err := os.RemoveAll(filepath.Join(s.dir, part, bucket, key)); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.RemoveAll(filepath.Join(s.data, bucket, key)); err != nil {
+		t.Fatal(err)
 	}
 }
