@@ -3,6 +3,7 @@ package play
 import (
 	"context"
 	"runtime/debug"
+	"slices"
 
 	"github.com/electd/elect/lab/sim"
 	"github.com/electd/elect/lab/sim/compare"
@@ -29,6 +30,7 @@ type ProtocolInfo struct {
 	Leases  bool   `json:"leases"` // its leaders prove a lease
 	Store   string `json:"store,omitempty"`
 	Members bool   `json:"members,omitempty"` // its membership can be changed
+	Naive   bool   `json:"naive,omitempty"`   // a lock in common use that is not safe, as a warning
 }
 
 // ScenarioInfo describes a scenario.
@@ -36,7 +38,8 @@ type ScenarioInfo struct {
 	Name     string            `json:"name"`
 	Says     string            `json:"says"`
 	Source   string            `json:"source,omitempty"`
-	Expected map[string]string `json:"expected"` // by protocol: those to which it applies
+	Steps    []string          `json:"steps,omitempty"` // what happens, a sentence each
+	Expected map[string]string `json:"expected"`        // by protocol: those to which it applies
 }
 
 // StoryInfo describes a story.
@@ -53,11 +56,13 @@ func (p *Player) catalogue(*struct{}) (any, error) {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		c.Build = info.Main.Version
 	}
-	for _, p := range protocols.All() {
-		c.Protocols = append(c.Protocols, ProtocolInfo{Name: p.Name, Leases: !p.Leaseless, Store: string(p.Store), Members: p.Members != nil})
+	for _, p := range known() {
+		c.Protocols = append(c.Protocols, ProtocolInfo{
+			Name: p.Name, Leases: !p.Leaseless, Store: string(p.Store), Members: p.Members != nil, Naive: slices.ContainsFunc(protocols.Naive(), func(n *sim.Protocol) bool { return n.Name == p.Name }),
+		})
 	}
 	for _, s := range scenario.All() {
-		i := ScenarioInfo{Name: s.Name, Says: s.Says, Source: s.Source, Expected: map[string]string{}}
+		i := ScenarioInfo{Name: s.Name, Says: s.Says, Steps: s.Steps, Source: s.Source, Expected: map[string]string{}}
 		for _, name := range s.Protocols() {
 			i.Expected[name] = s.Expected(name)
 		}

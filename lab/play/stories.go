@@ -13,7 +13,7 @@ const ms = time.Millisecond
 func stories() []*Story {
 	return []*Story{
 		electionStory(), scoutingStory(), bullyStory(), ringStory(), herdStory(), leaseStory(), splitStory(), oneWayStory(),
-		cloudflareStory(), witnessStory(), transferStory(), membershipStory(), liarStory(), illStory(), clockStory(),
+		cloudflareStory(), witnessStory(), transferStory(), membershipStory(), naiveStory(), liarStory(), illStory(), clockStory(),
 	}
 }
 
@@ -246,6 +246,27 @@ func clockStory() *Story {
 			{World: stopped, when: turn("fault", "clock-rate", 1), Look: "world", Says: "A virtual machine that is stopped in its tracks stops both clocks: this breaks the one assumption, that clocks run at about one rate."},
 			{World: stopped, when: turn("violation", "exclusive", 1), Look: "lanes", Says: "By its own clock the old lease is still good, so two can prove that they lead: hatched in the lanes."},
 			{World: stopped, when: turn("stops", "superseded", 1), Look: "lanes", Says: "The token is what saves the data then: the resource refuses the old one, and the first message ends the old term."},
+		},
+	}
+}
+
+func naiveStory() *Story {
+	redlock, row, pool := scene("redlock-clock", "naive-redlock"), scene("row-skew", "naive-update"), scene("advisory-pool", "naive-advisory")
+	quorum, lease := scene("redlock-clock", "quorum"), scene("row-skew", "lease")
+	return &Story{
+		Name: "naive", Title: "Redlock, the database row and the pooled lock, broken", Says: "Three locks in common use, each with the schedule that breaks it.",
+		Asks: "What is wrong with Redlock, or with UPDATE … WHERE expires_at < now()?",
+		Steps: []Step{
+			{World: redlock, when: turn("elected", "n1", 1), Look: "world", Says: "Redlock over five servers: n1 does not reach two of them, and holds its key at the other three, a majority."},
+			{World: redlock, when: turn("fault", "clock-step", 1), Look: "world", Says: "Somebody sets the clock of one of these three forward, and the key there is over."},
+			{World: redlock, when: turn("elected", "n3", 1), Look: "lanes", Says: "Another client gets a majority, too: two believe that they hold the lock, for as long as their times to live last."},
+			{World: redlock, when: turn("write", "although", 1), Look: "lanes", Says: "Both have the same token, none: the resource cannot tell a stale write from a good one."},
+			{World: quorum, when: turn("fault", "clock-step", 1).later(time.Second), Look: "lanes", Says: "The same step of a clock among voters that count promises by two clocks, one of which was not set: n1 leads on, alone."},
+			{World: row, when: turn("elected", "n1", 1), Look: "world", Says: "A row in a database, with the time at which it expires, by the clock of its writer."},
+			{World: row, when: turn("elected", "n2", 1), Look: "lanes", Says: "The clock of n2 is an hour fast, so for n2 the row has expired: two lead."},
+			{World: lease, when: turn("fault", "clock-step", 1).later(time.Second), Look: "lanes", Says: "A row that holds a counter and no time: each waits by its own clock since it saw the last change, and no clock is compared."},
+			{World: pool, when: turn("fault", "expire-early", 1), Look: "world", Says: "An advisory lock belongs to a connection, and here that connection ends while it lies in a pool."},
+			{World: pool, when: turn("elected", "n2", 1), Look: "lanes", Says: "The database gives the lock to n2; n1 asks by another connection whether all is well, is told yes, and leads on for ever."},
 		},
 	}
 }

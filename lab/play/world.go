@@ -127,11 +127,14 @@ func errScenario(name string) error {
 
 func names() []string {
 	var all []string
-	for _, p := range protocols.All() {
+	for _, p := range known() {
 		all = append(all, p.Name)
 	}
 	return all
 }
+
+// known are the protocols of this laboratory, and the naive locks.
+func known() []*sim.Protocol { return append(protocols.All(), protocols.Naive()...) }
 
 // insert adds an operation of the visitor, and returns its place. It comes before those of the same
 // time. What it breaks of the protocol's assumptions excuses the run.
