@@ -324,6 +324,20 @@ func TestConsulRights(t *testing.T) {
 	}
 }
 
+// consulLeader returns the server that says that it leads, and another; nil if none does.
+func consulLeader(ctx context.Context, all []*server.Consul) (chief, other *server.Consul) {
+	for _, c := range all {
+		_, says, _ := c.Ask(ctx, http.MethodGet, "/v1/agent/self", "")
+		var self struct{ Stats map[string]map[string]string }
+		if json.Unmarshal([]byte(says), &self) == nil && self.Stats["consul"]["leader"] == "true" {
+			chief = c
+		} else {
+			other = c
+		}
+	}
+	return chief, other
+}
+
 // TestConsulCluster has three servers. A leader keeps its term while the leader of the servers is killed and another
 // one is chosen, or loses it in time; nobody leads beside it.
 func TestConsulCluster(t *testing.T) {
@@ -335,18 +349,7 @@ func TestConsulCluster(t *testing.T) {
 		return says
 	}
 	server1 := leads(all[0])
-	var chief, other *server.Consul
-	for _, c := range all {
-		var self struct{ Stats map[string]map[string]string }
-		if err := json.Unmarshal([]byte(c.Do(t, http.MethodGet, "/v1/agent/self", "")), &self); err != nil {
-			t.Fatal(err)
-		}
-		if self.Stats["consul"]["leader"] == "true" {
-			chief = c
-		} else {
-			other = c
-		}
-	}
+	chief, other := consulLeader(ctx, all)
 	if chief == nil {
 		t.Fatalf("no server leads, and %s should", server1)
 	}

@@ -5,6 +5,7 @@ package leases_test
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -38,7 +39,7 @@ func newZooKeeperSites(t *testing.T) func(t *testing.T) *site {
 	}
 	return func(t *testing.T) *site {
 		z := newZnodes(t, servers[0])
-		z.times = quick
+		z.times = "lease=4s&max_hold=2s&poll=1s"
 		v, heal := z.byHand(t)
 		return &site{
 			addrs: addrs, url: func(addrs []string) string { return z.url(strings.Join(addrs, ",")) },
@@ -287,4 +288,73 @@ func (o *objects) ask(ctx context.Context, method, match, body string) (text, ta
 		err = fmt.Errorf("%d: %s", resp.StatusCode, says)
 	}
 	return string(says), resp.Header.Get("ETag"), err
+}
+
+// newConsulSites starts a cluster of Consul. Each worker asks one of its servers.
+func newConsulSites(t *testing.T) func(t *testing.T) *site {
+	members := server.StartConsulCluster(t, 3)
+	var addrs []string
+	for _, m := range members {
+		addrs = append(addrs, m.Addr)
+	}
+	return func(t *testing.T) *site {
+		p := newPrefix(members[0])
+		v, heal := p.byHand(t)
+		return &site{
+			addrs: addrs, url: func(addrs []string) string { return p.url(addrs[0]) },
+			victims: []victim{memberFaults(t, "cluster", members, server.StartConsuls, func() (*server.Consul, error) {
+				ctx, cancel := context.WithTimeout(t.Context(), byHand)
+				defer cancel()
+				if leader, _ := consulLeader(ctx, members); leader != nil {
+					return leader, nil
+				}
+				return nil, errNoLeader
+			}), v},
+			heal: heal,
+		}
+	}
+}
+
+// byHand is what is done to an election's key by hand, and what undoes it.
+func (p *prefix) byHand(t *testing.T) (victim, func(context.Context) error) {
+	type pair struct {
+		Value       []byte
+		ModifyIndex uint64
+	}
+	ask := func(ctx context.Context, method, query, body string) (says string, err error) {
+		status, says, err := p.consul.Ask(ctx, method, "/v1/kv/"+p.path+"/e?"+query, body)
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("%d: %s", status, says)
+		}
+		return says, err
+	}
+	get := func(ctx context.Context) (pair, error) {
+		says, err := ask(ctx, http.MethodGet, "consistent", "")
+		if err != nil {
+			return pair{}, err
+		}
+		var all []pair
+		if err := json.Unmarshal([]byte(says), &all); err != nil || len(all) != 1 {
+			return pair{}, fmt.Errorf("%s: %v; want a key", says, err)
+		}
+		return all[0], nil
+	}
+	edited, heal := edits(t, func(ctx context.Context) (string, error) {
+		is, err := get(ctx)
+		return string(is.Value), err
+	}, func(ctx context.Context, old, with string) (bool, error) {
+		is, err := get(ctx)
+		if err != nil || string(is.Value) != old {
+			return false, err
+		}
+		says, err := ask(ctx, http.MethodPut, fmt.Sprint("cas=", is.ModifyIndex), with)
+		return strings.HasPrefix(says, "true"), err
+	})
+	return victim{"key", []fault{
+		edited,
+		once(t, "deleted", func(ctx context.Context) error {
+			_, err := ask(ctx, http.MethodDelete, "", "")
+			return err
+		}, nil),
+	}}, heal
 }

@@ -61,6 +61,7 @@ func sites(t *testing.T) map[string]func(t *testing.T) func(t *testing.T) *site 
 	all["redis"] = newRedisSites
 	all["redis with a replica"] = func(*testing.T) func(t *testing.T) *site { return newRedisPairSite }
 	all["zookeeper"] = newZooKeeperSites
+	all["consul"] = newConsulSites
 	all["nats"] = newNATSSites
 	all["s3"] = newS3Sites
 	return all
