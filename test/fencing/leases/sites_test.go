@@ -18,6 +18,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/store/sqlstore"
 	"github.com/electd/elect/test/fencing/server"
 )
@@ -151,6 +152,11 @@ func rows(t *testing.T, at func() *place) (victim, func(context.Context) error) 
 func newPairSite(t *testing.T) *site {
 	p := newPair(t)
 	p.synchronous()
+	after := p.after.open(t)
+	harness.Eventually(t, "the standby has the table", func() bool { // a database that does not exist is refused for good
+		_, err := after.ExecContext(t.Context(), "SELECT FROM elect_leases")
+		return err == nil
+	})
 	primary, at, standby := p.primary, p.at, p.standby
 	s := &site{
 		addrs: []string{p.at.at.Host, p.after.at.Host},
