@@ -1,0 +1,106 @@
+// The page of the laboratory.
+import {html, render, signal, useEffect, useRef} from "./html.js";
+import {catalogue, generation, overview, problem, use, world} from "./run.js";
+import {moment, playing, visit} from "./moment.js";
+import {Announcer} from "./announce.js";
+import {Cluster} from "./cluster.js";
+import {Operate} from "./operate.js";
+import {Transport} from "./transport.js";
+import {Share} from "./share.js";
+import {Lanes} from "./lanes.js";
+import {Inspector} from "./inspector.js";
+import {Invariants} from "./invariants.js";
+import {Links} from "./links.js";
+import {Log} from "./log.js";
+import {keys, useKeys} from "./keys.js";
+import {decode, encode} from "./link.js";
+
+const first = {protocol: "quorum", nodes: 5, seconds: 60};
+const choosing = signal(false);
+
+// title says in a few words which world it is.
+function title(w) {
+  if (!w) return "";
+  const what = w.scenario ?? (w.profile ? `random world “${w.profile}”` : w.schedule ? "a schedule" : "calm world");
+  return `${w.protocol} · ${what} · seed ${w.seed || w.schedule?.seed || 1}`;
+}
+
+// follow opens the world of the link; without one, or with a bad one, the first world.
+async function follow() {
+  let wanted = null, wrong = "";
+  try {
+    wanted = decode(location.hash);
+  } catch (error) {
+    wrong = error.message;
+  }
+  if (wanted && await visit(wanted.world, wanted.moment)) return;
+  wrong ||= problem.value;
+  if (!overview.value) await visit(first);
+  if (wrong) problem.value = wrong;
+}
+
+const Problem = () => html`<div class="problem" role="alert">${problem.value && html`
+  <p>${problem.value}</p><button type="button" onClick=${() => { problem.value = ""; }}>Close</button>`}</div>`;
+
+const Help = ({dialog}) => html`
+  <dialog id="help" ref=${dialog} aria-labelledby="help-title">
+    <h2 id="help-title">Keyboard</h2>
+    <dl>${keys.map(({name, says}) => html`<div><dt><kbd>${name}</kbd></dt><dd>${says}</dd></div>`)}</dl>
+    <p>The machines are those of <code>elect</code>, compiled for the browser. Nothing is sent anywhere.
+      <a href="licences.txt"> Licences of what this page is made of</a></p>
+    <form method="dialog"><button>Close</button></form>
+  </dialog>`;
+
+// Progress says how far the run has grown.
+function Progress() {
+  const o = overview.value;
+  if (!o || o.over) return null;
+  return html`<progress aria-label="The run is computed" max=${o.until} value=${o.at}></progress>`;
+}
+
+function Page({Status}) {
+  const dialog = useRef();
+  const page = {
+    help: () => (dialog.current.open ? dialog.current.close() : dialog.current.showModal()),
+    choose: () => { choosing.value = true; },
+  };
+  useKeys(page);
+  useEffect(() => {
+    addEventListener("hashchange", follow);
+    return () => removeEventListener("hashchange", follow);
+  }, []);
+  return html`
+    <header>
+      <h1>elect <span>the laboratory</span></h1>
+      <p class="world-name">${title(world.value)}</p>
+      <div class="buttons">
+        <${Share} />
+        <button type="button" aria-haspopup="dialog" aria-label="Help" onClick=${page.help}>?</button>
+      </div>
+    </header>
+    <${Problem} />
+    <main>
+      <${Transport} />
+      <${Cluster} />
+      <div class="column"><${Lanes} /><${Operate} /></div>
+      <${Log} />
+      <div class="column pair"><${Inspector} /><${Invariants} /></div>
+      <${Links} />
+    </main>
+    <footer><${Status} /><${Progress} /></footer>
+    <${Announcer} />
+    <${Help} dialog=${dialog} />`;
+}
+
+// start draws the page, with machines that open gives, and Status, the line that says how they are.
+export async function start({open, Status}) {
+  const machines = open();
+  render(html`<${Page} Status=${() => html`<${Status} machines=${machines} />`} />`, document.body);
+  try {
+    await use(machines);
+  } catch {
+    return machines; // the status line says what is wrong
+  }
+  await follow();
+  return machines;
+}

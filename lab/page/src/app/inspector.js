@@ -1,0 +1,71 @@
+// The inspector: what a node is at the moment, and what changed in its last step.
+import {effect, html, signal} from "./html.js";
+import {attempt, call, generation} from "./run.js";
+import {go, line, looked, playing, state} from "./moment.js";
+import {Panel} from "./panel.js";
+import {clock, count, length} from "./format.js";
+import {followed, letter} from "./terms.js";
+import {troubles, cuts} from "./ring.js";
+
+const last = signal(null); // the line of its last step, in whole
+
+const steps = ["boot", "step", "receive", "reply", "fire", "command"];
+let asked = "";
+effect(() => {
+  const node = looked.value, s = state.value;
+  if (!node || !s || playing.value) return;
+  const key = `${generation.value} ${node.id} ${s.event}`;
+  if (key === asked) return;
+  asked = key;
+  // The log finds lines in which the node is the other one, too: its own step may be some lines before.
+  attempt(() => call("log", {event: s.event, back: true, count: 30, node: node.id, kinds: steps, whole: true})).then(a => {
+    if (a && key === asked) last.value = a.lines.findLast(l => l.node === node.id) ?? null;
+  });
+});
+
+// flat turns a view into names and values.
+function flat(value, prefix = "", into = new Map()) {
+  for (const [k, v] of Object.entries(value ?? {})) {
+    const name = prefix ? `${prefix} ${k}` : k;
+    if (v && typeof v === "object") flat(v, name, into);
+    else into.set(name.replaceAll("_", " "), String(v));
+  }
+  return into;
+}
+
+function Change() {
+  const l = last.value;
+  if (!l) return null;
+  const was = flat(l.was), is = flat(l.view);
+  const changed = [...new Set([...was.keys(), ...is.keys()])].filter(k => was.get(k) !== is.get(k));
+  return html`<h3>Its last step</h3>
+    <p><button type="button" class="link" onClick=${() => { line.value = l.number; go({event: l.event}); }}>${clock(l.at)}</button> ${l.says}</p>
+    ${changed.length === 0 ? html`<p class="hint">Nothing that others can see changed.</p>` : html`<table class="changes">
+      <caption class="unseen">What changed</caption>
+      <thead><tr><th scope="col">What changed</th><th scope="col">was</th><th scope="col">is</th></tr></thead>
+      <tbody>${changed.map(k => html`<tr><th scope="row">${k}</th><td>${was.get(k) ?? "–"}</td><td>${is.get(k) ?? "–"}</td></tr>`)}</tbody></table>`}`;
+}
+
+export function Inspector() {
+  const n = looked.value, s = state.value;
+  if (!n || !s) return html`<${Panel} id="node" title="Node" />`;
+  const token = followed(n, s.at);
+  const facts = [
+    ["Role", n.up ? n.role : "dead"],
+    ["Term", token ? `${letter(token)}, token ${count(token)}` : "none"],
+    ["Tenure", n.term ? `number ${count(n.term)}` : "none yet"],
+    ["Leader", n.leader ?? "not known"],
+    ["Lease", n.proven ? `valid, ${length(n.left ?? 0)} left by its own clock` : n.elected ? "not valid" : "none"],
+    ["Timer", n.next > s.at ? `in ${length(n.next - s.at)}` : "none"],
+    ["Clock", n.clock || n.rate ? `${length(n.clock)} off, ${n.rate ?? 0} millionths fast` : "right"],
+    ["Votes", n.votes ? n.votes.map(v => s.nodes[v]?.id).join(", ") : ""],
+    ["Remarks", [...troubles(n, cuts(s)[n.place]), n.fault].filter(Boolean).join(", ")],
+  ];
+  return html`
+    <${Panel} id="node" title=${`Node ${n.id}`}>
+      <dl class="facts">${facts.filter(([, v]) => v).map(([k, v]) => html`<div><dt>${k}</dt><dd>${v}</dd></div>`)}</dl>
+      <${Change} />
+      <details><summary>All that others can see of it</summary>
+        <table><caption class="unseen">View</caption><tbody>${[...flat(n.view)].map(([k, v]) => html`<tr><th scope="row">${k}</th><td>${v}</td></tr>`)}</tbody></table></details>
+    <//>`;
+}

@@ -1,0 +1,164 @@
+// The moment that the page shows, and how it moves: by steps, by jumps, and by playing.
+import {batch, computed, effect, signal} from "./html.js";
+import {act, attempt, call, drop, open, overview, problem} from "./run.js";
+import {pace} from "./pace.js";
+
+export const time = signal(0); // in nanoseconds since the world began; between events while it plays
+export const state = signal(null); // the machines' answer for it
+export const playing = signal(false);
+export const speed = signal(1); // virtual seconds a second
+export const slow = signal(true); // slower while messages of an election fly
+export const selected = signal(""); // the node that is looked at; "" is the leader
+export const line = signal(0); // the selected line of the log; 0 is none
+export const still = signal(matchMedia("(prefers-reduced-motion: reduce)").matches);
+matchMedia("(prefers-reduced-motion: reduce)").addEventListener("change", e => { still.value = e.matches; });
+
+let wanted = null; // {event} or {time}, to be asked for; the latest wins
+let asking = false;
+
+export const event = computed(() => state.value?.event ?? 0);
+
+// moment is what a link says of now.
+export const moment = () => (playing.value ? {time: Math.floor(time.value)} : {event: event.value});
+
+// visit opens a world at a moment.
+export async function visit(world, at = {time: 0}) {
+  const o = await attempt(() => open(world));
+  if (!o) return false;
+  batch(() => {
+    playing.value = false;
+    selected.value = "";
+    line.value = 0;
+    time.value = 0;
+    state.value = null;
+  });
+  go(at);
+  return true;
+}
+
+// go shows a moment. One that the run has not reached is shown when it has.
+export function go(at) {
+  if (!playing.value) wait = at;
+  wanted = at;
+  if (at.time !== undefined) time.value = at.time;
+  if (!asking) ask();
+}
+let wait = null; // the moment that is to be shown, while the run has not reached it
+
+async function ask() {
+  asking = true;
+  while (wanted) {
+    const at = wanted, o = overview.value;
+    wanted = null;
+    const far = o.events === 0 || (at.event !== undefined ? at.event > o.events : at.time > o.at);
+    if (far && !o.over) break; // the growth goes on, and asks again
+    wait = null;
+    const asked = far ? {event: o.events} : at;
+    try {
+      const s = await call("state", asked);
+      if (wanted) continue;
+      batch(() => {
+        state.value = s;
+        if (!playing.value && asked.event !== undefined) time.value = s.at;
+      });
+    } catch (error) {
+      problem.value = error.message;
+    }
+  }
+  asking = false;
+}
+effect(() => {
+  if (overview.value && wait && !asking) {
+    wanted = wait;
+    ask();
+  }
+});
+
+// stop ends playing at the event that is shown.
+export function stop() {
+  playing.value = false;
+  go({time: Math.floor(time.value)});
+}
+
+// step goes some events on, or back.
+export function step(n) {
+  playing.value = false;
+  const o = overview.value;
+  go({event: Math.max(0, Math.min(event.value + n, o.over ? o.events : Infinity))});
+}
+
+// elections and violations are kinds of turns.
+export const elections = ["elected"];
+export const violations = ["violation"];
+
+// turn goes to the next turn of these kinds, or of any, or to the one before. It returns the turn, if there is one.
+export function turn(back, kinds) {
+  playing.value = false;
+  const found = near(back, kinds);
+  if (found) go({event: found.event});
+  return found;
+}
+
+const near = (back, kinds) => {
+  const fits = t => (!kinds || kinds.includes(t.kind)) && (back ? t.event < event.value : t.event > event.value);
+  const all = overview.value?.turns ?? [];
+  return back ? all.findLast(fits) : all.find(fits);
+};
+
+// toggle plays, or pauses. At the end it begins anew.
+export function toggle() {
+  if (playing.value) return stop();
+  const o = overview.value;
+  if (!o) return;
+  if (o.over && time.value >= o.at) go({time: 0});
+  playing.value = true;
+  if (still.value) jump(); else requestAnimationFrame(first => frame(first, first));
+}
+
+function frame(now, before) {
+  if (!playing.value) return;
+  const o = overview.value;
+  const elapsed = Math.min(now - before, 100) * 1e6;
+  const t = Math.min(slow.value ? pace(time.value, elapsed, speed.value) : time.value + elapsed * speed.value, o.at);
+  time.value = t;
+  go({time: Math.floor(t)});
+  if (o.over && t >= o.at) return stop();
+  requestAnimationFrame(next => frame(next, now));
+}
+
+// jump plays without motion: from turn to turn.
+function jump() {
+  if (!playing.value) return;
+  const next = near(false);
+  if (next) {
+    time.value = next.at;
+    go({event: next.event});
+  } else if (overview.value.over) {
+    return stop();
+  }
+  setTimeout(jump, 1200);
+}
+
+// hand does an operation now; undo takes one of the visitor's operations back.
+export const hand = op => change(() => act(event.value, op));
+export const undo = number => change(() => drop(number, event.value));
+
+async function change(how) {
+  const o = await attempt(how);
+  if (!o) return false;
+  line.value = 0;
+  if (!playing.value) go({event: event.value});
+  return true;
+}
+
+// leader is the node that counts as the leader in the state that is shown.
+export const leader = computed(() => {
+  const all = (state.value?.nodes ?? []).filter(n => n.elected);
+  return all.filter(n => n.proven).concat(all).sort((a, b) => b.proven - a.proven || b.token - a.token)[0] ?? null;
+});
+
+// looked is the node that is looked at.
+export const looked = computed(() => {
+  const nodes = state.value?.nodes ?? [];
+  return nodes.find(n => n.id === selected.value) ?? leader.value ?? nodes[0] ?? null;
+});

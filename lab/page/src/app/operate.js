@@ -1,0 +1,98 @@
+// What a visitor can do to a node: faults, and what an operator does. All of it is also for the keyboard.
+import {html, signal} from "./html.js";
+import {catalogue, overview, world} from "./run.js";
+import {hand, leader, looked, selected, state, undo} from "./moment.js";
+import {Panel} from "./panel.js";
+import {clock} from "./format.js";
+import {say} from "./announce.js";
+
+const seconds = signal(5); // how long a fault lasts; 0 is until the faults end
+const told = signal(null); // the kind of the button that is pointed at
+
+const s = 1e9;
+
+// half is a smaller half of the participants, with the node in it.
+function half(node) {
+  const all = overview.value.nodes, k = all.indexOf(node);
+  const most = Math.max(1, Math.floor((all.length - 1) / 2));
+  return Array.from({length: most}, (_, i) => all[(k + i) % all.length]);
+}
+
+// acts are the operations, in groups. What lasts takes the chosen length.
+const acts = [
+  ["Process", [
+    {name: "Kill", kind: "kill", lasts: true},
+    {name: "Pause", kind: "pause", lasts: true},
+    {name: "Suspend", kind: "suspend", lasts: true},
+    {name: "Power loss", kind: "power-loss", lasts: true},
+  ]],
+  ["Network", [
+    {name: "Cut off", kind: "isolate", lasts: true},
+    {name: "Cut off with a minority", kind: "halves", lasts: true, op: node => ({node: undefined, group: half(node)}), many: true},
+    {name: "Heard by none", kind: "one-way", lasts: true},
+    {name: "Hears none", kind: "one-way", lasts: true, op: () => ({value: 1})},
+  ]],
+  ["Clock and disk", [
+    {name: "Clock 10 % fast", kind: "clock-rate", op: () => ({value: 100_000})},
+    {name: "Clock + 5 s", kind: "clock-step", op: () => ({by: 5 * s})},
+    {name: "Clock − 5 s", kind: "clock-step", op: () => ({by: -5 * s})},
+    {name: "Slow disk", kind: "slow-sync", lasts: true, op: () => ({by: 0.3 * s})},
+  ]],
+  ["Operator", [
+    {name: "Resign", kind: "resign"},
+    {name: "Transfer", kind: "transfer"},
+    {name: "Make ill", kind: "sicken", lasts: true},
+    {name: "Withdraw", kind: "withdraw", lasts: true},
+  ]],
+  ["Store", [
+    {name: "Cannot reach it", kind: "store-down", lasts: true},
+    {name: "Is down", kind: "store-down", lasts: true, op: () => ({node: undefined})},
+    {name: "Changes its leader", kind: "store-elect", op: () => ({node: undefined})},
+  ], true],
+];
+
+async function act(a, node) {
+  const op = {kind: a.kind, node, ...a.op?.(node)};
+  if (a.lasts && seconds.value) op.for = seconds.value * s;
+  if (await hand(op)) say(`Done: ${a.name}, ${node}.`);
+}
+
+const says = kind => catalogue.value?.faults.find(f => f.kind === kind)?.says ?? "";
+
+function Target() {
+  return html`
+    <label>Node
+      <select value=${selected.value} onChange=${e => { selected.value = e.target.value; }}>
+        <option value="">${leader.value ? `the leader (${leader.value.id})` : `nobody leads: ${state.value?.nodes[0]?.id ?? ""}`}</option>
+        ${overview.value?.nodes.map(id => html`<option value=${id}>${id}</option>`)}
+      </select></label>
+    <label>For
+      <select value=${String(seconds.value)} onChange=${e => { seconds.value = Number(e.target.value); }}>
+        ${[1, 2, 5, 10, 30].map(n => html`<option value=${String(n)}>${n} s</option>`)}
+        <option value="0">as long as it may</option>
+      </select></label>`;
+}
+
+export function Operate() {
+  const node = looked.value?.id, over = state.value?.over;
+  return html`
+    <${Panel} id="operate" title="Break it" tools=${html`<${Target} />`}>
+      <div class="acts">${acts.filter(([, , store]) => !store || overview.value?.store).map(([group, all]) => html`
+        <div role="group" aria-label=${group}><h3>${group}</h3>
+          ${all.map(a => html`<button type="button" title=${says(a.kind)} disabled=${!node || over}
+            onFocus=${() => { told.value = a.kind; }} onPointerEnter=${() => { told.value = a.kind; }}
+            onClick=${() => act(a, node)}>${a.name}</button>`)}
+        </div>`)}</div>
+      <p class="hint">${over ? "The run is over; go back to break it." : told.value ? `${told.value}: ${says(told.value)}` : "It happens now, to the chosen node. What comes later is another future."}</p>
+      <${Hands} />
+    <//>`;
+}
+
+// Hands are what the visitor has done, each with a way back.
+function Hands() {
+  const all = world.value?.hands ?? [];
+  if (all.length === 0) return null;
+  return html`<h3>Done by you</h3><ul class="hands">${all.map((op, i) => html`
+    <li><span>${clock(op.at, 3)} · ${op.kind} ${op.group?.join(", ") ?? op.node ?? ""}${op.peer ? ` → ${op.peer}` : ""}${op.for ? ` for ${op.for / s} s` : ""}</span>
+      <button type="button" aria-label=${`Undo ${op.kind} ${op.node ?? ""}`} onClick=${() => undo(i)}>Undo</button></li>`)}</ul>`;
+}

@@ -1,0 +1,108 @@
+// Where the participants are on the drawing, and each of them: role, term, timer, lease, votes, clock.
+import {html, names} from "./html.js";
+import {generation} from "./run.js";
+import {colour, followed, letter} from "./terms.js";
+import {length} from "./format.js";
+
+export const size = 440; // of the drawing, both ways
+const centre = size / 2, radius = 160;
+
+export const sizeOf = n => (n <= 7 ? 29 : n <= 10 ? 21 : 16); // the radius of a node, by their number
+
+// spot is where the place is; -1 is the store, in the middle.
+export function spot(place, n) {
+  if (place < 0) return {x: centre, y: centre};
+  const a = (place / n - 0.25) * 2 * Math.PI;
+  return {x: centre + radius * Math.cos(a), y: centre + radius * Math.sin(a)};
+}
+
+// The machines do not say how long a timer or a lease is in all. The greatest length that was seen in the run is full.
+let greatest = {run: 0, of: new Map()};
+function part(what, value) {
+  if (greatest.run !== generation.value) greatest = {run: generation.value, of: new Map()};
+  const most = Math.max(greatest.of.get(what) ?? 1, value);
+  greatest.of.set(what, most);
+  return value / most;
+}
+
+// Arc is a part of a circle, clockwise from the top.
+const Arc = ({r, part, kind}) => {
+  const round = 2 * Math.PI * r;
+  return html`<circle class=${kind} r=${r} transform="rotate(-90)" stroke-dasharray=${`${round * part} ${round}`} />`;
+};
+
+// looks are the words for what is the matter with a node.
+export function troubles(node, cut) {
+  const all = [];
+  if (!node.up) return ["dead"];
+  if (node.frozen) all.push(node.waiting ? `frozen, ${node.waiting} wait` : "frozen");
+  if (cut) all.push(cut);
+  if (node.sick) all.push("ill");
+  if (node.paused) all.push("paused");
+  if (node.idle) all.push("no candidate");
+  if (Math.abs(node.clock) >= 1e6) all.push(`clock ${node.clock > 0 ? "+" : "−"}${length(Math.abs(node.clock))}`);
+  else if (node.rate) all.push(`clock ${node.rate > 0 ? "+" : ""}${node.rate / 1e4} %`);
+  if (node.fault) all.push("halted");
+  return all;
+}
+
+// cuts says of each place whether it is cut off, or partly.
+export function cuts(state) {
+  const n = state.nodes.length, out = Array(n).fill(0), into = Array(n).fill(0);
+  for (const l of state.links) {
+    if (!l.cut) continue;
+    out[l.from]++;
+    into[l.to]++;
+  }
+  return out.map((o, i) => {
+    const all = n - 1, k = into[i];
+    if (o + k === 0) return "";
+    if (o === all && k === all) return "cut off";
+    if (o === all) return "heard by none";
+    if (k === all) return "hears none";
+    return "partly cut";
+  });
+}
+
+// sentence says all of a node in words.
+export function sentence(node, at, cut) {
+  const token = followed(node, at);
+  return [
+    `${node.id}: ${node.up ? node.role : ""}`, token ? `term ${letter(token)}` : "", node.proven ? `lease valid for ${length(node.left ?? 0)}` : "",
+    node.votes ? `${node.votes.length} votes of others` : "", ...troubles(node, cut),
+  ].filter(Boolean).join(", ");
+}
+
+export function NodeMark({node, state, cut, chosen, choose}) {
+  const n = state.nodes.length, {x, y} = spot(node.place, n), r = sizeOf(n);
+  const token = followed(node, state.at), k = colour(token), name = token && letter(token);
+  const candidate = node.up && node.role.includes("candidate");
+  const remaining = node.up && node.next > state.at ? part(`${node.place} ${node.role}`, node.next - state.at) : 0;
+  const lease = node.proven && node.left > 0 ? part("lease", node.left) : 0;
+  const trouble = troubles(node, cut);
+  const voters = state.nodes.filter(v => !v.observer);
+  const pressed = e => {
+    if (e.key !== "Enter" && e.key !== " ") return;
+    e.preventDefault();
+    e.stopPropagation();
+    choose(node, true);
+  };
+  return html`
+    <g class=${names("node", name && `t${k}`, node.elected && "elected", candidate && "candidate", !node.up && "dead",
+      node.frozen && "frozen", chosen && "chosen")} transform=${`translate(${x} ${y})`} tabindex="0" role="button"
+      aria-pressed=${String(chosen)} aria-label=${sentence(node, state.at, cut)}
+      onClick=${() => choose(node)} onKeyDown=${pressed}>
+      <circle class="halo" r=${r + 11} />
+      ${lease > 0 && html`<${Arc} r=${r + 8} part=${lease} kind="lease" />`}
+      <circle class="body" r=${r} />
+      ${node.frozen && html`<circle class="ice" r=${r} fill="url(#ice)" />`}
+      ${remaining > 0 && html`<${Arc} r=${r + 3.5} part=${remaining} kind="timer" />`}
+      <text class="id" dy=".36em" font-size=${Math.round(r * 0.62)}>${node.id}</text>
+      ${!node.up && html`<path class="cross" d=${`M${-r * 0.7} ${-r * 0.7}L${r * 0.7} ${r * 0.7}M${r * 0.7} ${-r * 0.7}L${-r * 0.7} ${r * 0.7}`} />`}
+      ${name && html`<g class="badge" transform=${`translate(${r * 0.78} ${-r * 0.78})`}><circle r="9.5" /><text dy=".36em" font-size="12">${name}</text></g>`}
+      ${(candidate || node.elected) && html`<g class="votes" transform=${`translate(${-(voters.length - 1) * 3.5} ${-r - 17})`}>
+        ${voters.map((v, i) => html`<circle cx=${i * 7} r="2.6" class=${v.place === node.place || node.votes?.includes(v.place) ? "given" : ""} />`)}</g>`}
+      <text class="role" y=${r + 22}>${node.up ? node.role : "dead"}</text>
+      ${node.up && trouble.length > 0 && html`<text class="trouble" y=${r + 36}>${trouble.slice(0, 2).join(" · ")}</text>`}
+    </g>`;
+}

@@ -1,0 +1,84 @@
+// The run: the world that was opened, and what the machines say of it as it grows.
+import {computed, signal} from "./html.js";
+
+export const overview = signal(null); // the answer of open, grow, do or drop
+export const catalogue = signal(null);
+export const problem = signal(""); // what went wrong last, for people
+export const world = computed(() => overview.value?.world ?? null);
+
+let machines = null;
+export const generation = signal(0); // counts the worlds: what was asked of an earlier one is not of this one
+
+// use says which machines answer, and reads their catalogue.
+export async function use(client) {
+  machines = client;
+  catalogue.value = await call("catalogue");
+}
+
+export const call = (method, params) => machines.call(method, params);
+
+// attempt does something that may fail, and tells the visitor if it does. It returns undefined then.
+export async function attempt(act) {
+  try {
+    const result = await act();
+    problem.value = "";
+    return result;
+  } catch (error) {
+    problem.value = error.message;
+  }
+}
+
+// open begins a world. The one before stays if it cannot be.
+export const open = world => begin(call("open", world));
+
+// act adds an operation of the visitor after an event; drop takes one back.
+export const act = (event, op) => begin(call("do", {event, op}));
+export const drop = (hand, event) => begin(call("drop", {hand, event}));
+
+async function begin(answer) {
+  const o = await answer;
+  generation.value++;
+  overview.value = filled(o);
+  grow(generation.value);
+  return o;
+}
+
+// grow lets the run grow to its end, in steps that leave room for other calls.
+async function grow(mine) {
+  let events = 2000;
+  while (mine === generation.value && !overview.value.over) {
+    const began = performance.now();
+    let o;
+    try {
+      o = await call("grow", {events});
+    } catch (error) {
+      if (mine === generation.value) problem.value = error.message;
+      return;
+    }
+    if (mine !== generation.value) return;
+    overview.value = filled(o);
+    const took = performance.now() - began;
+    if (took < 60) events = Math.min(events * 2, 50_000);
+    if (took > 150) events = Math.max(events >> 1, 500);
+  }
+}
+
+// filled puts empty lists where the machines have none.
+function filled(o) {
+  for (const list of ["lanes", "lives", "roles", "turns", "marks", "writes", "both", "ops", "hands"]) o[list] ??= [];
+  for (const lane of o.lanes) {
+    lane.proven ??= [];
+    lane.true ??= [];
+  }
+  o.world.hands ??= [];
+  return o;
+}
+
+// end is when the run ends, as far as that is known.
+export const end = computed(() => {
+  const o = overview.value;
+  return o ? (o.over ? Math.max(o.at, 1) : Math.max(o.until, o.at, 1)) : 1;
+});
+
+// protocol is what the catalogue says of the world's.
+export const protocol = computed(() => catalogue.value?.protocols.find(p => p.name === overview.value?.protocol));

@@ -1,0 +1,50 @@
+// Terms have a letter and a colour, by the order in which they begin. A letter is never left out, so that nobody needs
+// to tell colours apart.
+import {computed} from "./html.js";
+import {overview} from "./run.js";
+
+const colours = 6; // of app.css: --term-0 to --term-5
+
+// order is the place of each token.
+const order = computed(() => {
+  const places = new Map();
+  for (const lane of overview.value?.lanes ?? []) {
+    if (!places.has(lane.token)) places.set(lane.token, places.size);
+  }
+  return places;
+});
+
+// letter is A to Z, then AA.
+export function letter(token) {
+  let n = order.value.get(token);
+  if (n === undefined) return "";
+  let text = "";
+  for (n++; n > 0; n = Math.floor((n - 1) / 26)) text = String.fromCharCode(65 + (n - 1) % 26) + text;
+  return text;
+}
+
+// colour is the number of a term's colour.
+export const colour = token => (order.value.get(token) ?? 0) % colours;
+
+// followed is the token of the term in which a node of a state leads or follows, 0 if it knows no leader.
+export function followed(node, at) {
+  if (node.elected) return node.token;
+  if (!node.up || !node.leader) return 0;
+  const lanes = overview.value?.lanes ?? [];
+  for (let i = lanes.length - 1; i >= 0; i--) {
+    if (lanes[i].node === node.leader && lanes[i].believes.from <= at) return lanes[i].token;
+  }
+  return 0;
+}
+
+// palette reads the colours of app.css, for what is drawn on a canvas.
+export function palette(element) {
+  const style = getComputedStyle(element);
+  const of = name => style.getPropertyValue(name).trim();
+  return {
+    terms: Array.from({length: colours}, (_, i) => of(`--term-${i}`)),
+    ink: Array.from({length: colours}, (_, i) => of(`--term-ink-${i}`)),
+    text: of("--text"), faint: of("--faint"), edge: of("--edge"), panel: of("--panel"), ground: of("--ground"), sunk: of("--sunk"),
+    accent: of("--accent"), wrong: of("--wrong"), font: style.fontFamily,
+  };
+}
