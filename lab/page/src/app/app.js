@@ -12,6 +12,7 @@ import {Inspector} from "./inspector.js";
 import {Invariants} from "./invariants.js";
 import {Links} from "./links.js";
 import {Log} from "./log.js";
+import {Spacetime} from "./spacetime.js";
 import {keys, useKeys} from "./keys.js";
 import {decode, encode} from "./link.js";
 
@@ -84,8 +85,8 @@ function Page({Status}) {
       <${Cluster} />
       <div class="column"><${Lanes} /><${Operate} /></div>
       <${Log} />
-      <div class="column pair"><${Inspector} /><${Invariants} /></div>
-      <${Links} />
+      <${Spacetime} />
+      <div class="column trio"><${Inspector} /><${Invariants} /><${Links} /></div>
     </main>
     <footer><${Status} /><${Progress} /></footer>
     <${Announcer} />

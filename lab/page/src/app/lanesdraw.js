@@ -93,19 +93,19 @@ function node(c, p, o, place, {y, row, box, width}) {
   if (o.at > 0) dead(since, o.at);
   const h = Math.floor((row - 9) / 3);
   for (const lane of o.lanes) {
-    if (lane.place === place) tenure(c, p, lane, {y: y + 4, h, box, leases: o.leases});
+    if (lane.place === place) tenure(c, p, o, lane, {y: y + 4, h, box});
   }
 }
 
 // tenure draws three bars: an outline, a light one, a full one.
-function tenure(c, p, lane, {y, h, box, leases}) {
-  const colours = p.terms[colour(lane.token)], name = letter(lane.token);
+function tenure(c, p, o, lane, {y, h, box}) {
+  const colours = p.terms[colour(lane.token, o)], name = letter(lane.token, o);
   let b = box(lane.believes.from, lane.believes.until);
   if (!b) return;
   c.strokeStyle = c.fillStyle = colours;
   c.lineWidth = 1.25;
   c.strokeRect(b[0] + 0.5, y + 0.5, Math.max(b[1] - 1, 1), h - 1);
-  for (const s of leases ? lane.proven : []) {
+  for (const s of o.leases ? lane.proven : []) {
     if (!(b = box(s.from, s.until))) continue;
     c.globalAlpha = 0.5;
     c.fillRect(b[0], y + h + 1, b[1], h);
@@ -142,7 +142,7 @@ function resource(c, p, o, {y, height, x, width}) {
     if (w.ok && !w.stale) {
       if (at - last < 1.5) continue;
       last = at;
-      c.fillStyle = p.terms[colour(w.token)];
+      c.fillStyle = p.terms[colour(w.token, o)];
       c.fillRect(at - 0.5, y + 5, 1.5, height - 18);
     } else if (w.ok) {
       c.fillStyle = p.wrong;

@@ -8,6 +8,7 @@ export const state = signal(null); // the machines' answer for it
 export const playing = signal(false);
 export const speed = signal(1); // virtual seconds a second
 export const slow = signal(true); // slower while messages of an election fly
+export const rate = signal(0); // how many nanoseconds of the run go by in a second, while it plays
 export const selected = signal(""); // the node that is looked at; "" is the leader
 export const line = signal(0); // the selected line of the log; 0 is none
 export const still = signal(matchMedia("(prefers-reduced-motion: reduce)").matches);
@@ -120,6 +121,7 @@ function frame(now, before) {
   const o = overview.value;
   const elapsed = Math.min(now - before, 100) * 1e6;
   const t = Math.min(slow.value ? pace(time.value, elapsed, speed.value) : time.value + elapsed * speed.value, o.at);
+  if (elapsed > 0) rate.value += ((t - time.value) / elapsed * 1e9 - rate.value) * 0.15;
   time.value = t;
   go({time: Math.floor(t)});
   if (o.over && t >= o.at) return stop();

@@ -1,22 +1,24 @@
 // Terms have a letter and a colour, by the order in which they begin. A letter is never left out, so that nobody needs
 // to tell colours apart.
-import {computed} from "./html.js";
 import {overview} from "./run.js";
 
 const colours = 6; // of app.css: --term-0 to --term-5
 
-// order is the place of each token.
-const order = computed(() => {
-  const places = new Map();
-  for (const lane of overview.value?.lanes ?? []) {
-    if (!places.has(lane.token)) places.set(lane.token, places.size);
+const orders = new WeakMap(); // by overview: the place of each token
+
+function order(o) {
+  let places = orders.get(o);
+  if (!places) {
+    places = new Map();
+    for (const {token} of o.lanes) if (!places.has(token)) places.set(token, places.size);
+    orders.set(o, places);
   }
   return places;
-});
+}
 
-// letter is A to Z, then AA.
-export function letter(token) {
-  let n = order.value.get(token);
+// letter is A to Z, then AA. Without an overview it is that of the world that is shown.
+export function letter(token, o = overview.value) {
+  let n = o && order(o).get(token);
   if (n === undefined) return "";
   let text = "";
   for (n++; n > 0; n = Math.floor((n - 1) / 26)) text = String.fromCharCode(65 + (n - 1) % 26) + text;
@@ -24,7 +26,7 @@ export function letter(token) {
 }
 
 // colour is the number of a term's colour.
-export const colour = token => (order.value.get(token) ?? 0) % colours;
+export const colour = (token, o = overview.value) => (o && order(o).get(token) || 0) % colours;
 
 // followed is the token of the term in which a node of a state leads or follows, 0 if it knows no leader.
 export function followed(node, at) {
