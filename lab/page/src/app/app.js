@@ -1,7 +1,7 @@
 // The page of the laboratory.
 import {html, render, signal, useEffect, useRef} from "./html.js";
-import {catalogue, generation, overview, problem, use, world} from "./run.js";
-import {moment, playing, visit} from "./moment.js";
+import {overview, problem, use, world} from "./run.js";
+import {visit} from "./moment.js";
 import {Announcer} from "./announce.js";
 import {Cluster} from "./cluster.js";
 import {Operate} from "./operate.js";
@@ -13,11 +13,14 @@ import {Invariants} from "./invariants.js";
 import {Links} from "./links.js";
 import {Log} from "./log.js";
 import {Spacetime} from "./spacetime.js";
+import {Chooser, choosing} from "./chooser.js";
+import {Compare} from "./compare.js";
+import {opens} from "./workers.js";
 import {keys, useKeys} from "./keys.js";
-import {decode, encode} from "./link.js";
+import {decode} from "./link.js";
 
 const first = {protocol: "quorum", nodes: 5, seconds: 60};
-const choosing = signal(false);
+const comparing = signal(false);
 
 // title says in a few words which world it is.
 function title(w) {
@@ -64,6 +67,10 @@ function Page({Status}) {
   const page = {
     help: () => (dialog.current.open ? dialog.current.close() : dialog.current.showModal()),
     choose: () => { choosing.value = true; },
+    compare: () => {
+      comparing.value = !comparing.value;
+      if (comparing.value) requestAnimationFrame(() => document.getElementById("compare")?.scrollIntoView());
+    },
   };
   useKeys(page);
   useEffect(() => {
@@ -75,6 +82,8 @@ function Page({Status}) {
       <h1>elect <span>the laboratory</span></h1>
       <p class="world-name">${title(world.value)}</p>
       <div class="buttons">
+        <button type="button" aria-haspopup="dialog" onClick=${page.choose}>Choose a world</button>
+        <button type="button" aria-pressed=${String(comparing.value)} onClick=${page.compare}>Compare</button>
         <${Share} />
         <button type="button" aria-haspopup="dialog" aria-label="Help" onClick=${page.help}>?</button>
       </div>
@@ -87,14 +96,17 @@ function Page({Status}) {
       <${Log} />
       <${Spacetime} />
       <div class="column trio"><${Inspector} /><${Invariants} /><${Links} /></div>
+      ${comparing.value && html`<${Compare} />`}
     </main>
     <footer><${Status} /><${Progress} /></footer>
     <${Announcer} />
+    <${Chooser} />
     <${Help} dialog=${dialog} />`;
 }
 
 // start draws the page, with machines that open gives, and Status, the line that says how they are.
 export async function start({open, Status}) {
+  opens(open);
   const machines = open();
   render(html`<${Page} Status=${() => html`<${Status} machines=${machines} />`} />`, document.body);
   try {

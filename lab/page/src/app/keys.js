@@ -20,6 +20,7 @@ export const keys = [
   {key: "-", name: "−", says: "slower", act: () => faster(-0.5)},
   {key: "r", name: "R", says: "begin anew, without what you did", act: reset},
   {key: "w", name: "W", says: "choose a world", act: page => page.choose()},
+  {key: "c", name: "C", says: "compare protocols", act: page => page.compare()},
   {key: "?", name: "?", says: "show this help, or close it", act: page => page.help()},
 ];
 

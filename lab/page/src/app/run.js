@@ -64,7 +64,7 @@ async function grow(mine) {
 }
 
 // filled puts empty lists where the machines have none.
-function filled(o) {
+export function filled(o) {
   for (const list of ["lanes", "lives", "roles", "turns", "marks", "writes", "both", "ops", "hands"]) o[list] ??= [];
   for (const lane of o.lanes) {
     lane.proven ??= [];

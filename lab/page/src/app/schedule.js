@@ -1,0 +1,30 @@
+// Schedules as files: to keep, to give to the command line, and to open.
+import {call} from "./run.js";
+
+// save lets the browser save the schedule of the world that is shown, with what the visitor did.
+export async function save(name) {
+  const {schedule} = await call("schedule");
+  const url = URL.createObjectURL(new Blob([schedule], {type: "application/json"}));
+  const a = document.createElement("a");
+  a.href = url;
+  a.download = name;
+  a.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+const largest = 4e6; // bytes
+
+// read makes a world of a file. It throws an Error that says what is wrong with it.
+export async function read(file) {
+  if (file.size > largest) throw new Error(`${file.name} has ${file.size} bytes; want a schedule, of ${largest} at most`);
+  let schedule;
+  try {
+    schedule = JSON.parse(await file.text());
+  } catch (error) {
+    throw new Error(`${file.name} is no JSON: ${error.message}; want a schedule, as electlab sim writes it`);
+  }
+  if (typeof schedule?.protocol !== "string" || typeof schedule.format !== "number") {
+    throw new Error(`${file.name} is no schedule: it has no format or no protocol; want one as electlab sim writes it`);
+  }
+  return {protocol: schedule.protocol, schedule};
+}
