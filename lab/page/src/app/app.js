@@ -5,6 +5,7 @@ import {visit} from "./moment.js";
 import {Announcer} from "./announce.js";
 import {Cluster} from "./cluster.js";
 import {Operate} from "./operate.js";
+import {Status} from "./status.js";
 import {Transport} from "./transport.js";
 import {Share} from "./share.js";
 import {Lanes} from "./lanes.js";
@@ -62,7 +63,7 @@ function Progress() {
   return html`<progress aria-label="The run is computed" max=${o.until} value=${o.at}></progress>`;
 }
 
-function Page({Status}) {
+function Page({machines}) {
   const dialog = useRef();
   const page = {
     help: () => (dialog.current.open ? dialog.current.close() : dialog.current.showModal()),
@@ -98,22 +99,18 @@ function Page({Status}) {
       <div class="column trio"><${Inspector} /><${Invariants} /><${Links} /></div>
       ${comparing.value && html`<${Compare} />`}
     </main>
-    <footer><${Status} /><${Progress} /></footer>
+    <footer><${Status} machines=${machines} /><${Progress} /></footer>
     <${Announcer} />
     <${Chooser} />
     <${Help} dialog=${dialog} />`;
 }
 
-// start draws the page, with machines that open gives, and Status, the line that says how they are.
-export async function start({open, Status}) {
+// start draws the page, with machines that open starts, and returns those of the world that is shown.
+export function start(open) {
   opens(open);
   const machines = open();
-  render(html`<${Page} Status=${() => html`<${Status} machines=${machines} />`} />`, document.body);
-  try {
-    await use(machines);
-  } catch {
-    return machines; // the status line says what is wrong
-  }
-  await follow();
+  render(html`<${Page} machines=${machines} />`, document.body);
+  // If there are no machines, the status line says why.
+  use(machines).then(follow, () => {});
   return machines;
 }
