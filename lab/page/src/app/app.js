@@ -83,7 +83,7 @@ function Page({machines}) {
       <h1>elect <span>the laboratory</span></h1>
       <p class="world-name">${title(world.value)}</p>
       <div class="buttons">
-        <button type="button" aria-haspopup="dialog" onClick=${page.choose}>Choose a world</button>
+        <button type="button" aria-haspopup="dialog" onClick=${page.choose}>Worlds</button>
         <button type="button" aria-pressed=${String(comparing.value)} onClick=${page.compare}>Compare</button>
         <${Share} />
         <button type="button" aria-haspopup="dialog" aria-label="Help" onClick=${page.help}>?</button>
@@ -92,11 +92,10 @@ function Page({machines}) {
     <${Problem} />
     <main>
       <${Transport} />
-      <${Cluster} />
-      <div class="column"><${Lanes} /><${Operate} /></div>
-      <${Log} />
-      <${Spacetime} />
-      <div class="column trio"><${Inspector} /><${Invariants} /><${Links} /></div>
+      <div class="column"><${Cluster} /><${Operate} /></div>
+      <div class="column"><${Lanes} /><${Spacetime} /></div>
+      <div class="column lower"><${Log} /><${Inspector} /></div>
+      <div class="column lower"><${Invariants} /><${Links} /></div>
       ${comparing.value && html`<${Compare} />`}
     </main>
     <footer><${Status} machines=${machines} /><${Progress} /></footer>

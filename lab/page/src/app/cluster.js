@@ -4,7 +4,7 @@ import {overview} from "./run.js";
 import {looked, selected, state} from "./moment.js";
 import {Drawn, Table, Term} from "./panel.js";
 import {Flying} from "./flying.js";
-import {NodeMark, cuts, size, spot, troubles} from "./ring.js";
+import {NodeMark, cuts, height, spot, troubles, width} from "./ring.js";
 import {colour, followed, letter} from "./terms.js";
 import {length} from "./format.js";
 
@@ -36,7 +36,7 @@ function Ring() {
   if (!s) return html`<p class="empty">The world is being made.</p>`;
   const cut = cuts(s), middle = spot(-1);
   return html`
-    <svg class="ring" viewBox=${`0 0 ${size} ${size}`} role="group" aria-label="Participants">
+    <svg class="ring" viewBox=${`0 0 ${width} ${height(s.nodes.length)}`} role="group" aria-label="Participants">
       <defs>
         <pattern id="ice" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path d="M0 0V6" class="ice-line" /></pattern>
         <marker id="tip" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="6" markerHeight="6" orient="auto"><path d="M0 0L6 3L0 6z" class="tip" /></marker>
@@ -44,9 +44,9 @@ function Ring() {
       <${Strands} s=${s} />
       ${overview.value.store && html`<g class="store" transform=${`translate(${middle.x} ${middle.y})`}>
         <rect x="-32" y="-20" width="64" height="40" rx="8" /><text dy=".36em">store</text></g>`}
-      <${Flying} />
       ${s.nodes.map(node => html`<${NodeMark} key=${node.place} node=${node} state=${s} cut=${cut[node.place]}
         chosen=${looked.value?.place === node.place} choose=${choose} />`)}
+      <${Flying} />
     </svg>`;
 }
 
@@ -54,13 +54,13 @@ function Nodes() {
   const s = state.value;
   if (!s) return null;
   const cut = cuts(s);
-  const head = ["Node", "Role", "Term", "Leader", "Lease left", "Timer", "Votes", "Remarks", ""];
+  const head = ["Node", "Role", "Term", "Leader", "Lease left", "Timer", "Votes", "Remarks", "Choose"];
   return html`<${Table} caption="Participants at this moment" head=${head} rows=${s.nodes.map(n => {
     const token = followed(n, s.at);
     return [
       n.id, n.up ? n.role : "dead", html`<${Term} letter=${letter(token)} colour=${colour(token)} />`, n.leader ?? "", n.proven ? length(n.left ?? 0) : "",
       n.next > s.at ? length(n.next - s.at) : "", n.votes ? n.votes.map(v => s.nodes[v]?.id).join(", ") : "", troubles(n, cut[n.place]).join(", "),
-      html`<button type="button" aria-pressed=${String(looked.value?.place === n.place)} onClick=${() => choose(n)}>Look at ${n.id}</button>`,
+      html`<button type="button" aria-pressed=${String(looked.value?.place === n.place)} onClick=${() => choose(n)}>Choose ${n.id}</button>`,
     ];
   })} />`;
 }

@@ -95,7 +95,7 @@ export function Compare() {
       <div class="fields"><button type="button" class="main" disabled=${n === 0 || p !== null || !overview.value || !world.value} onClick=${() => attempt(run)}>Compare ${plural(n, "protocol")}</button>
         <button type="button" disabled=${p === null} onClick=${cancel}>Cancel</button>
         <span role="status">${p?.says}</span>${p && html`<progress aria-label="Comparison" max="1" value=${p.part}></progress>`}</div>
-      <${Together} />
       <${Report} lines=${lines.value} />
+      <${Together} />
     <//>`;
 }

@@ -28,10 +28,14 @@ function flat(value, prefix = "", into = new Map()) {
   for (const [k, v] of Object.entries(value ?? {})) {
     const name = prefix ? `${prefix} ${k}` : k;
     if (v && typeof v === "object") flat(v, name, into);
-    else into.set(name.replaceAll("_", " "), String(v));
+    else into.set(name.replaceAll("_", " "), instants.has(k) ? instant(v) : String(v));
   }
   return into;
 }
+
+const instants = new Set(["lease_end", "not_before", "boot", "mono"]); // by a node's own clock
+
+const instant = v => (Math.abs(v) > 9e18 ? (v > 0 ? "never" : "not set") : clock(v));
 
 function Change() {
   const l = last.value;
@@ -50,8 +54,8 @@ export function Inspector() {
   const n = looked.value, s = state.value;
   if (!n || !s) return html`<${Panel} id="node" title="Node" />`;
   const token = followed(n, s.at);
-  const facts = [
-    ["Role", n.up ? n.role : "dead"],
+  const facts = !n.up ? [["Role", "dead"]] : [
+    ["Role", n.role],
     ["Term", token ? `${letter(token)}, token ${count(token)}` : "none"],
     ["Tenure", n.term ? `number ${count(n.term)}` : "none yet"],
     ["Leader", n.leader ?? "not known"],

@@ -29,7 +29,7 @@ export function Invariants() {
   return html`
     <${Panel} id="invariants" title="Invariants">
       <p class="hint">Checked after every event.</p>
-      <ul class="invariants">${all.map(i => {
+      <ul class="invariants" tabindex="0" aria-label="Invariants">${all.map(i => {
         const [mark, word, kind] = verdict(i, o.over);
         return html`<li>
           <span class=${`verdict ${kind}`} aria-hidden="true">${mark}</span>

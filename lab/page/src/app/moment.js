@@ -1,6 +1,6 @@
 // The moment that the page shows, and how it moves: by steps, by jumps, and by playing.
 import {batch, computed, effect, signal} from "./html.js";
-import {act, attempt, call, drop, open, overview, problem} from "./run.js";
+import {act, attempt, call, drop, generation, open, overview, problem} from "./run.js";
 import {pace} from "./pace.js";
 
 export const time = signal(0); // in nanoseconds since the world began; between events while it plays
@@ -49,7 +49,7 @@ let wait = null; // the moment that is to be shown, while the run has not reache
 async function ask() {
   asking = true;
   while (wanted) {
-    const at = wanted, o = overview.value;
+    const at = wanted, o = overview.value, run = generation.value;
     wanted = null;
     const far = o.events === 0 || (at.event !== undefined ? at.event > o.events : at.time > o.at);
     if (far && !o.over) break; // the growth goes on, and asks again
@@ -57,10 +57,10 @@ async function ask() {
     const asked = far ? {event: o.events} : at;
     try {
       const s = await call("state", asked);
-      if (wanted) continue;
+      if (run !== generation.value) continue; // the answer is of another world
       batch(() => {
         state.value = s;
-        if (!playing.value && asked.event !== undefined) time.value = s.at;
+        if (!playing.value && !wanted && asked.event !== undefined) time.value = s.at;
       });
     } catch (error) {
       problem.value = error.message;

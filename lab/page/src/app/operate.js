@@ -32,7 +32,7 @@ const acts = [
     {name: "Heard by none", kind: "one-way", lasts: true},
     {name: "Hears none", kind: "one-way", lasts: true, op: () => ({value: 1})},
   ]],
-  ["Clock and disk", [
+  ["Clock, disk", [
     {name: "Clock 10 % fast", kind: "clock-rate", op: () => ({value: 100_000})},
     {name: "Clock + 5 s", kind: "clock-step", op: () => ({by: 5 * s})},
     {name: "Clock − 5 s", kind: "clock-step", op: () => ({by: -5 * s})},
@@ -69,7 +69,7 @@ function Target() {
     <label>For
       <select value=${String(seconds.value)} onChange=${e => { seconds.value = Number(e.target.value); }}>
         ${[1, 2, 5, 10, 30].map(n => html`<option value=${String(n)}>${n} s</option>`)}
-        <option value="0">as long as it may</option>
+        <option value="0">to the end</option>
       </select></label>`;
 }
 

@@ -15,7 +15,7 @@ export function Drawn({table, children, tools, ...rest}) {
   return html`
     <${Panel} ...${rest} tools=${[tools, button]}>
       <div hidden=${shown.value}>${children}</div>
-      <div class=${shown.value ? "scroll" : "unseen"}>${table}</div>
+      <div class=${shown.value ? "scroll" : "unseen"} tabindex=${shown.value ? "0" : undefined} role="region" aria-label=${`${rest.title}, as a table`}>${table}</div>
     <//>`;
 }
 

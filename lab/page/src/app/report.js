@@ -47,6 +47,6 @@ function Failovers({lines}) {
 
 export function Report({lines}) {
   if (lines.length === 0) return null;
-  return html`<div class="scroll"><${Table} caption="Comparison" head=${columns.map(c => c[0])} rows=${lines.map(l => columns.map(([, of]) => of(l)))} /></div>
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Figures"><${Table} caption="Comparison" head=${columns.map(c => c[0])} rows=${lines.map(l => columns.map(([, of]) => of(l)))} /></div>
     <${Failovers} lines=${lines} />`;
 }

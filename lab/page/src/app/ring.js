@@ -4,8 +4,8 @@ import {generation} from "./run.js";
 import {colour, followed, letter} from "./terms.js";
 import {length} from "./format.js";
 
-export const size = 440; // of the drawing, both ways
-const centre = size / 2, radius = 160;
+export const width = 440; // of the drawing
+const centre = width / 2, radius = 160;
 
 export const sizeOf = n => (n <= 7 ? 29 : n <= 10 ? 21 : 16); // the radius of a node, by their number
 
@@ -15,6 +15,9 @@ export function spot(place, n) {
   const a = (place / n - 0.25) * 2 * Math.PI;
   return {x: centre + radius * Math.cos(a), y: centre + radius * Math.sin(a)};
 }
+
+// height is that of the drawing, with what is written below the lowest node.
+export const height = n => Math.max(...Array.from({length: n}, (_, i) => spot(i, n).y)) + sizeOf(n) + 44;
 
 // The machines do not say how long a timer or a lease is in all. The greatest length that was seen in the run is full.
 let greatest = {run: 0, of: new Map()};
@@ -64,18 +67,19 @@ export function cuts(state) {
   });
 }
 
-// sentence says all of a node in words.
+// sentence says all of a node in words. It begins with what is written on the drawing.
 export function sentence(node, at, cut) {
-  const token = followed(node, at);
+  const token = followed(node, at), trouble = node.up ? troubles(node, cut) : [];
+  const written = [node.id, token ? letter(token) : "", node.up ? node.role : "dead", trouble.slice(0, 2).join(" · ")].filter(Boolean).join(" ");
   return [
-    `${node.id}: ${node.up ? node.role : ""}`, token ? `term ${letter(token)}` : "", node.proven ? `lease valid for ${length(node.left ?? 0)}` : "",
-    node.votes ? `${node.votes.length} votes of others` : "", ...troubles(node, cut),
+    written, token ? `term ${letter(token)}` : "", node.proven ? `lease valid for ${length(node.left ?? 0)}` : "",
+    node.votes ? `${node.votes.length} votes of others` : "", ...trouble.slice(2),
   ].filter(Boolean).join(", ");
 }
 
 export function NodeMark({node, state, cut, chosen, choose}) {
   const n = state.nodes.length, {x, y} = spot(node.place, n), r = sizeOf(n);
-  const token = followed(node, state.at), k = colour(token), name = token && letter(token);
+  const token = followed(node, state.at), k = colour(token), name = token ? letter(token) : "";
   const candidate = node.up && node.role.includes("candidate");
   const remaining = node.up && node.next > state.at ? part(`${node.place} ${node.role}`, node.next - state.at) : 0;
   const lease = node.proven && node.left > 0 ? part("lease", node.left) : 0;
@@ -97,12 +101,12 @@ export function NodeMark({node, state, cut, chosen, choose}) {
       <circle class="body" r=${r} />
       ${node.frozen && html`<circle class="ice" r=${r} fill="url(#ice)" />`}
       ${remaining > 0 && html`<${Arc} r=${r + 3.5} part=${remaining} kind="timer" />`}
-      <text class="id" dy=".36em" font-size=${Math.round(r * 0.62)}>${node.id}</text>
+      <text class="id" dy=".36em" font-size=${Math.round(r * 0.62)}>${node.id}</text>${" "}
       ${!node.up && html`<path class="cross" d=${`M${-r * 0.7} ${-r * 0.7}L${r * 0.7} ${r * 0.7}M${r * 0.7} ${-r * 0.7}L${-r * 0.7} ${r * 0.7}`} />`}
-      ${name && html`<g class="badge" transform=${`translate(${r * 0.78} ${-r * 0.78})`}><circle r="9.5" /><text dy=".36em" font-size="12">${name}</text></g>`}
+      ${name && html`<g class="badge" transform=${`translate(${r * 0.78} ${-r * 0.78})`}><circle r="9.5" /><text dy=".36em" font-size="12">${name}</text></g>`}${" "}
       ${(candidate || node.elected) && html`<g class="votes" transform=${`translate(${-(voters.length - 1) * 3.5} ${-r - 17})`}>
         ${voters.map((v, i) => html`<circle cx=${i * 7} r="2.6" class=${v.place === node.place || node.votes?.includes(v.place) ? "given" : ""} />`)}</g>`}
-      <text class="role" y=${r + 22}>${node.up ? node.role : "dead"}</text>
+      <text class="role" y=${r + 22}>${node.up ? node.role : "dead"}</text>${" "}
       ${node.up && trouble.length > 0 && html`<text class="trouble" y=${r + 36}>${trouble.slice(0, 2).join(" · ")}</text>`}
     </g>`;
 }

@@ -12,9 +12,9 @@ export function Share() {
     history.replaceState(null, "", link);
     // Without a permission, or without TLS, the address bar has to do.
     const copied = await navigator.clipboard?.writeText(link).then(() => true, () => false);
-    done.value = copied ? "Copied" : "In the address bar";
+    done.value = copied ? "Copied" : "See address";
     say(copied ? "The link is copied." : "The link is in the address bar.");
     setTimeout(() => { done.value = ""; }, 2000);
   };
-  return html`<button type="button" class="share" onClick=${copy}>${done.value || "Share this moment"}</button>`;
+  return html`<button type="button" class="share" onClick=${copy}>${done.value || "Share"}</button>`;
 }

@@ -81,7 +81,7 @@ function life(c, p, o, place, x, y, part) {
 function messages(c, p, letters, {cone, line, x, y, part}) {
   const within = n => n === line || cone.past.has(n) || cone.future.has(n);
   const shown = letters.filter(l => l.sent <= part.until && (l.arrived || l.sent + 2e6) >= part.from);
-  const named = shown.filter(l => !l.routine).length <= 60;
+  const named = shown.filter(l => !l.routine).length <= 60, names = [];
   for (const l of shown) {
     const inside = line > 0 && within(l.sender) && (!l.receiver || within(l.receiver));
     c.globalAlpha = line > 0 && !inside ? 0.25 : l.routine ? 0.5 : 1;
@@ -95,7 +95,7 @@ function messages(c, p, letters, {cone, line, x, y, part}) {
     } else {
       arrow(c, a, {x: x(arrived), y: y(l.to)}, l.lost, !l.arrived);
     }
-    if (named && !l.routine) label(c, p, l, a, {x: x(l.to < 0 ? (l.sent + arrived) / 2 : arrived), y: y(l.to)});
+    if (named && !l.routine) label(c, p, l, a, {x: x(l.to < 0 ? (l.sent + arrived) / 2 : arrived), y: y(l.to)}, names);
   }
   c.globalAlpha = 1;
 }
@@ -121,14 +121,17 @@ function arrow(c, a, b, lost, unknown) {
   c.fill();
 }
 
-// label writes the name of a message along its arrow, if it is long enough.
-function label(c, p, l, a, b) {
+// label writes the name of a message along its arrow, if it is long enough, and no name is there.
+function label(c, p, l, a, b, names) {
   const text = l.type;
   c.font = `10.5px ${p.font}`;
   const w = c.measureText(text).width, d = Math.hypot(b.x - a.x, b.y - a.y);
   if (d < w + 24 || b.x - a.x < 20) return;
+  const x = (a.x + b.x) / 2, y = (a.y + b.y) / 2;
+  if (names.some(n => Math.abs(n.x - x) < w * 0.6 && Math.abs(n.y - y) < Math.max(16, w * 0.7))) return;
+  names.push({x, y});
   c.save();
-  c.translate(a.x + (b.x - a.x) * 0.5, a.y + (b.y - a.y) * 0.5);
+  c.translate(x, y);
   c.rotate(Math.atan2(b.y - a.y, b.x - a.x));
   c.textAlign = "center";
   c.lineWidth = 3;

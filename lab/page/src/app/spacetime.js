@@ -35,7 +35,7 @@ function Letters() {
   if (playing.value) return html`<p>The run plays.</p>`;
   const {from, until} = part.value;
   const shown = letters.value.all.filter(l => l.sent <= until && (l.arrived || l.sent) >= from).slice(0, 200);
-  return html`<${Table} caption="Messages around this moment" head=${["Sent", "From", "To", "Message", "Arrived", ""]} rows=${shown.map(l => [
+  return html`<${Table} caption="Messages around this moment" head=${["Sent", "From", "To", "Message", "Arrived", "Choose"]} rows=${shown.map(l => [
     clock(l.sent), name(l.from), name(l.to), l.type, l.lost ? "lost" : l.arrived ? clock(l.arrived) : "not yet",
     html`<button type="button" aria-label=${`Select ${l.type} from ${name(l.from)} to ${name(l.to)}`} onClick=${() => select(l)}>Select</button>`,
   ])} />`;
