@@ -1,6 +1,6 @@
 // The chooser of worlds: scenarios, random worlds, a calm one, and schedules from files.
 import {effect, html, names, signal, useEffect, useRef} from "./html.js";
-import {attempt, catalogue, problem, world} from "./run.js";
+import {attempt, catalogue, mostNodes, problem, world} from "./run.js";
 import {visit} from "./moment.js";
 import {machines} from "./workers.js";
 import {read, save} from "./schedule.js";
@@ -77,7 +77,7 @@ function Scenarios() {
 const Numbers = ({of}) => of.map(([name, s, least, most]) => html`
   <label>${name}<input type="number" inputmode="numeric" min=${least} max=${most} value=${s.value}
     onChange=${e => { s.value = whole(e.target.value, least, most); e.target.value = s.value; }} /></label>`);
-const size = [["Nodes", nodes, 1, 15], ["Seconds", seconds, 1, 3600]];
+const size = [["Nodes", nodes, 1, mostNodes], ["Seconds", seconds, 1, 3600]];
 const seeded = ["Seed", seed, 1, Number.MAX_SAFE_INTEGER];
 
 function Drawn() {

@@ -1,7 +1,7 @@
 // The participants on a ring, with what flies between them; and the same as a table.
-import {html} from "./html.js";
+import {html, useRef} from "./html.js";
 import {overview} from "./run.js";
-import {looked, selected, state} from "./moment.js";
+import {looked, playing, selected, state} from "./moment.js";
 import {Drawn, Table, Term} from "./panel.js";
 import {Flying} from "./flying.js";
 import {NodeMark, cuts, height, spot, troubles, width} from "./ring.js";
@@ -50,8 +50,14 @@ function Ring() {
     </svg>`;
 }
 
-function Nodes() {
-  const s = state.value;
+// While the run plays, and nobody can see the table, it stays as it is.
+function Nodes({shown}) {
+  const last = useRef(null);
+  if (shown || !playing.value) last.current = html`<${Rows} s=${state.value} />`;
+  return last.current;
+}
+
+function Rows({s}) {
   if (!s) return null;
   const cut = cuts(s);
   const head = ["Node", "Role", "Term", "Leader", "Lease left", "Timer", "Votes", "Remarks", "Choose"];
@@ -68,7 +74,7 @@ function Nodes() {
 const Legend = () => html`<p class="legend">Letter and colour: the term. Inner arc: its timer. Outer arc: its lease. Dots above: votes.</p>`;
 
 export const Cluster = () => html`
-  <${Drawn} id="cluster" title="Participants" table=${html`<${Nodes} />`}>
+  <${Drawn} id="cluster" title="Participants" table=${Nodes}>
     <${Ring} />
     <${Legend} />
   <//>`;

@@ -1,6 +1,6 @@
 // The inspector: what a node is at the moment, and what changed in its last step.
 import {effect, html, signal} from "./html.js";
-import {attempt, call, generation} from "./run.js";
+import {attempt, call, generation, overview} from "./run.js";
 import {go, line, looked, playing, state} from "./moment.js";
 import {Panel} from "./panel.js";
 import {clock, count, length} from "./format.js";
@@ -59,7 +59,7 @@ export function Inspector() {
     ["Term", token ? `${letter(token)}, token ${count(token)}` : "none"],
     ["Tenure", n.term ? `number ${count(n.term)}` : "none yet"],
     ["Leader", n.leader ?? "not known"],
-    ["Lease", n.proven ? `valid, ${length(n.left ?? 0)} left by its own clock` : n.elected ? "not valid" : "none"],
+    ["Lease", n.proven ? `valid, ${length(n.left ?? 0)} left by its own clock` : !overview.value.leases ? "this protocol has none" : n.elected ? "not valid" : "none"],
     ["Timer", n.next > s.at ? `in ${length(n.next - s.at)}` : "none"],
     ["Clock", n.clock || n.rate ? `${length(n.clock)} off, ${n.rate ?? 0} millionths fast` : "right"],
     ["Votes", n.votes ? n.votes.map(v => s.nodes[v]?.id).join(", ") : ""],

@@ -1,11 +1,12 @@
 // The ownership lanes: who believed that it leads, who could prove it, and who truly led; and what became of the writes.
-import {html, useRef} from "./html.js";
+import {computed, html, useRef} from "./html.js";
 import {end, overview} from "./run.js";
-import {go, playing, state, stop, time} from "./moment.js";
+import {go, playing, stop, time} from "./moment.js";
 import {Button, Drawn, Table} from "./panel.js";
 import {clock, length} from "./format.js";
 import {letter} from "./terms.js";
 import {useDrawing} from "./canvas.js";
+import {Needle} from "./needle.js";
 import {all, pan, range, zoom} from "./range.js";
 import {draw, left} from "./lanesdraw.js";
 
@@ -61,19 +62,22 @@ function Legend() {
   </ul>`;
 }
 
+// tenth is the moment in tenths of a second: screen readers need no more.
+const tenth = computed(() => Math.floor(time.value / 1e8));
+
 export function Lanes() {
   const canvas = useRef();
-  useDrawing(canvas, element => draw(element, {overview: overview.value, range: range.value, now: playing.value ? time.value : state.value?.at ?? 0}));
+  useDrawing(canvas, element => draw(element, {overview: overview.value, range: range.value}));
   const clicked = e => {
     const {from, until} = range.value, box = canvas.current.getBoundingClientRect();
     goTo(from + (e.clientX - box.left - left) / (box.width - left) * (until - from));
   };
-  const shown = range.value;
+  const shown = range.value, t = Math.floor(tenth.value * 1e8);
   return html`
-    <${Drawn} id="lanes" title="Who leads, and who believes it" tools=${html`<${Tools} />`} table=${html`<${Tenures} />`}>
-      <canvas class="lanes" ref=${canvas} tabindex="0" role="slider" aria-label="Ownership lanes; the table has the same in words"
-        aria-valuemin="0" aria-valuemax=${end.value} aria-valuenow=${Math.floor(time.value)}
-        aria-valuetext=${`${clock(time.value, 3)}; ${length(shown.until - shown.from)} are shown`} onClick=${clicked} onKeyDown=${pressed}></canvas>
+    <${Drawn} id="lanes" title="Who leads, and who believes it" tools=${html`<${Tools} />`} table=${Tenures}>
+      <div class="drawing"><canvas class="lanes" ref=${canvas} tabindex="0" role="slider" aria-label="Ownership lanes; the table has the same in words"
+        aria-valuemin="0" aria-valuemax=${end.value} aria-valuenow=${t}
+        aria-valuetext=${`${clock(t, 1)}; ${length(shown.until - shown.from)} are shown`} onClick=${clicked} onKeyDown=${pressed}></canvas><${Needle} range=${range} at=${time} /></div>
       <${Legend} />
     <//>`;
 }

@@ -8,7 +8,7 @@ const top = 26; // for the marks of faults
 const axis = 20;
 
 // draw draws them. From above: marks of faults, a lane for each node, the lane of the resource, the time.
-export function draw(canvas, {overview: o, range, now}) {
+export function draw(canvas, {overview: o, range}) {
   const n = o?.nodes.length ?? 5;
   const row = n <= 7 ? 36 : 27, writes = 30, height = top + n * row + writes + axis;
   const {c, width} = fitted(canvas, height);
@@ -34,11 +34,6 @@ export function draw(canvas, {overview: o, range, now}) {
     c.globalAlpha = 0.6;
     if (b) { c.fillStyle = p.ground; c.fillRect(b[0], top, b[1], lanes - top + writes); }
     c.globalAlpha = 1;
-  }
-  const at = x(now);
-  if (at >= left - 1 && at <= width + 1) {
-    c.fillStyle = p.text;
-    c.fillRect(at - 1, top - 4, 2, lanes + writes - top + 6);
   }
 }
 

@@ -1,7 +1,7 @@
 // The links: a matrix of directed links, to be cut, delayed, and made to lose messages.
-import {html, names, signal} from "./html.js";
+import {computed, html, names, signal} from "./html.js";
 import {overview, world} from "./run.js";
-import {hand, state, undo} from "./moment.js";
+import {hand, over, state, undo} from "./moment.js";
 import {Panel} from "./panel.js";
 import {length} from "./format.js";
 
@@ -32,10 +32,13 @@ function press(from, to) {
   return hand({...ways[way.value].op, node: from, peer: to, for: seconds.value * s});
 }
 
+// broken is what the matrix shows, as a text: it is drawn anew when that changes, and not with every state.
+const broken = computed(() => JSON.stringify((state.value?.links ?? []).map(l => ({...l, mine: mine(...[l.from, l.to].map(i => overview.value.nodes[i])) >= 0}))));
+
 export function Links() {
-  const o = overview.value, st = state.value;
-  if (!o || !st || o.store && o.nodes.length === 0) return null;
-  const by = new Map(st.links.map(l => [`${l.from} ${l.to}`, l]));
+  const o = overview.value;
+  if (!o) return null;
+  const by = new Map(JSON.parse(broken.value).map(l => [`${l.from} ${l.to}`, l])), ended = over.value;
   const tools = html`
     <label><span class="unseen">What is done to a link</span><select value=${way.value} onChange=${e => { way.value = e.target.value; }}>
       ${Object.entries(ways).map(([k, {name}]) => html`<option value=${k}>${name}</option>`)}</select></label>
@@ -48,8 +51,8 @@ export function Links() {
         <thead><tr><th scope="col">from ↓ to →</th>${o.nodes.map(id => html`<th scope="col">${id}</th>`)}</tr></thead>
         <tbody>${o.nodes.map((from, i) => html`<tr><th scope="row">${from}</th>${o.nodes.map((to, j) => {
           if (i === j) return html`<td></td>`;
-          const [mark, word] = look(by.get(`${i} ${j}`)), own = mine(from, to) >= 0;
-          return html`<td><button type="button" class=${names(mark !== "·" && "broken")} disabled=${st.over} title=${`${from} → ${to}: ${word}${own ? "; press to heal" : ""}`}
+          const l = by.get(`${i} ${j}`), [mark, word] = look(l), own = l?.mine;
+          return html`<td><button type="button" class=${names(mark !== "·" && "broken")} disabled=${ended} title=${`${from} → ${to}: ${word}${own ? "; press to heal" : ""}`}
             aria-label=${`${from} to ${to}: ${word}. ${own ? "Heal" : ways[way.value].name}`} onClick=${() => press(from, to)}>${mark}</button></td>`;
         })}</tr>`)}</tbody></table></div>
       <p class="hint">Each is one direction. Press to break it; press again to heal what you broke.</p>

@@ -1,5 +1,5 @@
 // The log: turns, or every line, a window at a time; a selected line shows what led to it, and what it led to.
-import {effect, html, names, signal, useEffect, useRef} from "./html.js";
+import {computed, effect, html, names, signal, useEffect, useRef} from "./html.js";
 import {attempt, call, generation, overview} from "./run.js";
 import {event, go, line, playing, stop} from "./moment.js";
 import {cone} from "./cone.js";
@@ -81,10 +81,12 @@ const Filters = () => html`
   <label><span class="unseen">Kind</span><select value=${kind.value} onChange=${e => { kind.value = e.target.value; }}>
     <option value="">all kinds</option>${Object.entries(kinds).map(([k, says]) => html`<option value=${k}>${says}</option>`)}</select></label>`;
 
+// present is the last of the lines that have happened.
+const present = computed(() => lines.value.findLast(l => l.event <= event.value)?.number);
+
 export function Log() {
   const list = useRef();
-  const at = event.value, all = lines.value;
-  const now = all.findLast(l => l.event <= at)?.number;
+  const all = lines.value, now = present.value;
   useEffect(() => {
     const row = list.current?.querySelector(".now-row"), box = list.current;
     if (row) box.scrollTop = row.offsetTop - box.clientHeight / 2;

@@ -159,6 +159,11 @@ export const leader = computed(() => {
   return all.filter(n => n.proven).concat(all).sort((a, b) => b.proven - a.proven || b.token - a.token)[0] ?? null;
 });
 
+// What seldom changes, for panels that need not be drawn with every state.
+export const leaderId = computed(() => leader.value?.id ?? "");
+export const lookedId = computed(() => looked.value?.id ?? "");
+export const over = computed(() => state.value?.over ?? false);
+
 // looked is the node that is looked at.
 export const looked = computed(() => {
   const nodes = state.value?.nodes ?? [];

@@ -1,7 +1,7 @@
 // What a visitor can do to a node: faults, and what an operator does. All of it is also for the keyboard.
 import {html, signal} from "./html.js";
 import {catalogue, overview, world} from "./run.js";
-import {hand, leader, looked, selected, state, undo} from "./moment.js";
+import {hand, leaderId, lookedId, over, selected, undo} from "./moment.js";
 import {Panel} from "./panel.js";
 import {clock} from "./format.js";
 import {say} from "./announce.js";
@@ -63,7 +63,7 @@ function Target() {
   return html`
     <label>Node
       <select value=${selected.value} onChange=${e => { selected.value = e.target.value; }}>
-        <option value="">${leader.value ? `the leader (${leader.value.id})` : `nobody leads: ${state.value?.nodes[0]?.id ?? ""}`}</option>
+        <option value="">${leaderId.value ? `the leader (${leaderId.value})` : `nobody leads: ${overview.value?.nodes[0] ?? ""}`}</option>
         ${overview.value?.nodes.map(id => html`<option value=${id}>${id}</option>`)}
       </select></label>
     <label>For
@@ -74,16 +74,16 @@ function Target() {
 }
 
 export function Operate() {
-  const node = looked.value?.id, over = state.value?.over;
+  const node = lookedId.value, ended = over.value;
   return html`
     <${Panel} id="operate" title="Break it" tools=${html`<${Target} />`}>
       <div class="acts">${acts.filter(([, , store]) => !store || overview.value?.store).map(([group, all]) => html`
         <div role="group" aria-label=${group}><h3>${group}</h3>
-          ${all.map(a => html`<button type="button" title=${says(a.kind)} disabled=${!node || over}
+          ${all.map(a => html`<button type="button" title=${says(a.kind)} disabled=${!node || ended}
             onFocus=${() => { told.value = a.kind; }} onPointerEnter=${() => { told.value = a.kind; }}
             onClick=${() => act(a, node)}>${a.name}</button>`)}
         </div>`)}</div>
-      <p class="hint">${over ? "The run is over; go back to break it." : told.value ? `${told.value}: ${says(told.value)}` : "It happens now, to the chosen node. What comes later is another future."}</p>
+      <p class="hint">${ended ? "The run is over; go back to break it." : told.value ? `${told.value}: ${says(told.value)}` : "It happens now, to the chosen node. What comes later is another future."}</p>
       <${Hands} />
     <//>`;
 }

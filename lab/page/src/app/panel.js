@@ -7,15 +7,16 @@ export const Panel = ({id, title, tools, children, wide}) => html`
     ${children}
   </section>`;
 
-// Drawn is a panel with a drawing and a table that says the same. The table is there for screen readers at all times.
-export function Drawn({table, children, tools, ...rest}) {
+// Drawn is a panel with a drawing and a table that says the same. The table is there for screen readers at all times; its
+// component is told whether it is shown to all.
+export function Drawn({table: Twin, children, tools, ...rest}) {
   const shown = useSignal(false);
   const button = html`<button type="button" class="quiet" aria-pressed=${String(shown.value)}
     onClick=${() => { shown.value = !shown.value; }}>Table</button>`;
   return html`
     <${Panel} ...${rest} tools=${[tools, button]}>
       <div hidden=${shown.value}>${children}</div>
-      <div class=${shown.value ? "scroll" : "unseen"} tabindex=${shown.value ? "0" : undefined} role="region" aria-label=${`${rest.title}, as a table`}>${table}</div>
+      <div class=${shown.value ? "scroll" : "unseen"} tabindex=${shown.value ? "0" : undefined} role="region" aria-label=${`${rest.title}, as a table`}><${Twin} shown=${shown.value} /></div>
     <//>`;
 }
 

@@ -4,6 +4,7 @@ import {computed, signal} from "./html.js";
 export const overview = signal(null); // the answer of open, grow, do or drop
 export const catalogue = signal(null);
 export const problem = signal(""); // what went wrong last, for people
+export const mostNodes = 9; // of a world; see sim.MaxNodes
 export const world = computed(() => overview.value?.world ?? null);
 
 let machines = null;
@@ -17,12 +18,11 @@ export async function use(client) {
 
 export const call = (method, params) => machines.call(method, params);
 
-// attempt does something that may fail, and tells the visitor if it does. It returns undefined then.
+// attempt does something that may fail, and tells the visitor if it does. It returns undefined then. What was told stays
+// until the visitor closes it, or something else that they wanted has worked.
 export async function attempt(act) {
   try {
-    const result = await act();
-    problem.value = "";
-    return result;
+    return await act();
   } catch (error) {
     problem.value = error.message;
   }
@@ -37,6 +37,7 @@ export const drop = (hand, event) => begin(call("drop", {hand, event}));
 
 async function begin(answer) {
   const o = await answer;
+  problem.value = "";
   generation.value++;
   overview.value = filled(o);
   grow(generation.value);

@@ -55,7 +55,7 @@ export function Spacetime() {
   };
   const {from, until} = part.value;
   return html`
-    <${Drawn} id="messages" title="Messages in time" tools=${html`<${Tools} />`} table=${html`<${Letters} />`}>
+    <${Drawn} id="messages" title="Messages in time" tools=${html`<${Tools} />`} table=${Letters}>
       <canvas class="lanes" ref=${canvas} tabindex="0" role="img" aria-label="Space-time diagram; the table has the same in words"
         onClick=${clicked} onKeyDown=${pressed}></canvas>
       <p class="hint">${length(until - from)} are shown.${letters.value.left > 0 ? ` ${letters.value.left} messages are left out: go closer.` : ""}

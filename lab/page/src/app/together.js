@@ -1,15 +1,17 @@
 // The same world on several protocols, one above the other, scrubbed together.
-import {batch, html, signal, useRef} from "./html.js";
+import {batch, computed, html, signal, useRef} from "./html.js";
 import {filled} from "./run.js";
 import {visit} from "./moment.js";
 import {useDrawing} from "./canvas.js";
 import {draw} from "./lanesdraw.js";
+import {Needle} from "./needle.js";
 import {letter} from "./terms.js";
 import {clock} from "./format.js";
 
 const worlds = signal([]); // {protocol, overview} each
 const schedule = signal(null);
 const now = signal(0), until = signal(1);
+const range = computed(() => ({from: 0, until: until.value}));
 
 // gather runs a schedule on protocols, one after the other, and keeps what the lanes show.
 export async function gather(machines, protocols, of, tell) {
@@ -38,12 +40,12 @@ function leads({lanes, leases}, t) {
 
 function World({w}) {
   const canvas = useRef(), t = now.value;
-  useDrawing(canvas, element => draw(element, {overview: w.overview, range: {from: 0, until: until.value}, now: now.value}));
+  useDrawing(canvas, element => draw(element, {overview: w.overview, range: range.value}));
   const names = leads(w.overview, t);
   return html`<section class="together" aria-label=${w.protocol}>
     <div class="panel-head"><h3>${w.protocol}</h3><p class=${names.includes(" and ") ? "wrong" : ""}>${names === "nobody" ? "nobody leads" : `${names} leads`}</p>
       <button type="button" onClick=${() => visit({protocol: w.protocol, schedule: schedule.value}, {time: t}).then(ok => { if (ok) scrollTo({top: 0}); })}>Open this on ${w.protocol}</button></div>
-    <canvas class="lanes" ref=${canvas} aria-hidden="true"></canvas></section>`;
+    <div class="drawing"><canvas class="lanes" ref=${canvas} aria-hidden="true"></canvas><${Needle} range=${range} at=${now} /></div></section>`;
 }
 
 export function Together() {
