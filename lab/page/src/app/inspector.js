@@ -37,9 +37,9 @@ const instants = new Set(["lease_end", "not_before", "boot", "mono"]); // by a n
 
 const instant = v => (Math.abs(v) > 9e18 ? (v > 0 ? "never" : "not set") : clock(v));
 
-function Change() {
+function Change({node}) {
   const l = last.value;
-  if (!l) return null;
+  if (playing.value || l?.node !== node) return null;
   const was = flat(l.was), is = flat(l.view);
   const changed = [...new Set([...was.keys(), ...is.keys()])].filter(k => was.get(k) !== is.get(k));
   return html`<h3>Its last step</h3>
@@ -68,7 +68,7 @@ export function Inspector() {
   return html`
     <${Panel} id="node" title=${`Node ${n.id}`}>
       <dl class="facts">${facts.filter(([, v]) => v).map(([k, v]) => html`<div><dt>${k}</dt><dd>${v}</dd></div>`)}</dl>
-      <${Change} />
+      <${Change} node=${n.id} />
       <details><summary>All that others can see of it</summary>
         <table><caption class="unseen">View</caption><tbody>${[...flat(n.view)].map(([k, v]) => html`<tr><th scope="row">${k}</th><td>${v}</td></tr>`)}</tbody></table></details>
     <//>`;
