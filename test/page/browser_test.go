@@ -116,7 +116,7 @@ func (s *site) failed() (all []string) {
 
 // ownBusiness are requests that Chromium makes whatever the page is, and in spite of its flags; a page could want
 // something else from there.
-var ownBusiness = regexp.MustCompile(`^502 \w+ ((accounts|clients\d*|www)\.google\.com|(update|[a-z]+-pa|safebrowsing)\.googleapis\.com)[:/]`)
+var ownBusiness = regexp.MustCompile(`^502 \w+ ((accounts|clients\d*|www)\.google\.com|(update|[a-z]+-pa|safebrowsing|content-autofill)\.googleapis\.com)[:/]`)
 
 // tab is a page in a browser.
 type tab struct {

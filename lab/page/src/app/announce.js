@@ -5,7 +5,7 @@ import {clock} from "./format.js";
 import {state} from "./moment.js";
 
 const said = signal("");
-const kinds = ["leads", "stops", "down", "violation", "end"];
+const kinds = ["elected", "leads", "stops", "down", "violation", "end"];
 
 // say tells something at once.
 export const say = text => { said.value = text; };

@@ -5,7 +5,7 @@ import {go, line, looked, playing, state} from "./moment.js";
 import {Panel} from "./panel.js";
 import {clock, count, length} from "./format.js";
 import {followed, letter} from "./terms.js";
-import {troubles, cuts} from "./ring.js";
+import {cuts, skew, troubles} from "./ring.js";
 
 const last = signal(null); // the line of its last step, in whole
 
@@ -61,7 +61,7 @@ export function Inspector() {
     ["Leader", n.leader ?? "not known"],
     ["Lease", n.proven ? `valid, ${length(n.left ?? 0)} left by its own clock` : !overview.value.leases ? "this protocol has none" : n.elected ? "not valid" : "none"],
     ["Timer", n.next > s.at ? `in ${length(n.next - s.at)}` : "none"],
-    ["Clock", n.clock || n.rate ? `${length(n.clock)} off, ${n.rate ?? 0} millionths fast` : "right"],
+    ["Clock", skew(n) || n.rate ? `${length(skew(n))} off, ${n.rate ?? 0} millionths fast` : "right"],
     ["Votes", n.votes ? n.votes.map(v => s.nodes[v]?.id).join(", ") : ""],
     ["Remarks", [...troubles(n, cuts(s)[n.place]), n.fault].filter(Boolean).join(", ")],
   ];

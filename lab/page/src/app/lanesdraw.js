@@ -86,41 +86,42 @@ function node(c, p, o, place, {y, row, box, width}) {
     }
   }
   if (o.at > 0) dead(since, o.at);
-  const h = Math.floor((row - 9) / 3);
   for (const lane of o.lanes) {
-    if (lane.place === place) tenure(c, p, o, lane, {y: y + 4, h, box});
+    if (lane.place === place) tenure(c, p, o, lane, {y: y + 4, height: row - 7, box});
   }
 }
 
-// tenure draws three bars: an outline, a light one, a full one.
-function tenure(c, p, o, lane, {y, h, box}) {
-  const colours = p.terms[colour(lane.token, o)], name = letter(lane.token, o);
-  let b = box(lane.believes.from, lane.believes.until);
-  if (!b) return;
-  c.strokeStyle = c.fillStyle = colours;
+// tenure draws three bars: an outline, a light one, a full one; two where there are no leases.
+function tenure(c, p, o, lane, {y, height, box}) {
+  const n = o.leases ? 3 : 2, h = Math.floor((height - n + 1) / n), step = h + 1;
+  const name = letter(lane.token, o), believes = box(lane.believes.from, lane.believes.until);
+  if (!believes) return;
+  c.strokeStyle = c.fillStyle = p.terms[colour(lane.token, o)];
   c.lineWidth = 1.25;
-  c.strokeRect(b[0] + 0.5, y + 0.5, Math.max(b[1] - 1, 1), h - 1);
-  for (const s of o.leases ? lane.proven : []) {
-    if (!(b = box(s.from, s.until))) continue;
+  c.strokeRect(believes[0] + 0.5, y + 0.5, Math.max(believes[1] - 1, 1), h - 1);
+  const fill = (spans, y) => {
+    let widest = null;
+    for (const s of spans) {
+      const b = box(s.from, s.until);
+      if (!b) continue;
+      c.fillRect(b[0], y, b[1], h);
+      if (!widest || b[1] > widest[1]) widest = b;
+    }
+    return widest;
+  };
+  if (o.leases) {
     c.globalAlpha = 0.5;
-    c.fillRect(b[0], y + h + 1, b[1], h);
+    fill(lane.proven, y + step);
     c.globalAlpha = 1;
   }
-  let wide = null;
-  for (const s of lane.true) {
-    if (!(b = box(s.from, s.until))) continue;
-    c.fillRect(b[0], y + 2 * h + 2, b[1], h);
-    if (!wide || b[1] > wide[1]) wide = b;
-  }
-  wide ??= box(lane.believes.from, lane.believes.until);
-  if (wide[1] > 18) {
-    c.fillStyle = p.panel;
-    c.font = `700 11px ${p.font}`;
-    const w = c.measureText(name).width;
-    c.fillRect(wide[0] + 3, y + h / 2 + 1, w + 6, 2 * h);
-    c.fillStyle = p.text;
-    c.fillText(name, wide[0] + 6, y + 1.5 * h + 2);
-  }
+  const [x, w] = fill(lane.true, y + (n - 1) * step) ?? believes;
+  if (w <= 18) return;
+  c.font = `700 11px ${p.font}`;
+  const long = c.measureText(name).width;
+  c.fillStyle = p.panel;
+  c.fillRect(x + 3, y + height / 2 - 8, long + 6, 16);
+  c.fillStyle = p.text;
+  c.fillText(name, x + 6, y + height / 2 + 0.5);
 }
 
 // resource draws the writes. Accepted ones that are close become one line.
@@ -161,12 +162,15 @@ function resource(c, p, o, {y, height, x, width}) {
   }
 }
 
+// until is when an operation is over. One without a length that goes on to the end may have been over at once.
+export const until = (m, o) => (o.ops[m.op]?.for > 0 || m.until < o.at ? m.until || m.from : m.from);
+
 // marks draws faults above the lanes: a bar while it goes on, and its kind where there is room.
 function marks(c, p, o, {x, box, lanes, width}) {
   c.font = `11px ${p.font}`;
   let free = 0;
   for (const m of o.marks) {
-    const b = box(m.from, m.until || m.from);
+    const b = box(m.from, until(m, o));
     if (!b) continue;
     c.fillStyle = m.hand >= 0 ? p.accent : p.faint;
     c.fillRect(b[0], top - 6, Math.max(b[1], 3), 4);

@@ -11,8 +11,9 @@ export const slow = signal(true); // slower while messages of an election fly
 export const rate = signal(0); // how many nanoseconds of the run go by in a second, while it plays
 export const selected = signal(""); // the node that is looked at; "" is the leader
 export const line = signal(0); // the selected line of the log; 0 is none
-export const still = signal(matchMedia("(prefers-reduced-motion: reduce)").matches);
-matchMedia("(prefers-reduced-motion: reduce)").addEventListener("change", e => { still.value = e.matches; });
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+export const still = signal(calm.matches); // no motion, but jumps
+calm.addEventListener("change", () => { still.value = calm.matches; });
 
 let wanted = null; // {event} or {time}, to be asked for; the latest wins
 let asking = false;

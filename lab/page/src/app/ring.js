@@ -1,6 +1,6 @@
 // Where the participants are on the drawing, and each of them: role, term, timer, lease, votes, clock.
 import {html, names} from "./html.js";
-import {generation} from "./run.js";
+import {generation, zeros} from "./run.js";
 import {colour, followed, letter} from "./terms.js";
 import {length} from "./format.js";
 
@@ -34,7 +34,10 @@ const Arc = ({r, part, kind}) => {
   return html`<circle class=${kind} r=${r} transform="rotate(-90)" stroke-dasharray=${`${round * part} ${round}`} />`;
 };
 
-// looks are the words for what is the matter with a node.
+// skew is how far the clock of a node has come from where it would be if it had run right.
+export const skew = node => node.clock - (zeros.value[node.place] ?? 0);
+
+// troubles are the words for what is the matter with a node.
 export function troubles(node, cut) {
   const all = [];
   if (!node.up) return ["dead"];
@@ -43,8 +46,9 @@ export function troubles(node, cut) {
   if (node.sick) all.push("ill");
   if (node.paused) all.push("paused");
   if (node.idle) all.push("no candidate");
-  if (Math.abs(node.clock) >= 1e6) all.push(`clock ${node.clock > 0 ? "+" : "−"}${length(Math.abs(node.clock))}`);
-  else if (node.rate) all.push(`clock ${node.rate > 0 ? "+" : ""}${node.rate / 1e4} %`);
+  const off = skew(node);
+  if (Math.abs(off) >= 1e9) all.push(`clock ${off > 0 ? "+" : "−"}${length(Math.abs(off))}`);
+  if (Math.abs(node.rate ?? 0) >= 20_000) all.push(`clock ${Math.abs(node.rate) / 1e4} % ${node.rate > 0 ? "fast" : "slow"}`);
   if (node.fault) all.push("halted");
   return all;
 }
@@ -104,7 +108,7 @@ export function NodeMark({node, state, cut, chosen, choose}) {
       <text class="id" dy=".36em" font-size=${Math.round(r * 0.62)}>${node.id}</text>${" "}
       ${!node.up && html`<path class="cross" d=${`M${-r * 0.7} ${-r * 0.7}L${r * 0.7} ${r * 0.7}M${r * 0.7} ${-r * 0.7}L${-r * 0.7} ${r * 0.7}`} />`}
       ${name && html`<g class="badge" transform=${`translate(${r * 0.78} ${-r * 0.78})`}><circle r="9.5" /><text dy=".36em" font-size="12">${name}</text></g>`}${" "}
-      ${(candidate || node.elected) && html`<g class="votes" transform=${`translate(${-(voters.length - 1) * 3.5} ${-r - 17})`}>
+      ${node.votes && html`<g class="votes" transform=${`translate(${-(voters.length - 1) * 3.5} ${-r - 17})`}>
         ${voters.map((v, i) => html`<circle cx=${i * 7} r="2.6" class=${v.place === node.place || node.votes?.includes(v.place) ? "given" : ""} />`)}</g>`}
       <text class="role" y=${r + 22}>${node.up ? node.role : "dead"}</text>${" "}
       ${node.up && trouble.length > 0 && html`<text class="trouble" y=${r + 36}>${trouble.slice(0, 2).join(" · ")}</text>`}

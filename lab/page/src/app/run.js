@@ -4,6 +4,7 @@ import {computed, signal} from "./html.js";
 export const overview = signal(null); // the answer of open, grow, do or drop
 export const catalogue = signal(null);
 export const problem = signal(""); // what went wrong last, for people
+export const zeros = signal([]); // what the clock of each place showed when the world began: that is no error of it
 export const mostNodes = 9; // of a world; see sim.MaxNodes
 export const world = computed(() => overview.value?.world ?? null);
 
@@ -29,7 +30,11 @@ export async function attempt(act) {
 }
 
 // open begins a world. The one before stays if it cannot be.
-export const open = world => begin(call("open", world));
+export const open = world => begin(call("open", world).then(async o => {
+  const {nodes} = await call("state", {event: 0});
+  zeros.value = nodes.map(n => n.clock);
+  return o;
+}));
 
 // act adds an operation of the visitor after an event; drop takes one back.
 export const act = (event, op) => begin(call("do", {event, op}));

@@ -54,11 +54,13 @@ export function Spacetime() {
     go({time: Math.floor(Math.max(0, Math.min(found.time, overview.value?.at ?? 0)))});
   };
   const {from, until} = part.value;
+  const none = !letters.value.all.some(l => l.sent <= until && (l.arrived || l.sent) >= from);
   return html`
     <${Drawn} id="messages" title="Messages in time" tools=${html`<${Tools} />`} table=${Letters}>
       <canvas class="lanes" ref=${canvas} tabindex="0" role="img" aria-label="Space-time diagram; the table has the same in words"
         onClick=${clicked} onKeyDown=${pressed}></canvas>
       <p class="hint">${length(until - from)} are shown.${letters.value.left > 0 ? ` ${letters.value.left} messages are left out: go closer.` : ""}
-        ${heartbeats.value ? "" : " Heartbeats are left out."} Select a message to see what led to it, and what it led to.</p>
+        ${heartbeats.value ? "" : " Heartbeats are left out."}
+        ${none ? " Nothing is on its way here: show more, or go to the next turn." : " Select a message to see what led to it, and what it led to."}</p>
     <//>`;
 }

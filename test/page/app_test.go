@@ -1,0 +1,231 @@
+package page
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// TestApp uses the panels as a visitor does.
+func TestApp(t *testing.T) {
+	chromium(t)
+	s := serve(t, http.Dir(write(t)))
+	for name, use := range map[string]func(t *testing.T, s *site){
+		"kill": kill, "plays": plays, "still": still, "links": links, "chooser": chooser, "compare": compare, "cause": cause, "breaks links": breaksLinks,
+	} {
+		t.Run(name, func(t *testing.T) { use(t, s) })
+	}
+	if failed := s.failed(); len(failed) > 0 {
+		t.Errorf("the page asked for what is not in its folder: %q", failed)
+	}
+}
+
+// app opens the page at a link, and waits until its run is over.
+func app(t *testing.T, s *site, link string) *tab {
+	t.Helper()
+	b := open(t, s.URL)
+	b.must(chromedp.Navigate(s.URL + under + link))
+	b.until("document.querySelector('.now')?.textContent.includes('event') && !document.querySelector('.now').textContent.includes('…')")
+	return b
+}
+
+// press presses the button with that name, below a selector.
+func (b *tab) press(within, name string) {
+	b.t.Helper()
+	if !eval[bool](b, fmt.Sprintf(
+		"(b => (b?.click(), !!b))([...document.querySelectorAll(%q + ' button')].find(b => (b.ariaLabel ?? b.textContent).trim().startsWith(%q)))", within, name)) {
+		b.t.Fatalf("there is no button %q in %s", name, within)
+	}
+}
+
+// says waits until an element has a text in it.
+func (b *tab) says(selector, want string) {
+	b.t.Helper()
+	b.until(fmt.Sprintf("document.querySelector(%q)?.textContent.includes(%q)", selector, want))
+}
+
+// kill does what a visitor does first: sees a leader, kills it, and sees the next one; and takes it back.
+func kill(t *testing.T, s *site) {
+	b := app(t, s, "")
+	b.must(chromedp.KeyEvent("e"))
+	b.says("#said", "is elected, with token 1")
+	b.says("#operate select", "the leader (n1)")
+	b.says("#node h2", "Node n1")
+
+	// One event back, n1 is a candidate; and on again.
+	b.must(chromedp.KeyEvent(kb.ArrowLeft))
+	b.says("#node .facts", "candidate")
+	b.must(chromedp.KeyEvent(kb.ArrowRight))
+	b.says("#node .facts", "leader")
+
+	hash := eval[string](b, "elect.call('grow').then(o => o.hash)")
+	b.press("#operate", "Kill")
+	b.says("#operate .hands", "kill n1 for 5 s")
+	b.until("document.querySelectorAll('#lanes tbody tr').length === 2")
+	b.must(chromedp.KeyEvent("e"))
+	b.says("#said", "is elected, with token 2")
+	b.says(".node.elected .badge", "B")
+	b.says("#cluster table", "dead")
+	b.press("#operate", "Undo")
+	b.until("!document.querySelector('#operate .hands')")
+	b.until(fmt.Sprintf("elect.call('grow').then(o => o.hash === %q)", hash))
+	if said := b.said(); len(said) > 0 {
+		t.Errorf("the console says %q; want nothing", said)
+	}
+}
+
+// plays plays until there is a leader, and pauses.
+func plays(t *testing.T, s *site) {
+	b := app(t, s, "")
+	b.must(chromedp.KeyEvent(" "))
+	b.says("#transport .play", "Pause")
+	b.says("#said", "leads: its lease is proven")
+	b.must(chromedp.KeyEvent(" "))
+	b.says("#transport .play", "Play")
+	// What is shown is the event before that moment, and a step leads to the next one.
+	event := func() int {
+		return eval[int](b, "Number(document.querySelector('.now').textContent.match(/event ([0-9,]+)/)[1].replace(',', ''))")
+	}
+	at := event()
+	b.must(chromedp.KeyEvent(kb.ArrowRight))
+	b.until(fmt.Sprintf("document.querySelector('.now').textContent.includes('event %d ')", at+1))
+}
+
+// still plays where the system asks for less motion: the page jumps from turn to turn.
+func still(t *testing.T, s *site) {
+	b := app(t, s, "")
+	b.must(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-reduced-motion", Value: "reduce"}},
+		})
+		return err
+	}))
+	b.until("matchMedia('(prefers-reduced-motion: reduce)').matches")
+	turns := eval[[]string](b, "elect.call('grow').then(o => o.turns.map(t => (t.at / 1e9).toFixed(6) + ' s'))")
+	eval[chromedp.Void](b, `(() => {
+		const seen = globalThis.seen = new Set();
+		new MutationObserver(() => seen.add(document.querySelector(".now strong").textContent))
+			.observe(document.querySelector(".now"), {subtree: true, childList: true, characterData: true});
+	})()`)
+	b.must(chromedp.KeyEvent(" "))
+	b.says("#transport .play", "Pause")
+	b.says("#transport .play", "Play")
+	for _, at := range eval[[]string](b, "[...seen]") {
+		if !slices.Contains(turns, at) {
+			t.Errorf("it was at %s; want only turns: %q", at, turns)
+		}
+	}
+}
+
+// links opens worlds by their links, good and bad.
+func links(t *testing.T, s *site) {
+	b := app(t, s, "")
+	follow := func(world string) {
+		b.must(chromedp.Navigate(eval[string](b, "location.href.split('#')[0]") + "#" + link(world)))
+	}
+	follow(`{"world": {"protocol": "bully", "scenario": "minority-leader"}, "time": 1000000000}`)
+	b.says(".world-name", "bully · minority-leader")
+	b.says("#invariants", "violated as expected")
+	b.must(chromedp.KeyEvent("v"))
+	b.says("#said", "violated:")
+	b.says("#lanes", "Two at once: ")
+	follow(`{"world": {"protocol": "raft", "nodes": 99}}`)
+	b.says(".problem", "nodes 99; want 1 to")
+	follow(`{"world": {"protocol": "raft", "scenario": "crash"}, "event": 1e300}`)
+	b.says(".problem", "a moment that is no whole number")
+	b.must(chromedp.Navigate(eval[string](b, "location.href.split('#')[0]") + "#%25"))
+	b.says(".problem", "The link cannot be read")
+	b.says(".world-name", "bully · minority-leader")
+	follow(`{"world": {"protocol": "raft", "scenario": "crash"}, "event": 999999}`)
+	b.says(".world-name", "raft · crash")
+	b.until("(n => n[1] === n[2])(document.querySelector('.now').textContent.match(/event ([0-9,]+) of ([0-9,]+)/))")
+}
+
+// chooser finds a scenario, has it judged, and opens it; and gives it files.
+func chooser(t *testing.T, s *site) {
+	b := app(t, s, "")
+	b.must(chromedp.KeyEvent("w"))
+	b.until("document.querySelector('#chooser').open")
+	violations(b, "light", "with the chooser")
+	violations(b, "dark", "with the chooser")
+	b.press("#chooser .scenarios li:first-child", "Judge it")
+	b.says("#chooser .scenarios li:first-child", "As expected")
+	drop := func(text string) {
+		eval[chromedp.Void](b, fmt.Sprintf(`(() => {
+			const data = new DataTransfer();
+			data.items.add(new File([%q], "a.json"));
+			document.body.dispatchEvent(new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true}));
+		})()`, text))
+	}
+	drop("{")
+	b.says("#chooser [role=alert]", "a.json is no JSON")
+	drop("{}")
+	b.says("#chooser [role=alert]", "a.json is no schedule")
+	drop(`{"format": 1, "protocol": "raft", "nodes": 99}`)
+	b.says("#chooser [role=alert]", "nodes: 99; want 1 to")
+	drop(eval[string](b, "elect.call('schedule').then(s => s.schedule)"))
+	b.until("!document.querySelector('#chooser').open")
+	b.says(".world-name", "a schedule")
+}
+
+// compare compares two protocols, opens the world of one of them, and gives up a long comparison.
+func compare(t *testing.T, s *site) {
+	b := app(t, s, "#"+link(`{"world": {"protocol": "quorum", "scenario": "crash"}, "time": 0}`))
+	b.press("header", "Compare")
+	b.must(chromedp.Click("#compare input[value=world]"))
+	for _, name := range []string{"lease", "queue", "raft-checkquorum", "raft", "blazingmq", "ring"} {
+		eval[chromedp.Void](b, fmt.Sprintf("[...document.querySelectorAll('#compare label')].find(l => l.textContent.trim() === %q).control.click()", name))
+	}
+	eval[chromedp.Void](b, "[...document.querySelectorAll('#compare label')].find(l => l.textContent.trim() === 'bully').control.click()")
+	b.press("#compare", "Compare 2 protocols")
+	b.until("document.querySelectorAll('#compare tbody tr').length === 2")
+	violations(b, "light", "with a comparison")
+	b.press("#compare", "Open this on bully")
+	b.says(".world-name", "bully · a schedule")
+
+	b.must(chromedp.Click("#compare input[value=drawn]"))
+	eval[chromedp.Void](b, "(i => { i.value = 1000; i.dispatchEvent(new Event('change')); })([...document.querySelectorAll('#compare label')].find(l => l.textContent === 'Seeds').control)")
+	b.press("#compare", "Compare 2 protocols")
+	b.says("#compare [role=status]", "is measured")
+	b.press("#compare", "Cancel")
+	b.until("!document.querySelector('#compare progress')")
+	if said := b.said(); len(said) > 0 {
+		t.Errorf("the console says %q; want nothing", said)
+	}
+}
+
+// cause selects a line of the log, and sees what led to it.
+func cause(t *testing.T, s *site) {
+	b := app(t, s, "")
+	b.must(chromedp.KeyEvent("e"))
+	b.says("#said", "is elected")
+	b.must(chromedp.Click("#log input[type=checkbox]"))
+	b.says("#log", "vote-reply(term 1, granted)")
+	eval[chromedp.Void](b, "[...document.querySelectorAll('#log .row button')].find(r => r.textContent.includes('elected with token 1')).click()")
+	b.says("#log .chosen", "elected with token 1")
+	b.until("document.querySelectorAll('#log .past').length > 2 && document.querySelectorAll('#log .future').length > 2")
+	violations(b, "light", "with a selected line")
+}
+
+// breaksLinks cuts a link by the matrix, and heals it.
+func breaksLinks(t *testing.T, s *site) {
+	b := app(t, s, "")
+	b.must(chromedp.KeyEvent("e"))
+	b.says("#said", "is elected")
+	b.press("#links", "n1 to n2: whole")
+	b.must(chromedp.KeyEvent(kb.ArrowRight))
+	b.until("document.querySelector('#links .broken')?.ariaLabel.startsWith('n1 to n2: cut')")
+	b.press("#links", "n1 to n2: cut")
+	b.until("!document.querySelector('#links .broken')")
+}
+
+// link is the part of an address that names a world.
+func link(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
