@@ -1,4 +1,4 @@
-// What screen readers are told: changes of leaders and violations, as they come by.
+// The line that tells what has happened, to screen readers too: changes of leaders and violations, as they come by.
 import {effect, html, signal} from "./html.js";
 import {generation, overview} from "./run.js";
 import {clock} from "./format.js";
@@ -22,4 +22,4 @@ effect(() => {
   if (last) said.value = `${clock(last.at, 3)}: ${last.says}`;
 });
 
-export const Announcer = () => html`<p class="unseen" aria-live="polite" id="said">${said}</p>`;
+export const Announcer = () => html`<p class="news" aria-live="polite" id="said">${said}</p>`;

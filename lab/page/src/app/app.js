@@ -1,8 +1,7 @@
 // The page of the laboratory.
-import {html, render, signal, useEffect, useRef} from "./html.js";
+import {effect, html, render, signal, useEffect, useRef} from "./html.js";
 import {overview, problem, use, world} from "./run.js";
-import {visit} from "./moment.js";
-import {Announcer} from "./announce.js";
+import {moment, playing, state, visit} from "./moment.js";
 import {Cluster} from "./cluster.js";
 import {Operate} from "./operate.js";
 import {Status} from "./status.js";
@@ -18,7 +17,7 @@ import {Chooser, choosing} from "./chooser.js";
 import {Compare} from "./compare.js";
 import {opens} from "./workers.js";
 import {keys, useKeys} from "./keys.js";
-import {decode} from "./link.js";
+import {decode, encode} from "./link.js";
 
 const first = {protocol: "quorum", nodes: 5, seconds: 60};
 const comparing = signal(false);
@@ -38,11 +37,21 @@ async function follow() {
   } catch (error) {
     wrong = error.message;
   }
-  if (wanted && await visit(wanted.world, wanted.moment)) return;
+  if (wanted && await visit(wanted.world, wanted.moment, true)) return;
   wrong ||= problem.value;
-  if (!overview.value) await visit(first);
+  if (!overview.value) await visit(first, {time: 0}, true);
   if (wrong) problem.value = wrong;
 }
+
+// The address follows the moment, when the page rests: what is loaded anew is what was seen.
+let rest = 0;
+effect(() => {
+  clearTimeout(rest);
+  if (!state.value || state.value.event === 0 || playing.value) return;
+  const w = world.value, at = moment();
+  rest = setTimeout(() => history.replaceState(null, "", "#" + encode(w, at)), 500);
+  document.title = `${title(w)} · elect`;
+});
 
 const Problem = () => html`<div class="problem" role="alert">${problem.value && html`
   <p>${problem.value}</p><button type="button" onClick=${() => { problem.value = ""; }}>Close</button>`}</div>`;
@@ -99,7 +108,6 @@ function Page({machines}) {
       ${comparing.value && html`<${Compare} />`}
     </main>
     <footer><${Status} machines=${machines} /><${Progress} /></footer>
-    <${Announcer} />
     <${Chooser} />
     <${Help} dialog=${dialog} />`;
 }

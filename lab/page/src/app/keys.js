@@ -24,14 +24,23 @@ export const keys = [
   {key: "?", name: "?", says: "show this help, or close it", act: page => page.help()},
 ];
 
+// taken reports whether what has the focus wants the key.
+function taken(key, target) {
+  if (!(target instanceof Element)) return false;
+  if (target.matches("input:not([type=range], [type=checkbox], [type=radio]), select, textarea")) return true;
+  if (key === " ") return Boolean(target.closest("button, a, summary, [type=checkbox], [type=radio]"));
+  return /^(Arrow|Home|End|Page)/.test(key) && target.matches("[type=range], [type=radio], [role=slider]");
+}
+
+// A button that was clicked with a pointer gives the focus back: the next Space is to play, and not to press it again.
+const clicked = e => { if (e.detail > 0) e.target.closest?.("main button, header button")?.blur(); };
+
 // useKeys obeys the keyboard, where nothing else that has the focus wants the key.
 export function useKeys(page) {
   useEffect(() => {
     const pressed = e => {
-      if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented) return;
-      const own = e.target.closest?.("input, select, textarea, [role=slider]");
-      const open = document.querySelector("dialog[open]");
-      if (own || open && e.key !== "?" || e.key === " " && e.target.closest?.("button, a, summary")) return;
+      if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented || taken(e.key, e.target)) return;
+      if (document.querySelector("dialog[open]") && e.key !== "?") return;
       const k = e.key.length === 1 ? e.key.toLowerCase() : e.key;
       const found = keys.find(({key, shift}) => key === k && (e.key.length === 1 || Boolean(shift) === e.shiftKey));
       if (!found) return;
@@ -39,6 +48,10 @@ export function useKeys(page) {
       found.act(page);
     };
     addEventListener("keydown", pressed);
-    return () => removeEventListener("keydown", pressed);
+    addEventListener("click", clicked);
+    return () => {
+      removeEventListener("keydown", pressed);
+      removeEventListener("click", clicked);
+    };
   }, []);
 }

@@ -1,6 +1,7 @@
 // The moment that the page shows, and how it moves: by steps, by jumps, and by playing.
 import {batch, computed, effect, signal} from "./html.js";
 import {act, attempt, call, drop, generation, open, overview, problem} from "./run.js";
+import {encode} from "./link.js";
 import {pace} from "./pace.js";
 
 export const time = signal(0); // in nanoseconds since the world began; between events while it plays
@@ -23,10 +24,11 @@ export const event = computed(() => state.value?.event ?? 0);
 // moment is what a link says of now.
 export const moment = () => (playing.value ? {time: Math.floor(time.value)} : {event: event.value});
 
-// visit opens a world at a moment.
-export async function visit(world, at = {time: 0}) {
+// visit opens a world at a moment. The address gets its link, unless it comes from there.
+export async function visit(world, at = {time: 0}, linked = false) {
   const o = await attempt(() => open(world));
   if (!o) return false;
+  if (!linked) history.pushState(null, "", "#" + encode(world, at));
   batch(() => {
     playing.value = false;
     selected.value = "";

@@ -83,7 +83,8 @@ export function Operate() {
             onFocus=${() => { told.value = a.kind; }} onPointerEnter=${() => { told.value = a.kind; }}
             onClick=${() => act(a, node)}>${a.name}</button>`)}
         </div>`)}</div>
-      <p class="hint">${ended ? "The run is over; go back to break it." : told.value ? `${told.value}: ${says(told.value)}` : "It happens now, to the chosen node. What comes later is another future."}</p>
+      <p class="hint">${ended ? "The run is over; go back to break it." : told.value ? `${told.value}: ${says(told.value)}` : leaderId.value
+        ? "It happens now, to the chosen node. What comes later is another future." : "Press Play until somebody leads; then break it."}</p>
       <${Hands} />
     <//>`;
 }

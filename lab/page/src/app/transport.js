@@ -5,7 +5,7 @@ import {elections, event, playing, slow, speed, step, time, toggle, turn, violat
 import {Button} from "./panel.js";
 import {Timeline} from "./timeline.js";
 import {clock, count, speed as speedName} from "./format.js";
-import {say} from "./announce.js";
+import {Announcer, say} from "./announce.js";
 
 // jump goes to a turn, and says so if there is none.
 export function jump(back, kinds, what) {
@@ -74,5 +74,6 @@ export function Transport() {
         </div>
       </div>
       <${Timeline} />
+      <${Announcer} />
     </section>`;
 }
