@@ -169,6 +169,8 @@ func chooser(t *testing.T, s *site) {
 	b.says("#chooser [role=alert]", "a.json is no JSON")
 	drop("{}")
 	b.says("#chooser [role=alert]", "a.json is no schedule")
+	drop(`{"format": 1, "protocol": "raft", "nodes": 3, "seed": 9007199254740993, "config": "12345678901234567890"}`)
+	b.says("#chooser [role=alert]", "a.json has the number 9007199254740993; want")
 	drop(`{"format": 1, "protocol": "raft", "nodes": 99}`)
 	b.says("#chooser [role=alert]", "nodes: 99; want 1 to")
 	drop(eval[string](b, "elect.call('schedule').then(s => s.schedule)"))
