@@ -1,6 +1,6 @@
 // The page of the laboratory.
 import {effect, html, render, signal, useEffect, useRef} from "./html.js";
-import {overview, problem, use, world} from "./run.js";
+import {catalogue, overview, problem, use, world} from "./run.js";
 import {moment, playing, state, visit} from "./moment.js";
 import {Cluster} from "./cluster.js";
 import {Operate} from "./operate.js";
@@ -17,9 +17,10 @@ import {Chooser, choosing} from "./chooser.js";
 import {Compare} from "./compare.js";
 import {opens} from "./workers.js";
 import {keys, useKeys} from "./keys.js";
-import {decode, encode} from "./link.js";
+import {decode} from "./link.js";
+import {Guide, guided, linkTo} from "./guide.js";
+import {Screen, enter, first, screen} from "./start.js";
 
-const first = {protocol: "quorum", nodes: 5, seconds: 60};
 const comparing = signal(false);
 
 // title says in a few words which world it is.
@@ -31,9 +32,11 @@ function title(w) {
 
 // follow opens the world of the link; without one, or with a bad one, the first world.
 async function follow() {
+  if (!catalogue.value) return enter(location.hash); // the rest comes when there are machines
   let wanted = null, wrong = "";
   try {
-    wanted = decode(location.hash);
+    if (await guided(location.hash)) return;
+    if (!screen.value) wanted = decode(location.hash);
   } catch (error) {
     wrong = error.message;
   }
@@ -48,8 +51,8 @@ let rest = 0;
 effect(() => {
   clearTimeout(rest);
   if (!state.value || state.value.event === 0 || playing.value) return;
-  const w = world.value, at = moment();
-  rest = setTimeout(() => history.replaceState(null, "", "#" + encode(w, at)), 500);
+  const w = world.value, link = linkTo(w, moment());
+  if (link) rest = setTimeout(() => history.replaceState(null, "", "#" + link), 500);
   document.title = `${title(w)} · elect`;
 });
 
@@ -59,7 +62,7 @@ const Problem = () => html`<div class="problem" role="alert">${problem.value && 
 const Help = ({dialog}) => html`
   <dialog id="help" ref=${dialog} aria-labelledby="help-title">
     <h2 id="help-title">Keyboard</h2>
-    <dl>${keys.map(({name, says}) => html`<div><dt><kbd>${name}</kbd></dt><dd>${says}</dd></div>`)}</dl>
+    <dl>${keys.filter(k => k.name).map(({name, says}) => html`<div><dt><kbd>${name}</kbd></dt><dd>${says}</dd></div>`)}</dl>
     <p>The machines are those of <code>elect</code>, compiled for the browser. Nothing is sent anywhere.
       <a href="licences.txt"> Licences of what this page is made of</a></p>
     <form method="dialog"><button>Close</button></form>
@@ -89,7 +92,7 @@ function Page({machines}) {
   }, []);
   return html`
     <header>
-      <h1>elect <span>the laboratory</span></h1>
+      <h1><a href="#start">elect <span>the laboratory</span></a></h1>
       <p class="world-name">${title(world.value)}</p>
       <div class="buttons">
         <button type="button" aria-haspopup="dialog" onClick=${page.choose}>Worlds</button>
@@ -99,7 +102,9 @@ function Page({machines}) {
       </div>
     </header>
     <${Problem} />
-    <main>
+    <${Screen} />
+    <main hidden=${screen.value !== ""}>
+      <${Guide} />
       <${Transport} />
       <div class="column"><${Cluster} /><${Operate} /></div>
       <div class="column"><${Lanes} /><${Spacetime} /></div>

@@ -4,6 +4,7 @@ import {attempt, catalogue, mostNodes, problem, world} from "./run.js";
 import {visit} from "./moment.js";
 import {machines} from "./workers.js";
 import {read, save} from "./schedule.js";
+import {leave} from "./start.js";
 
 export const choosing = signal(false);
 const protocol = signal("quorum"), search = signal("");
@@ -19,7 +20,10 @@ const whole = (value, least, most) => Math.max(least, Math.min(most, Math.round(
 // enter opens a world, and leaves the chooser if it can be.
 async function enter(w) {
   wrong.value = "";
-  if (await visit(w)) choosing.value = false;
+  if (await visit(w)) {
+    choosing.value = false;
+    leave();
+  }
   else {
     wrong.value = problem.value;
     problem.value = "";

@@ -2,6 +2,8 @@
 import {useEffect} from "./html.js";
 import {elections, speed, step, toggle, violations} from "./moment.js";
 import {jump, reset} from "./transport.js";
+import {storyKeys} from "./story.js";
+import {leave} from "./start.js";
 
 const faster = by => {
   const power = Math.max(-3, Math.min(2, Math.log10(speed.value) + by));
@@ -19,6 +21,7 @@ export const keys = [
   {key: "+", name: "+", says: "faster", act: () => faster(0.5)},
   {key: "-", name: "−", says: "slower", act: () => faster(-0.5)},
   {key: "r", name: "R", says: "begin anew, without what you did", act: reset},
+  ...storyKeys,
   {key: "w", name: "W", says: "choose a world", act: page => page.choose()},
   {key: "c", name: "C", says: "compare protocols", act: page => page.compare()},
   {key: "?", name: "?", says: "show this help, or close it", act: page => page.help()},
@@ -42,9 +45,10 @@ export function useKeys(page) {
       if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented || taken(e.key, e.target)) return;
       if (document.querySelector("dialog[open]") && e.key !== "?") return;
       const k = e.key.length === 1 ? e.key.toLowerCase() : e.key;
-      const found = keys.find(({key, shift}) => key === k && (e.key.length === 1 || Boolean(shift) === e.shiftKey));
+      const found = keys.find(({key, shift, when}) => key === k && (e.key.length === 1 || Boolean(shift) === e.shiftKey) && (!when || when()));
       if (!found) return;
       e.preventDefault();
+      if (k !== "?") leave();
       found.act(page);
     };
     addEventListener("keydown", pressed);

@@ -5,6 +5,7 @@ import {hand, leaderId, lookedId, over, selected, undo} from "./moment.js";
 import {Panel} from "./panel.js";
 import {clock} from "./format.js";
 import {say} from "./announce.js";
+import {permits} from "./challenge.js";
 
 const seconds = signal(5); // how long a fault lasts; 0 is until the faults end
 const told = signal(null); // the kind of the button that is pointed at
@@ -79,7 +80,7 @@ export function Operate() {
     <${Panel} id="operate" title="Break it" tools=${html`<${Target} />`}>
       <div class="acts">${acts.filter(([, , store]) => !store || overview.value?.store).map(([group, all]) => html`
         <div role="group" aria-label=${group}><h3>${group}</h3>
-          ${all.map(a => html`<button type="button" title=${says(a.kind)} disabled=${!node || ended}
+          ${all.map(a => html`<button type="button" title=${says(a.kind)} disabled=${!node || ended || !permits(a.kind)}
             onFocus=${() => { told.value = a.kind; }} onPointerEnter=${() => { told.value = a.kind; }}
             onClick=${() => act(a, node)}>${a.name}</button>`)}
         </div>`)}</div>

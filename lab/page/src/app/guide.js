@@ -1,0 +1,26 @@
+// What leads a visitor through the page: the screens before a world, a story, or a challenge. Links name them.
+import {html} from "./html.js";
+import {enter, screen} from "./start.js";
+import {encode} from "./link.js";
+import {Story, story, tell} from "./story.js";
+import {Challenge, challenge, face} from "./challenge.js";
+
+const ways = {story: tell, challenge: face};
+
+// guided follows a link to a story or a challenge, and says whether it is one.
+export async function guided(hash) {
+  const [what, ...rest] = hash.slice(1).split("/");
+  if (what !== "story") story.value = null;
+  challenge.value = null;
+  if (enter(hash) || !Object.hasOwn(ways, what)) return false;
+  await ways[what](...rest);
+  return true;
+}
+
+// linkTo is the link to a moment, "" while the address has that of a screen or of a step.
+export function linkTo(world, moment) {
+  if (screen.value || story.value) return "";
+  return (challenge.value ? `challenge/${challenge.value.name}/` : "") + encode(world, moment);
+}
+
+export const Guide = () => (story.value ? html`<${Story} />` : challenge.value && html`<${Challenge} />`);
