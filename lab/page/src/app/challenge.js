@@ -1,9 +1,10 @@
 // A challenge: what is to be brought about by hand, and what the machines judge of it.
-import {html, names, signal, useEffect, useRef} from "./html.js";
+import {effect, html, names, signal, useEffect, useRef} from "./html.js";
 import {attempt, call, catalogue, world} from "./run.js";
 import {moment, visit} from "./moment.js";
 import {decode, encode} from "./link.js";
 import {Share} from "./share.js";
+import {same} from "./story.js";
 import {plural} from "./format.js";
 
 export const challenge = signal(null); // as the catalogue has it
@@ -15,6 +16,7 @@ export async function face(name, shared) {
   const all = catalogue.value.challenges, c = all.find(c => c.name === name);
   if (!c) throw new Error(`The link has a challenge “${name}”; want one of ${all.map(c => c.name).join(", ")}.`);
   const {world: {hands: done}, moment: at} = shared === undefined ? {world: {}, moment: {time: 0}} : decode(shared);
+  challenge.value = null;
   if (!await visit({...c.worlds[0], hands: done}, at, true)) return;
   verdict.value = null;
   challenge.value = c;
@@ -22,6 +24,12 @@ export async function face(name, shared) {
 
 const hands = () => world.value?.hands ?? [];
 const text = () => JSON.stringify(hands()); // the lists are made anew while the run grows
+
+// A challenge ends when the visitor opens another world.
+effect(() => {
+  const w = world.value, c = challenge.peek();
+  if (w && c && same(w) !== same(c.worlds[0])) challenge.value = null;
+});
 
 async function judge() {
   const of = text(), c = challenge.value;

@@ -13,7 +13,7 @@ let opened = {}; // {run, world}: the world of a step that is shown, as long as 
 let entering = false;
 let last = Promise.resolve(); // steps are shown one after the other
 
-const same = w => JSON.stringify({...w, hands: undefined}); // what a visitor does makes no other world of it
+export const same = w => JSON.stringify({...w, hands: undefined}); // what a visitor does makes no other world of it
 const panels = {world: "cluster", lanes: "lanes", log: "log", invariants: "invariants"};
 
 // tell shows a step of a story, from 1. It throws an Error that says what is wrong with the link to it.
