@@ -18,7 +18,7 @@ type Elector struct {
 }
 
 // IsLeader returns nil while leadership is proven, by the clock, now; it does no I/O. Else the error matches
-// [elect.ErrNotLeader]. It tells nothing of later: what a caller has begun goes on until Lead stops it.
+// [elect.ErrNotLeader]. It says nothing about later: work that a caller has begun goes on until Lead stops it.
 func (e *Elector) IsLeader(context.Context) error {
 	if term := e.term.Load(); term != nil {
 		return term.Check()
@@ -29,7 +29,7 @@ func (e *Elector) IsLeader(context.Context) error {
 // Leads reports whether leadership is proven, as [Elector.IsLeader] does.
 func (e *Elector) Leads() bool { return e.IsLeader(context.Background()) == nil }
 
-// Term returns the present term, whose token belongs to each write, or nil if this process does not lead.
+// Term returns the present term, or nil if this process does not lead. Send its token with each write.
 func (e *Elector) Term() *elect.Term {
 	if term := e.term.Load(); term != nil && term.Check() == nil {
 		return term
@@ -38,8 +38,8 @@ func (e *Elector) Term() *elect.Term {
 }
 
 // Lead campaigns again and again until ctx ends, as [elect.Election.Lead] does. At the end of each term it calls stop,
-// which returns when nothing runs any more that was begun while this process led; then it releases leadership. stop has
-// the time that [elect.Config].Drain leaves it. Its error is logged. Lead runs once at a time.
+// which has to end all work that was begun in the term, and return when that has ended; then Lead releases leadership.
+// stop has the time of [elect.Config].Drain. Its error is logged. Lead may run only once at a time.
 func (e *Elector) Lead(ctx context.Context, election *elect.Election, stop func() error) error {
 	return election.Lead(ctx, func(ctx context.Context, term *elect.Term) error {
 		e.term.Store(term)

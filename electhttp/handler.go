@@ -100,8 +100,8 @@ var (
 	errStalled  = errors.New("a term has outlived its lease by more than a lease, and its work has not returned")
 )
 
-// New makes a Handler. Set its OnEvent as that of [elect.Config], and call Attach with the election; until then no
-// leader is known.
+// New returns a Handler, or an error if a field of cfg is wrong. Set its OnEvent as that of [elect.Config], and call
+// Attach with the election; until then no leader is known.
 func New(cfg Config) (*Handler, error) {
 	if err := driver.CheckName(cfg.Name); err != nil {
 		return nil, fmt.Errorf("electhttp.Config.Name: %w", err)
@@ -233,7 +233,7 @@ func (h *Handler) Attach(e *elect.Election) error {
 	return nil
 }
 
-// Close ends the subscription, and the answers of all watchers. It waits for neither. Other requests are answered as
+// Close ends the subscription, and the answers of all watchers. It waits for neither. Later requests are answered as
 // without an election.
 func (h *Handler) Close() {
 	h.mu.Lock()

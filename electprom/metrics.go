@@ -114,8 +114,8 @@ func after(kind elect.EventKind) (state int32, changes bool) {
 	return 0, false
 }
 
-// New returns the metrics of an election. name is the value of the label election: the name that the election was
-// opened with. Two Metrics in one registry differ in it.
+// New returns the metrics of an election. name is the value of the label election, the name of the election. Two
+// Metrics in one registry must have different names.
 func New(name string) *Metrics {
 	election := prometheus.Labels{"election": strings.ToValidUTF8(name, "\uFFFD")}
 	with := func(key, value string) prometheus.Labels {
@@ -211,15 +211,16 @@ func (m *Metrics) OnEvent(e elect.Event) {
 	}
 }
 
-// ObserveHook counts a run of what belongs to the participant beside its work. The name is one of few, such as "health"
-// for elect.Config.Health.Check.
+// ObserveHook counts a run of a hook: what the participant runs beside its work, such as elect.Config.Health.Check.
+// Each name is a label value, such as "health", so a program should have few.
 func (m *Metrics) ObserveHook(name string, took time.Duration) {
 	m.hooks.WithLabelValues(strings.ToValidUTF8(name, "\uFFFD")).Observe(took.Seconds())
 }
 
 // Attach observes an election, from now until [Metrics.Close] or the end of the election. It ends an earlier
-// observation, so that the metrics of a participant go on when its program opens the election again, and waits for
-// nothing. A back end without a lease would poll: who leads is looked up there at each scrape, and by Attach.
+// observation, so the metrics of a participant go on when its program opens the election again. Attach does not wait
+// for any of this. For a back end without a lease, where a subscription would poll, the leader is looked up now and at
+// each scrape.
 func (m *Metrics) Attach(e *elect.Election) {
 	s := &subscription{election: e, looks: e.Limits().Lease == 0, done: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -260,7 +261,8 @@ func (m *Metrics) look(s *subscription) {
 	}
 }
 
-// Close ends the observation and waits for its end. The counters keep their values. It may be called more than once.
+// Close ends the observation, and waits until it has ended. The counters keep their values. Close may be called more
+// than once.
 func (m *Metrics) Close() { m.end(m.present.Swap(nil)) }
 
 // see notes a state of the election.

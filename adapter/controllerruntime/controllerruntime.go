@@ -1,5 +1,5 @@
-// Package controllerruntime runs managers of sigs.k8s.io/controller-runtime under an election of elect. [Wrap] returns
-// a manager for builders and controllers to be added to. Build the inner one with LeaderElection: false.
+// Package controllerruntime runs managers of sigs.k8s.io/controller-runtime under an election of elect. Build a manager
+// with LeaderElection: false, and add controllers to the one that [Wrap] returns.
 //
 // Caches, webhooks, probes, warm-ups and runnables whose NeedLeaderElection is false run from the start. The others, to
 // which controllers belong, run while this process leads: their context ends before the lease does, by the clock, all
@@ -22,15 +22,16 @@ import (
 	"github.com/electd/elect"
 )
 
-// ErrLost is what the error of Start matches if leadership has ended, as when the lease ran out.
+// ErrLost matches the error of Start if leadership was lost, as when the lease ran out.
 var ErrLost = errors.New("leader election lost")
 
 // Wrap returns a manager like mgr, whose runnables that need leader election run while election leads. Add all
 // runnables to it, not to mgr. The caller closes the election, after Start has returned.
 //
-// Start ends the runnables, and releases. Runnables that take longer than mgr's GracefulShutdownTimeout are left
-// behind, and leadership is not released: it lapses when the election is closed, or the process exits. If leadership is
-// lost, and runnables have not returned when the lease ends, Start returns without them: exit then, which ends them.
+// At its end Start ends the runnables, waits for them, and releases leadership. It does not wait for runnables that
+// take longer than mgr's GracefulShutdownTimeout, and then does not release leadership, which lapses when the election
+// is closed or the process exits. If leadership is lost, and runnables have not returned when the lease ends, Start
+// returns without them: exit then, to end them.
 func Wrap(mgr manager.Manager, election *elect.Election) manager.Manager {
 	return &wrapped{Manager: mgr, election: election, elected: make(chan struct{}), overrun: make(chan error, 1)}
 }
@@ -51,8 +52,8 @@ type wrapped struct {
 // termKey is the key of the term in the contexts of runnables.
 type termKey struct{}
 
-// TermOf returns the term of the context that a runnable or a reconciler was given, and of those made from it: its
-// token belongs to each write that is guarded, and its Check is for what cannot be. It returns nil for other contexts.
+// TermOf returns the term of the context that a runnable or a reconciler was given, or of one made from it, and nil for
+// other contexts. Send its token with each write to a guarded resource; call its Check before what cannot be guarded.
 func TermOf(ctx context.Context) *elect.Term {
 	term, _ := ctx.Value(termKey{}).(*elect.Term)
 	return term

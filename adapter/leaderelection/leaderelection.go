@@ -1,7 +1,7 @@
-// Package leaderelection runs programs that were written for k8s.io/client-go/tools/leaderelection by elect. Replace
+// Package leaderelection lets programs that were written for k8s.io/client-go/tools/leaderelection use elect. Replace
 // that import by this one: RunOrDie, NewLeaderElector, the configuration and the callbacks keep their names. The locks
-// of client-go's resourcelock stay, and say which Lease it is and how to reach the API server; package store/kubernetes
-// holds it, beside candidates of client-go.
+// of client-go's resourcelock still say which Lease it is and how to reach the API server. Package store/kubernetes
+// holds the Lease, beside candidates of client-go.
 //
 // # What changes
 //
@@ -17,9 +17,9 @@
 // # Times
 //
 // LeaseDuration is how long the others wait, 100 ms to 1 h; if it is above 15 s, it has to be the same at all
-// candidates. A leader renews four times in it, and candidates read every RetryPeriod, and watch. The context ends
-// RenewDeadline after the last renewal that was acknowledged was sent, but not before half of LeaseDuration. A
-// RenewDeadline that is longer than a lease is proven, LeaseDuration × 0.905 − 5 ms, is refused.
+// candidates. A leader renews four times in it. Candidates watch the Lease, and read it every RetryPeriod. The context
+// ends RenewDeadline after the last acknowledged renewal was sent, but not before half of LeaseDuration. A lease is
+// proven for LeaseDuration × 0.905 − 5 ms: a RenewDeadline of that or more is refused.
 package leaderelection
 
 import (
@@ -61,7 +61,7 @@ type LeaderElectionConfig struct {
 	// Callbacks are client-go's. OnNewLeader is called in order, one call at a time, and Run waits for the last one.
 	Callbacks LeaderCallbacks
 
-	// WatchDog is told which elector to look at by [RunOrDie]. Nil means none.
+	// WatchDog is given the elector to check by [RunOrDie]. Nil means none.
 	WatchDog *HealthzAdaptor
 
 	// ReleaseOnCancel also releases the Lease if OnStartedLeading has returned before its context ended. If it returned
@@ -177,8 +177,8 @@ func access(leases coordinationv1client.LeasesGetter) (*url.URL, *http.Client, e
 // termKey is the key of a term in the context of OnStartedLeading.
 type termKey struct{}
 
-// TermOf returns the term of the context that OnStartedLeading was given, and of those made from it: its token belongs
-// to each write, and its Check is for what cannot be fenced. It returns nil for other contexts.
+// TermOf returns the term of the context that OnStartedLeading was given, or of one made from it, and nil for other
+// contexts. Send its token with each write; call its Check before what cannot be fenced.
 func TermOf(ctx context.Context) *elect.Term {
 	term, _ := ctx.Value(termKey{}).(*elect.Term)
 	return term
@@ -186,7 +186,7 @@ func TermOf(ctx context.Context) *elect.Term {
 
 // Run campaigns until it leads or ctx ends. It returns when its leadership has ended, OnStartedLeading and
 // OnStoppedLeading have returned, and the Lease is released or known to be lost. It logs by the klog.Logger of ctx. If
-// Kubernetes refuses it, such as for missing rights, it tries again after RetryPeriod.
+// Kubernetes refuses the candidate, as when rights are missing, it tries again after RetryPeriod.
 func (le *LeaderElector) Run(ctx context.Context) {
 	stopped := sync.OnceFunc(le.config.Callbacks.OnStoppedLeading)
 	defer stopped()
@@ -322,7 +322,7 @@ type HealthzAdaptor struct {
 	le      atomic.Pointer[LeaderElector]
 }
 
-// NewLeaderHealthzAdaptor returns a check that tolerates work for that time after its lease.
+// NewLeaderHealthzAdaptor returns a check that tolerates work for timeout after its lease.
 func NewLeaderHealthzAdaptor(timeout time.Duration) *HealthzAdaptor {
 	return &HealthzAdaptor{timeout: timeout}
 }

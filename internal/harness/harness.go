@@ -31,7 +31,8 @@ func Absent(t testing.TB, missing string) {
 	t.Skip(missing)
 }
 
-// Need returns the path of a program, which is in a package of Debian. Where there is none the test is [Absent].
+// Need returns the path of a program, which is in a Debian package. If it is not installed, the test is skipped, or
+// fails in CI: see [Absent].
 func Need(t testing.TB, program, debian string) (path string) {
 	t.Helper()
 	path, err := exec.LookPath(program)
@@ -41,7 +42,7 @@ func Need(t testing.TB, program, debian string) (path string) {
 	return path
 }
 
-// Eventually polls ok until it returns true.
+// Eventually polls ok until it returns true, for [Patience] at most.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	look := time.NewTicker(time.Millisecond)
@@ -99,7 +100,7 @@ func End(cmd *exec.Cmd) {
 	}
 }
 
-// given counts the ports that were tried. No port is given twice by a process: tests run at the same time.
+// given counts the ports that were tried. A process gives no port twice, because tests run at the same time.
 var given atomic.Uint32
 
 // Addrs returns n different addresses of the loopback on which no process listens. Their ports are below those that the
@@ -111,7 +112,7 @@ func Addrs(n int) (addrs []string, err error) {
 		if len(addrs) == n {
 			return addrs, nil
 		}
-		port := firstPort + (64*uint32(os.Getpid())+given.Add(1))%ports // another process begins elsewhere
+		port := firstPort + (64*uint32(os.Getpid())+given.Add(1))%ports // so that processes begin at different ports
 		l, failed := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if failed != nil {
 			err = failed
@@ -141,7 +142,7 @@ func FreeAddr(t testing.TB) string {
 	return FreeAddrs(t, 1)[0]
 }
 
-// FreePeers is a URL of n peers, n1 and so on, at free addresses.
+// FreePeers returns the URL of n peers, n1 to nN, at free addresses.
 func FreePeers(t testing.TB, n int) string {
 	t.Helper()
 	peers := FreeAddrs(t, n)

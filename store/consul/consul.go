@@ -13,8 +13,8 @@
 // At most one participant has a proven lease at a time, and tokens rise, while the rates of clocks are true within 5 %
 // and Consul keeps what it has acknowledged. A snapshot that is restored takes the key back, and Consul does not say
 // so. A participant that has seen a later record notices: a leader ends its term, and a candidate waits for
-// [Config].MaxLease. One that starts after the restore cannot: stop the participants before a restore, and raise
-// [Config].Era.
+// [Config].MaxLease. A participant that starts after the restore cannot notice it: stop the participants before a
+// restore, and raise [Config].Era.
 //
 // The first leader of a new key waits for MaxLease, as does any candidate that finds the key deleted. Programs with a
 // lock of Consul's own, by api.Lock or consul lock, are no candidates of the election, and their keys are refused.
@@ -66,8 +66,8 @@ type Config struct {
 	// participants. 0 means 5 s.
 	Lease time.Duration
 
-	// MaxLease is the longest Lease that any participant of the election may have. 0 means 15 s, or Lease if that is
-	// longer.
+	// MaxLease is the longest Lease that any participant of the election may have. It has to be the same at all of
+	// them. 0 means 15 s, or Lease if that is longer.
 	MaxLease time.Duration
 
 	// Poll is the mean time between two reads of a candidate that waits. 0 means a quarter of Lease.
@@ -97,8 +97,8 @@ var ErrRefused = drive.ErrRefused
 
 // New returns the participant id in the election called name. It reads the key from then on, and creates nothing before
 // the first campaign. It asks Consul for the key, and returns an error marked by [driver.Permanent] that matches
-// [ErrRefused] if the token may not read it, or if the key is something else. So does a campaign if the token may not
-// write. If Consul does not answer within 5 s, New logs that, and the participant asks again before anything else.
+// [ErrRefused] if the token may not read it, or if the key is something else. A campaign does the same if the token may
+// not write. If Consul does not answer within 5 s, New logs that, and the participant asks again before anything else.
 func New(ctx context.Context, a Agent, name, id string, cfg Config) (driver.Elector, error) {
 	if cfg.Logger != nil { // that of an opener has the name
 		cfg.Logger = cfg.Logger.With("election", name)

@@ -14,9 +14,9 @@
 // new Lease begin above its resource version, if that is a number, as etcd's revisions are. After a restore of etcd
 // from a backup raise [Config].Era.
 //
-// Candidates wait for a leader of client-go as long as client-go does. It may still believe that it leads: it counts
-// its lease from answers, and notices a pause only when it next renews. Its writes have no token, so nothing refuses
-// them.
+// Candidates wait for a leader of client-go as long as client-go does. That leader may believe for longer that it
+// leads: it counts its lease from answers, and notices a pause only when it next renews. Its writes have no token, so
+// nothing refuses them.
 //
 // The first leader of a new Lease waits for the longest lease ([Config].MaxLease), as does any candidate that finds
 // the Lease deleted or emptied by another program.
@@ -42,7 +42,7 @@ type Config struct {
 	Namespace string
 
 	// Lease is how long the others wait for a leader that has fallen silent, 100 ms to 1 h. It may differ between
-	// participants. Other programs are told the next whole second. 0 means 5 s.
+	// participants. Other programs see it rounded up to a whole second. 0 means 5 s.
 	Lease time.Duration
 
 	// MaxLease is the longest Lease that any participant of the election may have. It has to be the same at all of
@@ -76,8 +76,8 @@ var ErrRefused = drive.ErrRefused
 //	server, _, err := rest.DefaultServerUrlFor(config)
 //
 // New asks for the Lease, and returns an error marked by [driver.Permanent] that matches [ErrRefused] if that is
-// refused. So does a campaign if the rights to create and update it are missing. If the API server does not answer
-// within 5 s, New logs that, and the participant asks again before anything else.
+// refused. A campaign does the same if the rights to create and update it are missing. If the API server does not
+// answer within 5 s, New logs that, and the participant asks again before anything else.
 func New(ctx context.Context, server *url.URL, client *http.Client, name, id string, cfg Config) (driver.Elector, error) {
 	if cfg.Logger != nil { // that of an opener has the name
 		cfg.Logger = cfg.Logger.With("election", name)

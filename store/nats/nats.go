@@ -6,16 +6,18 @@
 // clock is compared with another, such as the server's. A watch tells a candidate of a release at once.
 //
 // The key has the name of the election, and the time at which the bucket was made, which is the bucket's incarnation:
-// revisions begin again at 1 in a bucket that was deleted and made again, and a late write of an old leader must not
-// meet its revision there. The token is a revision, too, so tokens rise when a key is deleted or the bucket is purged.
+// in a bucket that was deleted and made again revisions begin again at 1, and a late write of an old leader must not
+// find the revision that it names. The token is a revision, too, so tokens rise when a key is deleted or the bucket is
+// purged.
 //
 // # Guarantee
 //
 // At most one participant has a proven lease at a time, and tokens rise, while the rates of clocks are true within 5 %
 // and JetStream keeps what it has acknowledged. A server acknowledges a write before it has synced it to its disk,
-// unless it has sync_interval: always: one that loses its power, or with three replicas two of them at the same time,
-// may lose acknowledged writes, and shows no new incarnation. Raise the era after that, after a restore from a backup,
-// and after a bucket was made again. Settings by which a bucket drops or changes messages by itself are refused.
+// unless its configuration has sync_interval: always. So a loss of power, with three replicas of two servers at the
+// same time, may lose acknowledged writes, and shows no new incarnation. Raise the era after that, after a restore from
+// a backup, and after a bucket was made again. Settings by which a bucket drops or changes messages by itself are
+// refused.
 //
 // The first leader of a new key waits for the longest lease ([Config].MaxLease), as does any candidate that finds the
 // key deleted.
@@ -48,11 +50,12 @@ const (
 
 // Config configures a participant. The zero value of each field is its documented default.
 type Config struct {
-	// Bucket holds the elections, a key each: letters, digits, underscores and dashes. "" means elect. The first
-	// campaign makes it if there is none.
+	// Bucket is the name of the bucket, which has a key for each election: letters, digits, underscores and dashes. ""
+	// means elect. The first campaign makes it if there is none.
 	Bucket string
 
-	// Replicas is how many servers keep a bucket that is made: 1, 3 or 5. 0 means 3 in a cluster, and 1 elsewhere.
+	// Replicas is how many servers keep a bucket that the first campaign makes: 1, 3 or 5. 0 means 3 in a cluster, and
+	// 1 elsewhere.
 	Replicas int
 
 	// Lease is how long the others wait for a leader that has fallen silent, 100 ms to 1 h. It may differ between
@@ -84,10 +87,10 @@ type Config struct {
 var ErrRefused = drive.ErrRefused
 
 // New returns the participant id in the election called name. The caller keeps conn, and closes it after the Elector;
-// many participants can share it. It should have been made with nats.ReconnectBufSize(-1), or writes are sent late after
-// an interruption, which only delays. New asks for the bucket, and returns an error marked by [driver.Permanent] that
-// matches [ErrRefused] if the bucket is unsafe. A server that does not answer within 5 s is asked again, before anything
-// else. A bucket that does not exist is made by the first campaign.
+// many participants can share it. It should have been made with nats.ReconnectBufSize(-1); else writes are sent late
+// after an interruption, which costs only time. New asks for the bucket, and returns an error marked by
+// [driver.Permanent] that matches [ErrRefused] if the bucket is unsafe. A server that does not answer within 5 s is
+// asked again, before anything else. A bucket that does not exist is made by the first campaign.
 func New(ctx context.Context, conn *nats.Conn, name, id string, cfg Config) (driver.Elector, error) {
 	if cfg.Logger != nil { // that of an opener has the name
 		cfg.Logger = cfg.Logger.With("election", name)

@@ -36,7 +36,7 @@ var links pool.Pool[access, *link]
 //	tls=on  cacert=FILE  cert=FILE  cert_key=FILE  server_name=NAME
 //	user=NAME  password_file=FILE  token_file=FILE  creds=FILE  nkey=FILE
 //
-// where each of the others of the first line means tls=on. What the URL does not have is taken from the environment of
+// where each of the others in the first line means tls=on. What the URL does not have is taken from the environment of
 // the command nats: NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CREDS, NATS_NKEY, NATS_CA, NATS_CERT, NATS_KEY.
 func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	cfg, c, err := parse(t.URL, os.Getenv)

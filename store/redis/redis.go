@@ -8,14 +8,14 @@
 // # Guarantee
 //
 // At most one participant has a proven lease at a time, and tokens rise, while the rates of clocks are true within 5 %
-// and the server keeps what it has acknowledged. Redis has another replication id after each restart and each failover.
-// Then all participants wait for the longest lease ([Config].MaxLease), because acknowledged writes may be lost.
+// and the server keeps what it has acknowledged. After each restart and each failover Redis has another replication id,
+// and all participants wait for the longest lease ([Config].MaxLease), because acknowledged writes may be lost.
 //
 // A server whose settings let it forget acknowledged writes is refused, unless [Config].Volatile is set: tokens may
 // repeat then, and leases stay exclusive. A server with replicas is refused, unless [Config].Replicas says how many of
-// them must have a write. A failover to a replica that lacks acknowledged writes makes tokens repeat, and a master that
+// them must have a write. After a failover to a replica that lacks acknowledged writes tokens may repeat. A master that
 // was replaced and does not know it goes on acknowledging: then two leaders are possible, and only the token protects.
-// With as many replicas as there are neither happens. Redis Cluster is refused.
+// If Replicas is the number of all replicas, neither happens. Redis Cluster is refused.
 //
 // The first leader of a new key waits for the longest lease, as does any candidate that finds the key deleted.
 package redis
@@ -101,8 +101,8 @@ var (
 // New returns the participant id in the election called name. The caller keeps client, which asks one server or follows
 // Sentinel, and closes it after the Elector. Many participants can share it; they share one more connection that
 // listens. New asks the server for its settings, and returns an error marked by [driver.Permanent] that matches
-// [ErrRefused] if the guarantee needs others. So does a campaign if the right to write is missing. If the server does
-// not answer within 5 s, New logs that, and the participant asks again before anything else.
+// [ErrRefused] if the guarantee needs others. A campaign does the same if the right to write is missing. If the server
+// does not answer within 5 s, New logs that, and the participant asks again before anything else.
 func New(ctx context.Context, client *redis.Client, name, id string, cfg Config) (driver.Elector, error) {
 	if cfg.Logger != nil { // that of an opener has the name
 		cfg.Logger = cfg.Logger.With("election", name)

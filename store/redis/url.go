@@ -30,7 +30,7 @@ import (
 //	redis+unix:///run/redis/redis.sock?db=1                         a socket
 //	redis://SENTINEL1:26379?master_name=jobs&addr=SENTINEL2:26379   the master that Sentinels name
 //
-// as those of go-redis. The parameters are
+// in the form of go-redis. The parameters are
 //
 //	lease=5s  max_lease=15s  poll=1s  key=KEY  replicas=N|any  volatile=on  era=N  flight=DIR
 //

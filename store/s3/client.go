@@ -170,7 +170,7 @@ func (a *answer) err() error {
 	return &Error{Status: a.status, Code: a.code, text: a.text, region: a.region}
 }
 
-// Error is an error that a store has answered.
+// Error is an error that a store has returned.
 type Error struct {
 	Status int    // of HTTP
 	Code   string // of S3, such as SlowDown; "" if there is none
@@ -178,7 +178,7 @@ type Error struct {
 	text, region string
 }
 
-// Error is one line.
+// Error returns the error in one line, with what would be right if that is known.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("the store answers %d", e.Status)
 	if e.Code != "" {

@@ -1,16 +1,17 @@
 // Package s3 elects over objects of S3, or of a store that speaks its protocol and has conditional writes.
 //
 // [New] takes credentials in the form of AWS's SDK; [Open] takes a URL. Each election is one object. A leader writes it
-// again four times a lease, on the condition that it has the ETag that the leader knows (If-Match). A candidate reads it
-// as often, and takes it when it has not changed for a whole lease, by its own clock: no clock is compared with
-// another. The wall clock only dates requests; a store that finds it wrong tells its own time, which is taken instead.
+// again four times a lease, on the condition that it has the ETag that the leader knows (If-Match). A candidate reads
+// it as often, and takes it when it has not changed for a whole lease, by its own clock: no clock is compared with
+// another. The wall clock only dates requests. A store that finds it wrong tells its own time, by which later requests
+// are dated.
 //
 // # Guarantee
 //
 // At most one participant has a proven lease at a time, and tokens rise, while the rates of clocks are true within 5 %,
 // and the store decides conditions and writes in one step, reads what was written last, and keeps what it has
-// acknowledged. A store that ignores conditions is found by a write whose condition is false, before the first campaign,
-// and refused. An object that was restored from an older version, or a bucket that was replicated elsewhere, repeats
+// acknowledged. Before the first campaign a write whose condition is false finds a store that ignores conditions, which
+// is refused. An object that was restored from an older version, or a bucket that was replicated elsewhere, repeats
 // tokens: raise the era then.
 //
 // The first leader of a new object waits for the longest lease ([Config].MaxLease), as does any candidate that finds the
@@ -53,11 +54,11 @@ type Config struct {
 	// Endpoint is the URL of the store, such as https://minio:9000. "" means AWS, in Region.
 	Endpoint string
 
-	// Region is the bucket's. "" means us-east-1, which stores other than AWS often take.
+	// Region is the bucket's region. "" means us-east-1, which stores other than AWS often accept.
 	Region string
 
-	// VirtualHost puts the bucket into the host of an Endpoint, and not into the path of its requests. AWS always has
-	// it there, unless its name has a dot.
+	// VirtualHost puts the bucket into the host of an Endpoint, and not into the path of requests. For AWS the bucket
+	// is in the host unless its name has a dot.
 	VirtualHost bool
 
 	// Credentials are those of AWS's SDK, such as the Credentials of its config.LoadDefaultConfig.
@@ -95,8 +96,9 @@ type Config struct {
 var ErrRefused = drive.ErrRefused
 
 // New returns the participant id in the election called name. It reads the object once, and returns an error marked by
-// [driver.Permanent] that matches [ErrRefused] if the bucket does not exist or may not be read. So does a campaign if
-// the store ignores conditions or may not be written to. A store that does not answer within 5 s is asked again.
+// [driver.Permanent] that matches [ErrRefused] if the bucket does not exist or may not be read. A campaign does the
+// same if the store ignores conditions or may not be written to. A store that does not answer within 5 s is asked
+// again.
 func New(ctx context.Context, name, id string, cfg Config) (driver.Elector, error) {
 	if cfg.Logger != nil { // that of an opener has the name
 		cfg.Logger = cfg.Logger.With("election", name)

@@ -57,8 +57,8 @@ type candidacy struct {
 	on      *link
 }
 
-// Layout says how the entries are called, so that a program of another library can be a candidate too. It is the same
-// in the whole election.
+// Layout says how the entries are named, so that programs of another library can be candidates, too. All candidates of
+// an election must have the same.
 type Layout string
 
 // The layouts.

@@ -21,8 +21,8 @@ import (
 //
 //	zookeeper://10.0.0.1,10.0.0.2:2181,10.0.0.3/elections?lease=10s&user=jobs&password_file=/etc/elect/password
 //
-// The path is before the election's name, as a chroot is: here /elections/NAME. Without a path it is /NAME. What is
-// missing of it is made. The port is 2181 if there is none. The parameters are
+// The path is before the election's name, like a chroot: here /elections/NAME. Without a path it is /NAME. Missing
+// znodes of it are created. The port is 2181 if there is none. The parameters are
 //
 //	lease=10s  hold=5s  max_hold=5s  poll=10s  era=N  path=PATH  layout=latch|selector|kazoo
 //
@@ -48,8 +48,8 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 }
 
 // Witness is a supervise.Witness for leaders whose election was opened by [Open]: it deletes the dead leader's znode,
-// so that the next one need not wait for the session. It connects when it speaks, by the URL of the leader and the same
-// files.
+// so that the next leader need not wait for the session. It connects when it speaks, by the URL of the leader and the
+// same files.
 func Witness(_ context.Context, testament []byte) (speak func(context.Context) error, err error) {
 	return drive.Witness(testament, func(ctx context.Context, d *drive.Deceased) error {
 		c, err := parse(d.URL)

@@ -1,5 +1,5 @@
 // Package zookeeper elects over znodes of ZooKeeper, in the layout of Curator's LeaderLatch, of its LeaderSelector, or
-// of kazoo's Election. So these and elect's can be candidates of one election.
+// of kazoo's Election. So candidates of those libraries and of elect can stand in one election.
 //
 // [New] takes the addresses of the servers; [Open] makes a participant from a URL. Each candidacy has a session of its
 // own, and an ephemeral, sequential znode. The znode with the lowest number leads, and the id of the transaction that
@@ -10,14 +10,15 @@
 // At most one of elect's participants has a proven lease at a time, and tokens rise, while the rates of clocks are true
 // within 5 %, and ZooKeeper keeps what it has acknowledged. A session proves nothing: a server that has lost its
 // ensemble answers pings for a while, and a client is told late that its session has expired. So a leader's proof
-// counts from before its last write was sent whose condition is that its znode is there, and a candidate whose znode is
-// the first waits for [Config].Hold before it leads, unless the leader before it has said that its work is over.
+// counts from just before it sent its last write on the condition that its znode exists. A candidate whose znode is the
+// first waits for [Config].Hold before it leads, unless the leader before it has said that its work is over.
 //
-// Candidates of other libraries keep the order, and know no hold-off. A leader among them may believe that it leads
-// after its session has expired; elect's do not lead before its znode is gone, but only the token protects what it
-// still writes. And one that comes after a leader of elect's may lead up to a Hold before that one's proof ends.
+// Candidates of other libraries keep the order, but do not wait for a Hold. A leader among them may believe that it
+// leads after its session has expired: elect's candidates do not lead before its znode is gone, but only the token
+// stops its late writes. A candidate of another library that follows a leader of elect's may lead up to a Hold before
+// that leader's proof ends.
 //
-// After a restore from a backup the ids of transactions begin at an earlier one: raise [Config].Era.
+// After a restore from a backup the ids of transactions repeat: raise [Config].Era.
 package zookeeper
 
 import (
@@ -44,13 +45,13 @@ import (
 )
 
 // Config configures a participant. The zero value of each field is its documented default. All participants of an
-// election have the same, except for Hold and Poll.
+// election must have the same, except for Hold, Poll, and how they connect, log and record.
 type Config struct {
-	// Path is that of the election: its entries are its children, and its data is what a participant tells the next
-	// leader. "" means "/" and the election's name. It is made if it is not there.
+	// Path is the election's znode: the entries are its children, and its data is what a leader tells the next one. ""
+	// means "/" and the election's name. It is created if it does not exist.
 	Path string
 
-	// Layout is how the entries are called. "" means LeaderLatch.
+	// Layout says how the entries are named. "" means LeaderLatch.
 	Layout Layout
 
 	// Lease is how long a session lives without a sign of life: whole milliseconds, 100 ms to 5 min. The servers grant
@@ -58,11 +59,11 @@ type Config struct {
 	Lease time.Duration
 
 	// Hold is how long a leader may go on after its znode was last known to exist, and so how long the next one waits
-	// after it is gone, unless the work of the leader before it is known to be over. The leader makes sure four times
-	// in each Hold, which is a write. At most Lease and MaxHold. 0 means half of Lease, or MaxHold if that is less.
+	// after it is gone, unless the work of the leader before it is known to be over. The leader checks it by a write
+	// four times in each Hold. It is at most Lease and MaxHold. 0 means half of Lease, or MaxHold if that is less.
 	Hold time.Duration
 
-	// MaxHold is the longest Hold of any participant; the first leader of all waits for it. 0 means 5 s.
+	// MaxHold is the longest Hold of any participant; the first leader of a new election waits for it. 0 means 5 s.
 	MaxHold time.Duration
 
 	// Poll is the mean time between two reads of a participant whose watches are silent. 0 means Lease.
@@ -71,7 +72,8 @@ type Config struct {
 	// User and Password are for digest authentication. "" means none.
 	User, Password string
 
-	// ACL is that of what a participant makes. Nil means all rights for the user, if there is one, or for anybody.
+	// ACL is the ACL of the znodes that a participant creates. Nil means all rights for the user, if there is one, else
+	// for anybody.
 	ACL []zk.ACL
 
 	// TLS is how connections are secured; nil: not at all. If its ServerName is "", it is the name of each server.
@@ -118,8 +120,8 @@ var readers pool.Pool[access, *reader]
 var ErrRefused = drive.ErrRefused
 
 // New returns the participant id in the election called name, at servers such as 10.0.0.1:2181. It asks ZooKeeper
-// whether the user may do what is needed, and whether a session lives as long as asked, and returns an error marked by
-// [driver.Permanent] that matches [ErrRefused] if not. If ZooKeeper does not answer within 5 s, New logs that, and the
+// whether the user has the rights, and whether a session lives for Lease. If not, it returns an error marked by
+// [driver.Permanent] that matches [ErrRefused]. If ZooKeeper does not answer within 5 s, New logs that, and the
 // participant asks again before anything else.
 func New(ctx context.Context, servers []string, name, id string, cfg Config) (driver.Elector, error) {
 	if cfg.Logger != nil { // that of an opener has the name
