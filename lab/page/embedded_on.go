@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-// make electlab writes them.
+// inside has the machines, which make electlab writes here before it builds.
 //
 //go:embed machines.wasm.gz wasm_exec.js
 var inside embed.FS

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// policy lets the page run its own files and nothing else, and reach nobody but this server.
+// policy lets the page run only its own files, and reach only this server.
 const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// hashed are the names that say what is in the file.
+// hashed matches the names that contain a hash of the file: browsers may keep these files for ever.
 var hashed = regexp.MustCompile(`-[0-9A-Z]{8}\.(js|css)$`)
 
-// types are by the ending of a name; what the system has in its tables may be wrong.
+// types has the content types by the ending of a name. Those of the system may be wrong.
 var types = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
@@ -34,12 +34,12 @@ var types = map[string]string{
 // file is one file of the page.
 type file struct {
 	data   []byte
-	packed []byte // by gzip; nil if data is compressed already
-	tag    string // of data, without quotes
+	packed []byte // data, by gzip; nil if data is compressed already
+	tag    string // the ETag of data, without quotes
 	kind   string
 }
 
-// finish fills what follows from the name and the data.
+// finish sets the fields that follow from the name and the data.
 func (f *file) finish(name string) (err error) {
 	f.tag = fmt.Sprintf("%x", sha256.Sum256(f.data))[:16]
 	f.kind = types[path.Ext(name)]
@@ -52,8 +52,9 @@ func (f *file) finish(name string) (err error) {
 	return err
 }
 
-// Handler serves the page at /. A request must name an IP address, localhost, or one of hosts as its Host: so no other
-// name can be made to lead here, by which a page from elsewhere would read this one.
+// Handler serves the page at /. The Host of a request must be an IP address, localhost or one of hosts; any other gets
+// status 421. So no page of another site can read this one by a name that it has resolve to this server (DNS
+// rebinding). Any number of goroutines may use the Handler.
 func (s *Site) Handler(hosts ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -102,7 +103,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, name string) {
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(data))
 }
 
-// takesGzip reports whether the client asks for gzip by its name, as all browsers do.
+// takesGzip reports whether the client names gzip in Accept-Encoding, as all browsers do.
 func takesGzip(r *http.Request) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		coding, weight, _ := strings.Cut(strings.ReplaceAll(part, " ", ""), ";")
@@ -113,7 +114,7 @@ func takesGzip(r *http.Request) bool {
 	return false
 }
 
-// named reports whether a Host is one of this server.
+// named reports whether a Host names this server.
 func named(host string, hosts []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -16,22 +16,22 @@ import (
 	"strings"
 	"time"
 
-	// What the machines do is in this program, too, so that its content says which machines belong to it.
+	// The program contains the code of the machines, so that its content changes with theirs: see content.
 	_ "github.com/electd/elect/lab/play"
 )
 
-// Its text is here for the same reason.
+// entry is the text of the machines' main package, embedded for the same reason.
 //
 //go:embed machines/main.go
 var entry []byte
 
 const importPath = "github.com/electd/elect/lab/page/machines"
 
-// unused is how long compiled machines of another build are kept.
+// unused is how long machines that no program uses are kept.
 const unused = 7 * 24 * time.Hour
 
-// machines returns program, compressed and glue as files. They are kept for the next time, in a folder of the user's
-// cache that is named by the content of this very program.
+// machines returns program, compressed and glue as files. It compiles them unless they are embedded or in the user's
+// cache, in a folder that is named by the content of this program.
 func machines(ctx context.Context, say func(string)) (fs.FS, error) {
 	if inside, ok := embedded(); ok {
 		return inside, nil
@@ -69,7 +69,7 @@ func machines(ctx context.Context, say func(string)) (fs.FS, error) {
 	return os.DirFS(dir), nil
 }
 
-// content is a name for what this program is.
+// content is a hash of this program.
 func content() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -88,9 +88,9 @@ func content() (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)[:12]), nil
 }
 
-// forget removes what no program has used for long.
+// forget removes machines that no program has used for longer than unused.
 func forget(all string) {
-	entries, _ := os.ReadDir(all) // what stays only takes room
+	entries, _ := os.ReadDir(all) // what cannot be read is not removed
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > unused {
 			_ = os.RemoveAll(filepath.Join(all, e.Name()))
@@ -98,8 +98,8 @@ func forget(all string) {
 	}
 }
 
-// compile has the Go toolchain make the machines from the source of this program: where it was compiled from, or else
-// the working directory, must be in a clone of the repository.
+// compile has the Go toolchain compile the machines from the repository: from the clone in which this program was
+// compiled, or, if that is gone, from the one in which the process runs.
 func compile(ctx context.Context, dir string) error {
 	_, source, _, _ := runtime.Caller(0)
 	in := filepath.Dir(source)
@@ -134,7 +134,7 @@ func compile(ctx context.Context, dir string) error {
 	return os.WriteFile(filepath.Join(dir, compressed), packed, 0o600)
 }
 
-// command runs go for the browser, and returns its line.
+// command runs the go command with the browser as its target, and returns its output without the spaces around it.
 func command(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	dir, err := filepath.Abs(dir)

@@ -1,8 +1,9 @@
-// Package page is the laboratory's page: files for a browser, in which the machines run, compiled to WebAssembly. The
-// page is built from src and vendor by package build, and is in every program that imports this one. The machines are
-// inside only in a build with the tag embedmachines; else the Go toolchain compiles them on first use.
+// Package page serves and writes the laboratory's page: files for a browser, in which the machines run, compiled to
+// WebAssembly. Package build builds the page from src and vendor; every program that imports this package contains it.
+// The machines are in a program only if it was built with the tag embedmachines; else the Go toolchain compiles them on
+// first use, which takes about a minute.
 //
-// A Site is never changed after Open, and may be used by any number of goroutines. Errors are of the toolchain, or of
+// A Site is not changed after Open, and any number of goroutines may use it. Errors are those of the toolchain, and of
 // files that cannot be read or written.
 package page
 
@@ -34,7 +35,8 @@ type Site struct {
 	files map[string]*file // by name; there are no folders
 }
 
-// Open returns the page with its machines. Where they have to be compiled, say is told what happens meanwhile.
+// Open returns the page with its machines. If they have to be compiled, it calls say before that, with a line for the
+// user. The end of ctx ends the compiler, and Open returns the cause of ctx.
 func Open(ctx context.Context, say func(string)) (*Site, error) {
 	all, err := fs.Sub(dist, "dist")
 	if err != nil {
@@ -58,7 +60,7 @@ func Open(ctx context.Context, say func(string)) (*Site, error) {
 			s.files[e.Name()] = &file{data: data}
 		}
 	}
-	// The folder has both: one for servers and browsers that compress, one for those that do not.
+	// There are both forms of the machines, for clients that decompress and for those that do not.
 	packed, raw := s.files[compressed], s.files[program]
 	if raw == nil {
 		data, err := expand(packed.data)
@@ -77,8 +79,8 @@ func Open(ctx context.Context, say func(string)) (*Site, error) {
 	return s, nil
 }
 
-// Write writes the page into a folder, as any file server can serve it. It makes the folder, and refuses one with
-// something else in it.
+// Write writes the page into a folder, which any file server can serve. It makes the folder if there is none, replaces
+// an earlier page, and refuses a folder with other files in it. An error may leave a part of the page.
 func (s *Site) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

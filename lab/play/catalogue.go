@@ -11,11 +11,11 @@ import (
 	"github.com/electd/elect/lab/sim/scenario"
 )
 
-// Catalogue is what worlds can be made of.
+// Catalogue lists what a world can be made of, and the stories and challenges.
 type Catalogue struct {
 	Build      string         `json:"build,omitempty"`
 	Protocols  []ProtocolInfo `json:"protocols"`
-	Compared   []string       `json:"compared"` // by default
+	Compared   []string       `json:"compared"` // names of protocols, by default
 	Scenarios  []ScenarioInfo `json:"scenarios"`
 	Stories    []StoryInfo    `json:"stories"`
 	Challenges []*Challenge   `json:"challenges"`
@@ -30,7 +30,7 @@ type ProtocolInfo struct {
 	Leases  bool   `json:"leases"` // its leaders prove a lease
 	Store   string `json:"store,omitempty"`
 	Members bool   `json:"members,omitempty"` // its membership can be changed
-	Naive   bool   `json:"naive,omitempty"`   // a lock in common use that is not safe, as a warning
+	Naive   bool   `json:"naive,omitempty"`   // it is a lock in common use that is not safe
 }
 
 // ScenarioInfo describes a scenario.
@@ -39,7 +39,7 @@ type ScenarioInfo struct {
 	Says     string            `json:"says"`
 	Source   string            `json:"source,omitempty"`
 	Steps    []string          `json:"steps,omitempty"` // what happens, a sentence each
-	Expected map[string]string `json:"expected"`        // by protocol: those to which it applies
+	Expected map[string]string `json:"expected"`        // outcome by protocol, of those to which it applies
 }
 
 // StoryInfo describes a story.
@@ -79,7 +79,7 @@ type judgeParams struct {
 	Protocol string `json:"protocol"`
 }
 
-// judge runs a scenario, with all its seeds, and says what came of it.
+// judge runs a scenario with all its seeds, and returns its outcome.
 func (p *Player) judge(a *judgeParams) (any, error) {
 	s, ok := scenario.ByName(a.Scenario)
 	if !ok {
@@ -99,11 +99,11 @@ type compareParams struct {
 	Nodes     int      `json:"nodes"`
 	Profile   string   `json:"profile"`
 	Seconds   float64  `json:"seconds"`
-	// Schedule is compared instead of drawn ones.
+	// Schedule replaces the schedules that are drawn.
 	Schedule *sim.Schedule `json:"schedule"`
 }
 
-// compare runs the same faults through several protocols. It tells Progress.
+// compare runs the same faults through several protocols. It calls Progress.
 func (p *Player) compare(a *compareParams) (any, error) {
 	return compare.Run(context.Background(), compare.Options{
 		Protocols: a.Protocols, Seeds: a.Seeds, First: a.First, Nodes: a.Nodes, Profile: a.Profile, For: seconds(a.Seconds),

@@ -8,13 +8,13 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// Challenge is something to be brought about by hand, and judged.
+// Challenge is a task for the visitor: to bring something about by hand, which is judged.
 type Challenge struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
 	Says  string `json:"says"` // what is to be done
 	Hint  string `json:"hint"`
-	// Worlds are those in which the same hands have to do it; the visitor sees the first.
+	// Worlds are those in which the same operations must succeed; the visitor sees the first one.
 	Worlds []*World `json:"worlds"`
 	// Allowed are the kinds of operations that may be used; empty is all.
 	Allowed []sim.OpKind `json:"allowed,omitempty"`
@@ -41,7 +41,7 @@ func challenges() []*Challenge {
 		},
 		{
 			Name: "no-split", Title: "No split vote", Says: "Have a leader elected in the first term, in each of five worlds in which the votes would be split.",
-			Hint: "Who does not stand splits no vote.", Worlds: five, Allowed: []sim.OpKind{sim.OpWithdraw, sim.OpPause, sim.OpDelay}, won: noSplit,
+			Hint: "A node that does not stand splits no vote.", Worlds: five, Allowed: []sim.OpKind{sim.OpWithdraw, sim.OpPause, sim.OpDelay}, won: noSplit,
 		},
 		{
 			Name: "stale-write", Title: "Damage the data", Says: "Have the resource accept a write of an old leader after one of a newer leader.",
@@ -49,7 +49,7 @@ func challenges() []*Challenge {
 		},
 		{
 			Name: "quick", Title: "Change the leader in 20 ms", Says: "Have another node lead within 20 ms after the leader has stopped.",
-			Hint: "Whoever says that its work is over need not be waited for.", Worlds: calm("quorum"), won: quick,
+			Hint: "Nobody has to wait for a leader that says that its work is over.", Worlds: calm("quorum"), won: quick,
 		},
 	}
 }
@@ -119,13 +119,14 @@ type challengeParams struct {
 	Hands []sim.Op `json:"hands"`
 }
 
-// Verdict is the judgement of a challenge.
+// Verdict says whether a challenge was won, and why.
 type Verdict struct {
 	Won  bool   `json:"won"`
 	Says string `json:"says"`
 }
 
-// challenge plays the hands in the worlds of a challenge, and judges. The present run stays.
+// challenge plays the visitor's operations in the worlds of a challenge, and judges. The present
+// run stays.
 func (p *Player) challenge(a *challengeParams) (any, error) {
 	all := challenges()
 	i := slices.IndexFunc(all, func(c *Challenge) bool { return c.Name == a.Name })

@@ -20,10 +20,10 @@ type Line struct {
 	Other  protocol.NodeID `json:"other,omitempty"`
 	Kind   string          `json:"kind"`
 	Turn   bool            `json:"turn,omitempty"`
-	Cause  int             `json:"cause,omitempty"` // the number of another line; 0 is the world
-	Letter int             `json:"letter"`          // its number, -1 is none
+	Cause  int             `json:"cause,omitempty"` // the number of the line that caused it; 0 is the world
+	Letter int             `json:"letter"`          // the number of its letter; -1 is none
 	Says   string          `json:"says"`
-	// With Whole: what the machine got, what it did, and what an observer saw before and after.
+	// With Whole: the input of the machine, its effects, and its view before and after.
 	Input   *protocol.Input   `json:"input,omitempty"`
 	Effects *protocol.Effects `json:"effects,omitempty"`
 	Was     *protocol.View    `json:"was,omitempty"`
@@ -35,7 +35,7 @@ type logParams struct {
 	// line of the event, or of the last event before it that has one.
 	From  int     `json:"from"`
 	Event *uint64 `json:"event"`
-	// Back goes backwards from there.
+	// Back lists that line and those before it, instead of those after it.
 	Back  bool `json:"back"`
 	Count int  `json:"count"` // of lines; 0 is 100, 500 at most
 	// Kinds, Node and Turns choose lines; empty is all.
@@ -43,11 +43,11 @@ type logParams struct {
 	Node  protocol.NodeID `json:"node"`
 	Turns bool            `json:"turns"`
 	Whole bool            `json:"whole"`
-	// Numbers are the lines that are meant, instead of all of the above but Whole.
+	// Numbers chooses the lines by number. Then only Whole counts of the fields above.
 	Numbers []int `json:"numbers"`
 }
 
-// log lists lines, by rising number.
+// log lists lines, in the order of their numbers.
 func (p *Player) log(a *logParams) (any, error) {
 	r := p.run
 	if r == nil {
@@ -101,7 +101,7 @@ func (r *run) wanted(l *line, a *logParams) bool {
 		(a.Node == "" || r.id(int(l.node)) == a.Node || r.id(int(l.other)) == a.Node) && (!a.Turns || l.turn)
 }
 
-// tell repeats the events of the chosen lines, and puts them into words.
+// tell repeats the events of the chosen lines, and describes them.
 func (r *run) tell(chosen []int, whole bool) ([]Line, error) {
 	lines := []Line{}
 	for len(chosen) > 0 {
@@ -120,7 +120,7 @@ func (r *run) tell(chosen []int, whole bool) ([]Line, error) {
 	return lines, nil
 }
 
-// repeat repeats one event. The lines are its own.
+// repeat repeats one event, to which all chosen lines belong.
 func (r *run) repeat(event uint64, chosen []int, whole bool) ([]Line, error) {
 	first := chosen[0]
 	for first > 0 && r.lines[first-1].event == event {
@@ -157,7 +157,7 @@ func copied(fx *protocol.Effects) *protocol.Effects {
 	return &protocol.Effects{Orders: slices.Clone(fx.Orders), Saves: slices.Clone(fx.Saves), Sends: slices.Clone(fx.Sends), Asks: slices.Clone(fx.Asks)}
 }
 
-// teller puts the records of one event into words.
+// teller describes the records of one event.
 type teller struct {
 	run    *run
 	first  int // the line of its first record
@@ -210,7 +210,8 @@ type causeParams struct {
 	Most int `json:"most"` // in each direction; 0 is 200
 }
 
-// cause finds the causal cone of a line: what led to it, and what it led to, by number.
+// cause returns the causal cone of a line: the numbers of the lines that led to it, and of those to
+// which it led.
 func (p *Player) cause(a *causeParams) (any, error) {
 	r := p.run
 	if r == nil {

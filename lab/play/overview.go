@@ -8,8 +8,8 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// Overview is a run as far as it has grown: what the lanes and the timeline show. Times are
-// nanoseconds since the world began.
+// Overview is a run as far as it was executed, for the lanes and the timeline. Times are in
+// nanoseconds since the beginning of the world.
 type Overview struct {
 	World    *World            `json:"world"`
 	Protocol string            `json:"protocol"`
@@ -18,13 +18,13 @@ type Overview struct {
 	Store    bool              `json:"store"`  // a store elects
 	Until    sim.Time          `json:"until"`  // when the run ends, if nothing ends it before
 	Ops      []sim.Op          `json:"ops"`
-	Hands    []int             `json:"hands"` // those of Ops that are the visitor's
+	Hands    []int             `json:"hands"` // indices of Ops that are the visitor's
 
 	Events uint64   `json:"events"` // so far
 	Lines  int      `json:"lines"`  // of the log, so far
 	At     sim.Time `json:"at"`
 	Over   bool     `json:"over"`
-	Cut    bool     `json:"cut,omitempty"` // it was cut off at MaxEvents
+	Cut    bool     `json:"cut,omitempty"` // it ended at MaxEvents
 	Hash   string   `json:"hash,omitempty"`
 
 	Lanes  []Lane  `json:"lanes"`
@@ -33,7 +33,7 @@ type Overview struct {
 	Turns  []Turn  `json:"turns"`
 	Marks  []Mark  `json:"marks"`
 	Writes []Write `json:"writes"`
-	// Both are the times in which two led at once: by proof, or, where there are no leases, by belief.
+	// Both are the times in which two led at once: by proof, or, without leases, by belief.
 	Both []sim.Span `json:"both"`
 
 	Invariants []Invariant `json:"invariants"`
@@ -45,15 +45,15 @@ type Lane struct {
 	Node  protocol.NodeID `json:"node"`
 	Place int             `json:"place"`
 	Token uint64          `json:"token"`
-	// Believes is while it was elected and its process alive, frozen or not.
+	// Believes is the time in which it was elected and its process alive, frozen or not.
 	Believes sim.Span `json:"believes"`
-	// Proven is while its lease was proven by its own clock. True is the part of it, or of Believes
-	// where there are no leases, in which no later term had begun.
+	// Proven is the time in which its lease was proven by its own clock. True is the part of it, or
+	// of Believes without leases, in which no later term had begun.
 	Proven []sim.Span `json:"proven"`
 	True   []sim.Span `json:"true"`
 }
 
-// Invariant is one that is checked after every event.
+// Invariant is an invariant that is checked after every event.
 type Invariant struct {
 	Name  sim.Invariant `json:"name"`
 	Says  string        `json:"says"`
@@ -103,7 +103,7 @@ func (r *run) overview() *Overview {
 	return o
 }
 
-// counts is when a tenure leads.
+// counts returns the time in which a tenure leads.
 func (r *run) counts(l *Lane) []sim.Span {
 	if r.leases {
 		return l.Proven

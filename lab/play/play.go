@@ -1,14 +1,14 @@
-// Package play opens a run of the simulator to somebody who looks at it: forwards and backwards,
-// event by event, with faults of one's own. It is what the laboratory's page calls, in JSON; it
-// draws nothing and decides nothing.
+// Package play lets a visitor look at a run of the simulator, forwards and backwards, event by
+// event, and inject faults. The laboratory's page calls it in JSON. It draws nothing.
 //
 // A [Player] has one run at a time and belongs to one goroutine. A run is described by a [World]:
 // the same World gives the same run, with the same hash, in a browser and on the command line. A
 // run is executed once, by Grow, while what happens is recorded for the lanes and the log; any
 // event of it is then reached through a [sim.History].
 //
-// Errors are the caller's: an unknown method or field, a world that cannot be, an event that the
-// run does not have. They say what is wrong and what would be right, and leave the run as it was.
+// Errors are those of the caller: an unknown method or field, an impossible world, an event that
+// the run does not have. They say what is wrong and what would be right, and leave the run as it
+// was.
 package play
 
 import (
@@ -24,7 +24,8 @@ import (
 
 // Player answers the calls of one page.
 type Player struct {
-	// Progress, if not nil, is called now and then by calls that take long.
+	// Progress, if not nil, is called now and then during a long call, possibly by several
+	// goroutines at a time.
 	Progress func(done, all uint64)
 
 	run *run
@@ -33,7 +34,7 @@ type Player struct {
 // New returns a Player without a run.
 func New() *Player { return new(Player) }
 
-// methods are what a page may call.
+// methods are those that a page may call.
 var methods = map[string]func(p *Player, params []byte) (any, error){
 	"catalogue": method((*Player).catalogue),
 	"open":      method((*Player).open),
@@ -65,7 +66,7 @@ func (p *Player) Call(name string, params []byte) ([]byte, error) {
 	return json.Marshal(result)
 }
 
-// method decodes the parameters of f. Fields that f does not have are refused.
+// method decodes the parameters of f, and refuses fields that f does not have.
 func method[P any](f func(p *Player, params *P) (any, error)) func(*Player, []byte) (any, error) {
 	return func(p *Player, text []byte) (any, error) {
 		var params P
@@ -83,5 +84,5 @@ func method[P any](f func(p *Player, params *P) (any, error)) func(*Player, []by
 	}
 }
 
-// errNone is the error of a call that needs a run.
+// errNone is the error of a call that needs a run, if there is none.
 var errNone = errors.New("there is no world; call open first")

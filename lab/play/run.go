@@ -7,7 +7,7 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// run is a run of a world, as far as it has grown, with what was recorded of it.
+// run is a run of a world, as far as it was executed, with what was recorded of it.
 type run struct {
 	world    *World
 	protocol *sim.Protocol
@@ -40,14 +40,14 @@ type run struct {
 	now     sim.Time
 }
 
-// line is a record of the run, without what a repetition tells.
+// line is a record of the run, without the parts that repeating its event brings back.
 type line struct {
 	at          sim.Time
 	event       uint64
 	cause       uint32
 	node, other int16 // places; -1 is none
 	kind        lineKind
-	turn        bool // it is a turn, too
+	turn        bool // there is a Turn for it
 	letter      int32
 }
 
@@ -83,7 +83,7 @@ var lineKinds = [...]string{
 
 // letter is a message, or a request to the store or its answer.
 type letter struct {
-	sent, arrived sim.Time // arrived is 0 while it is not known what became of it
+	sent, arrived sim.Time // arrived is 0 while its fate is not known
 	from, to      int16    // places; -1 is the store
 	kind          uint16   // an index of types
 	routine, lost bool
@@ -104,7 +104,7 @@ type asking struct {
 	number uint64
 }
 
-// Life is a time in which a process ran.
+// Life is a time in which a process was up, running or frozen.
 type Life struct {
 	Node   protocol.NodeID `json:"node"`
 	Place  int             `json:"place"`
@@ -113,7 +113,7 @@ type Life struct {
 	Until  sim.Time        `json:"until"` // 0: it goes on
 }
 
-// Turn is what a visitor must not miss, in a sentence.
+// Turn is an important event of a run, in a sentence.
 type Turn struct {
 	Event uint64          `json:"event"`
 	At    sim.Time        `json:"at"`
@@ -123,7 +123,7 @@ type Turn struct {
 	Says  string          `json:"says"`
 }
 
-// Role is what a participant is from a time on.
+// Role is the role of a participant from a time on.
 type Role struct {
 	At     sim.Time        `json:"at"`
 	Place  int             `json:"place"`
@@ -132,9 +132,9 @@ type Role struct {
 	Leader protocol.NodeID `json:"leader,omitempty"`
 }
 
-// Mark is an operation while it goes on.
+// Mark is the time in which an operation goes on.
 type Mark struct {
-	Op    int        `json:"op"` // its place in the schedule
+	Op    int        `json:"op"` // its index in the schedule
 	Hand  int        `json:"hand"`
 	Kind  sim.OpKind `json:"kind"`
 	Says  string     `json:"says"`
@@ -150,7 +150,7 @@ type Write struct {
 	Token uint64          `json:"token"`
 	Says  string          `json:"says"`
 	OK    bool            `json:"ok"`    // it was accepted
-	Stale bool            `json:"stale"` // a later term has written before it
+	Stale bool            `json:"stale"` // a later term had written before it
 }
 
 func newRun(w *World, p *sim.Protocol, s *sim.Schedule, hands map[int]bool, world *sim.World) *run {
@@ -172,7 +172,7 @@ func (r *run) events() uint64 {
 	return last
 }
 
-// grow executes at most that many events.
+// grow executes that many events, or fewer if the run ends.
 func (r *run) grow(events int) {
 	for range events {
 		if r.over {
@@ -268,7 +268,7 @@ func (r *run) Event(w *sim.World, rec *sim.Record) {
 	r.lines = append(r.lines, l)
 }
 
-// turned records that the line is a turn.
+// turned records a turn for the line.
 func (r *run) turned(l *line, rec *sim.Record, kind, format string, args ...any) {
 	l.turn = true
 	t := Turn{Event: rec.Event, At: rec.At, Kind: kind, Node: rec.Node, Says: fmt.Sprintf(format, args...)}
@@ -278,7 +278,7 @@ func (r *run) turned(l *line, rec *sim.Record, kind, format string, args ...any)
 	r.turns = append(r.turns, t)
 }
 
-// lived ends the present time of a process, and begins the next one if it is up.
+// lived ends the present life of a process, and begins the next one if it is up.
 func (r *run) lived(rec *sim.Record, up, frozen bool) {
 	if i, ok := r.living[rec.Index]; ok {
 		r.lives[i].Until = rec.At
@@ -364,11 +364,11 @@ func (r *run) send(rec *sim.Record) int32 {
 	return i
 }
 
-// taken is the oldest letter on a route that has not arrived.
+// taken returns the oldest letter on a route that has not arrived.
 func (r *run) taken(k route) (int32, bool) {
 	all := r.flying[k]
 	if len(all) == 0 {
-		return -1, false // it arrives a second time, or was sent under another name
+		return -1, false // it arrives for the second time, or was sent under another name
 	}
 	if len(all) == 1 {
 		delete(r.flying, k)

@@ -10,13 +10,13 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// moment is a moment of a run: an event, or with Time the last event until then.
+// moment is a moment of a run: an event, or the last event at Time or before.
 type moment struct {
 	Event *uint64   `json:"event"`
 	Time  *sim.Time `json:"time"`
 }
 
-// event is the event that a call means.
+// event returns the number of the event at a moment.
 func (r *run) event(a moment) (uint64, error) {
 	switch {
 	case a.Event != nil && a.Time == nil:
@@ -42,11 +42,11 @@ type State struct {
 	At     sim.Time `json:"at"` // of the event, or the time that was asked for
 	Over   bool     `json:"over"`
 	Nodes  []Node   `json:"nodes"`
-	Links  []Link   `json:"links"`  // those that are not as the schedule's noise alone makes them
-	Flying []Letter `json:"flying"` // what is on its way
-	// Token is the greatest that the guarded resource has accepted.
+	Links  []Link   `json:"links"`  // those that differ from what the schedule's noise alone makes
+	Flying []Letter `json:"flying"` // on their way
+	// Token is the greatest token that the guarded resource has accepted.
 	Token uint64 `json:"token"`
-	Ops   []int  `json:"ops"` // of the schedule, those that go on
+	Ops   []int  `json:"ops"` // indices in the schedule, of those that go on
 }
 
 // Node is one process.
@@ -65,16 +65,17 @@ type Node struct {
 	Leader   protocol.NodeID `json:"leader,omitempty"`
 	Elected  bool            `json:"elected,omitempty"`
 	Token    uint64          `json:"token,omitempty"`
-	// Proven is what its Check would say, and Left how much longer, by its own clock.
+	// Proven is the answer of Term.Check, and Left for how much longer it holds, by the node's
+	// clock.
 	Proven bool          `json:"proven,omitempty"`
 	Left   time.Duration `json:"left,omitempty"`
-	// Next is when its machine wants to be called, in true time; 0 is never.
+	// Next is the true time at which its machine wants to be called; 0 is never.
 	Next sim.Time `json:"next,omitempty"`
-	// Clock is what its clock shows more than true time has passed, Rate by how many parts per
-	// million it is fast.
+	// Clock is how far its clock is ahead of true time. Rate is by how many parts per million the
+	// clock is fast.
 	Clock time.Duration  `json:"clock"`
 	Rate  int64          `json:"rate,omitempty"`
-	Votes []int          `json:"votes,omitempty"` // places of those that have granted it their vote in its present term
+	Votes []int          `json:"votes,omitempty"` // places of the nodes that have granted it their vote in its present term
 	Fault string         `json:"fault,omitempty"`
 	View  *protocol.View `json:"view,omitempty"`
 }
@@ -97,7 +98,7 @@ type Letter struct {
 	Type     string   `json:"type"`
 	Term     uint64   `json:"term,omitempty"`
 	Sent     sim.Time `json:"sent"`
-	Arrived  sim.Time `json:"arrived"` // or lost; 0: not known, or on its way
+	Arrived  sim.Time `json:"arrived"` // or when it was lost; 0: on its way, or not known
 	Lost     bool     `json:"lost,omitempty"`
 	Routine  bool     `json:"routine,omitempty"`
 	Sender   int      `json:"sender"`             // the line of the step that sent it
@@ -112,7 +113,7 @@ func (r *run) letter(i int) Letter {
 	}
 }
 
-// state is the world after an event.
+// state returns the world after an event.
 func (p *Player) state(a *moment) (any, error) {
 	r := p.run
 	if r == nil {
@@ -166,14 +167,14 @@ func nodeOf(n *sim.ProcessState, now sim.Time) Node {
 	return s
 }
 
-// forgotten is how long a letter is shown of which it is not known what became of it.
+// forgotten is how long a letter whose fate is not known is shown.
 func (r *run) forgotten() sim.Time {
 	l := &r.schedule.Links
 	return sim.Time(2*l.Delay + 20*l.Jitter + time.Millisecond)
 }
 
-// flyingAt are the letters that are on their way at a time. What waits at a frozen process is not:
-// Node.Waiting counts it.
+// flyingAt returns the letters that are on their way at a time, without those that wait at a frozen
+// process: Node.Waiting counts them.
 func (r *run) flyingAt(t sim.Time, nodes []Node) []Letter {
 	const most = 400
 	all := []Letter{}
@@ -187,8 +188,8 @@ func (r *run) flyingAt(t sim.Time, nodes []Node) []Letter {
 	for k := range nodes {
 		frozen[int16(nodes[k].Place)] = nodes[k].Frozen
 	}
-	// A letter is seldom on its way for longer than this; one that is waits in front of a cut link
-	// or a frozen process.
+	// A letter that is on its way for longer than this waits in front of a cut link or a frozen
+	// process.
 	oldest := t - sim.Time(10*time.Second)
 	for i--; i >= 0 && r.all[i].sent >= oldest && len(all) < most; i-- {
 		l := &r.all[i]
@@ -229,12 +230,12 @@ type grant struct {
 type lettersParams struct {
 	From sim.Time `json:"from"` // those that were sent from then on,
 	To   sim.Time `json:"to"`   // until then
-	// Routine is false to leave heartbeats out; Most bounds the answer, 0 is 2,000.
+	// Routine includes heartbeats. Most bounds the answer; 0 is 2,000.
 	Routine bool `json:"routine"`
 	Most    int  `json:"most"`
 }
 
-// letters lists what was sent in a time, by when it was sent.
+// letters lists the letters that were sent in a time, in the order of sending.
 func (p *Player) letters(a *lettersParams) (any, error) {
 	r := p.run
 	if r == nil {
@@ -262,12 +263,12 @@ func (p *Player) letters(a *lettersParams) (any, error) {
 
 type nextParams struct {
 	Event uint64 `json:"event"`
-	// Kinds are kinds of turns: the next event with one of them is meant; empty is any event.
+	// Kinds are kinds of turns, one of which the event must have; empty is any event.
 	Kinds []string `json:"kinds"`
 	Back  bool     `json:"back"` // the one before, instead
 }
 
-// next finds the next event of a kind; the same event if there is none.
+// next returns the next event of a kind, or the same event if there is none.
 func (p *Player) next(a *nextParams) (any, error) {
 	r := p.run
 	if r == nil {

@@ -8,8 +8,8 @@ import (
 
 const ms = time.Millisecond
 
-// stories are the guided ones, each time anew. A test finds every step, and holds what the sentences
-// say of the runs.
+// stories makes the guided stories. A test finds every step, and compares the sentences with the
+// runs.
 func stories() []*Story {
 	return []*Story{
 		electionStory(), scoutingStory(), bullyStory(), ringStory(), herdStory(), leaseStory(), splitStory(), oneWayStory(),
@@ -44,7 +44,7 @@ func scoutingStory() *Story {
 		Name: "scouting", Title: "Ping-pong, and how scouting ends it", Says: "A node that cannot hear the leader deposes it, until it asks first.",
 		Asks: "What is a pre-vote for?",
 		Steps: []Step{
-			{World: naive, when: turn("elected", "n1", 1), Look: "world", Says: "n1 leads, by a protocol in which whoever stands with a higher term is supported."},
+			{World: naive, when: turn("elected", "n1", 1), Look: "world", Says: "n1 leads, by a protocol in which voters support any node that stands with a higher term."},
 			{World: naive, when: turn("fault", "half-open", 2), Look: "world", Says: "The link between n1 and n2 breaks; both still reach the other three."},
 			{World: naive, when: turn("elected", "n2", 1), Look: "world", Says: "n2 hears no leader, stands, and the others elect it, although n1 is alive."},
 			{World: naive, when: turn("elected", "n1", 2), Look: "world", Says: "Now n1 hears no leader, stands with a higher term, and takes the leadership back."},
@@ -209,7 +209,7 @@ func membershipStory() *Story {
 func liarStory() *Story {
 	bully, quorum := scene("byzantine-id", "bully"), scene("byzantine-id", "quorum")
 	return &Story{
-		Name: "liar", Title: "A node that lies about its name", Says: "Crash faults are not lies: who believes a name can be fooled.",
+		Name: "liar", Title: "A node that lies about its name", Says: "Crash faults are not lies: a node that believes a name can be fooled.",
 		Asks: "Does this tolerate Byzantine faults?",
 		Steps: []Step{
 			{World: bully, when: turn("fault", "impostor", 1), Look: "world", Says: "n5, which led, is dead, and n1 sends its messages in n5's name."},
@@ -243,7 +243,7 @@ func clockStory() *Story {
 			{World: suspend, when: turn("freeze", "n1", 1), Look: "world", Says: "The leader's laptop is closed: its processes stop, and one of its two clocks goes on."},
 			{World: suspend, when: turn("leads", "n2", 1), Look: "lanes", Says: "Another leads, after the lease."},
 			{World: suspend, when: turn("stops", "clock-jumped", 1), Look: "lanes", Says: "When it is opened, the clock that went on shows that the lease is over, before any work is done."},
-			{World: stopped, when: turn("fault", "clock-rate", 1), Look: "world", Says: "A virtual machine that is stopped in its tracks stops both clocks: this breaks the one assumption, that clocks run at about one rate."},
+			{World: stopped, when: turn("fault", "clock-rate", 1), Look: "world", Says: "A virtual machine that is stopped while it runs stops both clocks: this breaks the one assumption, that clocks run at about one rate."},
 			{World: stopped, when: turn("violation", "exclusive", 1), Look: "lanes", Says: "By its own clock the old lease is still good, so two can prove that they lead: hatched in the lanes."},
 			{World: stopped, when: turn("stops", "superseded", 1), Look: "lanes", Says: "The token is what saves the data then: the resource refuses the old one, and the first message ends the old term."},
 		},
@@ -265,7 +265,7 @@ func naiveStory() *Story {
 			{World: row, when: turn("elected", "n1", 1), Look: "world", Says: "A row in a database, with the time at which it expires, by the clock of its writer."},
 			{World: row, when: turn("elected", "n2", 1), Look: "lanes", Says: "The clock of n2 is an hour fast, so for n2 the row has expired: two lead."},
 			{World: lease, when: turn("fault", "clock-step", 1).later(time.Second), Look: "lanes", Says: "A row that holds a counter and no time: each waits by its own clock since it saw the last change, and no clock is compared."},
-			{World: pool, when: turn("fault", "expire-early", 1), Look: "world", Says: "An advisory lock belongs to a connection, and here that connection ends while it lies in a pool."},
+			{World: pool, when: turn("fault", "expire-early", 1), Look: "world", Says: "An advisory lock belongs to a connection, and here that connection ends while it is in a pool."},
 			{World: pool, when: turn("elected", "n2", 1), Look: "lanes", Says: "The database gives the lock to n2; n1 asks by another connection whether all is well, is told yes, and leads on for ever."},
 		},
 	}

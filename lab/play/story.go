@@ -23,21 +23,21 @@ type Story struct {
 type Step struct {
 	World *World `json:"world"`
 	Says  string `json:"says"` // one sentence
-	// Look is where to look: world, lanes, log, invariants.
+	// Look is the panel to look at: world, lanes, log or invariants.
 	Look string `json:"look"`
-	// Event is the moment, once the world has been run.
+	// Event is the number of the event of the moment, set when the world has been run.
 	Event uint64 `json:"event"`
 
 	when when
 }
 
-// when finds the moment of a step in the run of its world.
+// when describes the moment of a step in the run of its world.
 type when struct {
 	kind string // of a turn, or "letter", "time", "start"
-	says string // is in what the turn says, or is the letter's type
-	nth  int    // of those that fit, from 1; 0 is the first
+	says string // a part of the turn's sentence, or the letter's type
+	nth  int    // the number among those that match, from 1; 0 is the first
 	at   time.Duration
-	plus time.Duration // and so long after it
+	plus time.Duration // this long after it
 }
 
 func start() when                { return when{kind: "start"} }
@@ -52,7 +52,7 @@ func (w when) later(d time.Duration) when {
 	return w
 }
 
-// find is the event that w means.
+// find returns the event of a moment.
 func (r *run) find(w when) (uint64, error) {
 	at := sim.Time(-1)
 	event, seen := uint64(0), 0
@@ -98,7 +98,7 @@ type storyParams struct {
 	Name string `json:"name"`
 }
 
-// story runs the worlds of a story, and finds its moments. The present run stays.
+// story runs the worlds of a story, and finds the events of its steps. The present run stays.
 func (p *Player) story(a *storyParams) (any, error) {
 	all := stories()
 	i := slices.IndexFunc(all, func(s *Story) bool { return s.Name == a.Name })

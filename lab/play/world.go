@@ -18,22 +18,23 @@ import (
 // world is calm, and its faults are the Hands.
 type World struct {
 	Protocol string `json:"protocol"`
-	// Scenario is the name of one; Protocol must be one to which it applies.
+	// Scenario is the name of a scenario that applies to Protocol.
 	Scenario string `json:"scenario,omitempty"`
-	// Profile is a family of faults that are drawn from Seed.
+	// Profile is the name of a family of faults, which are drawn from Seed.
 	Profile string `json:"profile,omitempty"`
-	// Schedule is a schedule as a file has it. If Protocol is another one than the schedule's, it is
-	// adapted, as package compare does.
+	// Schedule is a schedule, such as that of a file. If it is for another protocol, it is adapted,
+	// as package compare does.
 	Schedule *sim.Schedule `json:"schedule,omitempty"`
-	// Seed is 1 if it is 0.
+	// Seed is the seed of all chance; 0 is 1.
 	Seed uint64 `json:"seed,omitempty"`
-	// Nodes and Seconds are those of a calm world or a profile; 0 is 5, and 60 s of virtual time.
+	// Nodes and Seconds (of virtual time) are for a calm world and a profile. 0 is 5 nodes, and 60
+	// s.
 	Nodes   int     `json:"nodes,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"`
 	// Delay is the least one-way delay of the links of a calm world, and of the way to its store; 0 is
 	// half a millisecond.
 	Delay time.Duration `json:"delay,omitempty"`
-	// Hands are operations of the visitor, in addition.
+	// Hands are the visitor's operations, in addition to those of the schedule.
 	Hands []sim.Op `json:"hands,omitempty"`
 }
 
@@ -42,10 +43,10 @@ const (
 	MaxSeconds = 24 * 60 * 60
 	MaxHands   = 1000
 	MaxDelay   = 10 * time.Second
-	MaxEvents  = 5_000_000 // of a run; then it is cut off, and Overview.Cut is true
+	MaxEvents  = 5_000_000 // of a run, which then ends with Overview.Cut
 )
 
-// schedule makes the schedule of w, without its hands.
+// schedule returns the schedule of w, without its hands.
 func (w *World) schedule() (*sim.Protocol, *sim.Schedule, error) {
 	p, ok := protocols.ByName(w.Protocol)
 	if !ok {
@@ -133,11 +134,11 @@ func names() []string {
 	return all
 }
 
-// known are the protocols of this laboratory, and the naive locks.
+// known returns the protocols of this laboratory, and the naive locks.
 func known() []*sim.Protocol { return append(protocols.All(), protocols.Naive()...) }
 
-// insert adds an operation of the visitor, and returns its place. It comes before those of the same
-// time. What it breaks of the protocol's assumptions excuses the run.
+// insert adds an operation of the visitor before those of the same time, and returns its index. The
+// run may break the protocol's assumptions from then on: it is marked as beyond the model.
 func insert(s *sim.Schedule, op sim.Op) int {
 	i, _ := slices.BinarySearchFunc(s.Ops, op.At, func(o sim.Op, at sim.Time) int {
 		if o.At < at {
@@ -185,11 +186,11 @@ func begin(w *World) (*run, error) {
 }
 
 type growParams struct {
-	// Events is how many more events are executed at most; 0 is 20,000.
+	// Events is the greatest number of further events; 0 is 20,000.
 	Events int `json:"events"`
 }
 
-// grow executes more of the run.
+// grow executes further events of the run.
 func (p *Player) grow(a *growParams) (any, error) {
 	if p.run == nil {
 		return nil, errNone
@@ -202,13 +203,13 @@ func (p *Player) grow(a *growParams) (any, error) {
 }
 
 type doParams struct {
-	// Event is the one after which the operation begins; At of Op is set from it.
+	// Event is the event after which the operation begins; Op.At is set from it.
 	Event uint64 `json:"event"`
 	Op    sim.Op `json:"op"`
 }
 
-// do adds an operation of the visitor, right after an event. All up to there stays as it was; what
-// came later is another future.
+// do adds an operation of the visitor, right after an event. The run up to that event stays as it
+// was, and continues differently.
 func (p *Player) do(a *doParams) (any, error) {
 	if p.run == nil {
 		return nil, errNone
@@ -224,11 +225,11 @@ func (p *Player) do(a *doParams) (any, error) {
 }
 
 type dropParams struct {
-	Hand  int    `json:"hand"` // its place among the hands
+	Hand  int    `json:"hand"` // its index among the hands
 	Event uint64 `json:"event"`
 }
 
-// drop takes an operation of the visitor back.
+// drop removes an operation of the visitor.
 func (p *Player) drop(a *dropParams) (any, error) {
 	if p.run == nil {
 		return nil, errNone
@@ -241,7 +242,7 @@ func (p *Player) drop(a *dropParams) (any, error) {
 	return p.again(&w, a.Event)
 }
 
-// again runs another world up to an event, and makes it the present one.
+// again runs another world up to an event, and makes that run the present one.
 func (p *Player) again(w *World, event uint64) (any, error) {
 	r, err := begin(w)
 	if err != nil {
@@ -254,7 +255,7 @@ func (p *Player) again(w *World, event uint64) (any, error) {
 	return r.overview(), nil
 }
 
-// encode returns the schedule, with the hands, as a file has it.
+// encode returns the schedule with the hands, in the form of a file.
 func (p *Player) encode(*struct{}) (any, error) {
 	if p.run == nil {
 		return nil, errNone
@@ -266,7 +267,7 @@ func (p *Player) encode(*struct{}) (any, error) {
 	return map[string]string{"schedule": string(text)}, nil
 }
 
-// id is the name of a participant by its place.
+// id returns the name of the participant at a place.
 func (r *run) id(place int) protocol.NodeID {
 	if place < 0 || place >= len(r.nodes) {
 		return ""

@@ -22,16 +22,15 @@ import (
 const pageHelp = `Serve the laboratory as a page for a browser, and print its URL. The machines run in the
 browser, compiled to WebAssembly: nothing is computed here, and nothing is sent anywhere.
 
---write makes a folder of the same files instead. Any file server can serve it, below any
-path; none of the files has to be named to it.
+--write makes a folder with the same files instead. Any file server can serve it, below
+any path, without configuration.
 
-If this electlab does not have the machines inside, the Go toolchain compiles them, in a
-clone of the repository, about a minute the first time. They are kept in the user's
-cache.
+If this electlab does not contain the machines, the Go toolchain compiles them, in a
+clone of the repository, which takes about a minute the first time. They are kept in the
+user's cache.
 
-The server listens on the loopback, unless --listen says otherwise. It answers requests
-whose Host is an IP address, localhost, or the name that --listen has. SIGINT and SIGTERM
-end it.
+The server listens on the loopback interface, or at --listen. It answers requests whose
+Host is an IP address, localhost or the host of --listen. SIGINT and SIGTERM end it.
 
 Exit codes:
   0    the folder is written; a signal ended the server

@@ -1,6 +1,6 @@
-// Command build bundles the sources of the page, and the code of others in vendor, into dist, which is committed, so
-// that nobody needs it to build electlab. go generate runs it, and nothing imports it. It takes no arguments; an error of
-// the sources is on stderr, and dist is left as it was.
+// Command build bundles the sources of the page and the code of others in vendor into dist, which is committed, so that
+// building electlab does not need this command. go generate runs it. Its one argument is the folder of the page,
+// lab/page if there is none. An error of the sources is on stderr, and leaves dist as it was.
 package main
 
 import (

@@ -1,10 +1,10 @@
 //go:build js && wasm
 
-// Command machines is what the page of the laboratory runs in a worker of the browser: the machines, in the simulator.
-// It is compiled to WebAssembly, by package page. It sets globalThis.electCall(method, params), which takes and returns
-// JSON: {"ok":result} or {"error":"what is wrong"}. A call that takes long calls globalThis.electProgress(done, all) now
-// and then, which the worker sets. The worker calls from its one thread; a panic is an error of the call, and the next
-// call is answered.
+// Command machines runs the machines, in the simulator, for the laboratory's page, in a worker of the browser. Package
+// page compiles it to WebAssembly. It sets globalThis.electCall(method, params), which takes a method and JSON, and
+// returns JSON: {"ok":result} or {"error":"what is wrong"}. A long call calls globalThis.electProgress(done, all),
+// which the worker sets, now and then. The worker calls from its one thread. A panic is an error of the call, and the
+// next call is answered.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	select {} // the program must not end: calls come in from outside
 }
 
-// call makes any outcome one string.
+// call returns any outcome of a call, even a panic, as JSON.
 func call(player *play.Player, method, params string) (answer string) {
 	defer func() {
 		if cause := recover(); cause != nil {

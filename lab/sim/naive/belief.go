@@ -7,23 +7,23 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Config is what users set.
+// Config configures a lock. The zero value of each field is its documented default.
 type Config struct {
-	// TTL is how long a lock lives that is not renewed, 100 ms to 1 h; 0 is DefaultTTL. It is renewed every third of
-	// it. Of an advisory lock it is how long the server keeps the session of a client that it does not reach.
+	// TTL is how long a lock lives that is not renewed, 100 ms to 1 h; 0 is DefaultTTL. A holder renews every third of
+	// it. For an advisory lock it is how long the server keeps the session of a client that it cannot reach.
 	TTL time.Duration `json:"ttl"`
-	// Token: a number that rises with each acquisition is kept beside the lock, in the same step, and is the holder's
-	// token. SetNX and Update only.
+	// Token keeps a number beside the lock that rises with each acquisition, in the same step, and is the holder's
+	// token. Only for SetNX and Update.
 	Token bool `json:"token"`
-	// ClientClock: the application passes the time, and the database compares. Update only. The simulated world has
-	// no wall clock: that of a participant stands for it.
+	// ClientClock compares the row with the time of the client, and not of the database. Only for Update. The simulated
+	// world has no wall clock: the participant's clock stands in for it.
 	ClientClock bool `json:"client_clock"`
 }
 
-// DefaultTTL is that of Config.
+// DefaultTTL is the default of [Config].TTL.
 const DefaultTTL = 10 * time.Second
 
-// WithDefaults returns c with its defaults, or what is wrong.
+// WithDefaults returns c with its defaults, or an error if TTL is out of range.
 func (c Config) WithDefaults() (Config, error) {
 	if c.TTL == 0 {
 		c.TTL = DefaultTTL
@@ -37,7 +37,7 @@ func (c Config) WithDefaults() (Config, error) {
 // retry is the time between two attempts.
 func (c *Config) retry() time.Duration { return c.TTL / 20 }
 
-// belief is what a client takes to be so, and what it is asked to do.
+// belief is what a client believes of the lock, and what it is asked to do.
 type belief struct {
 	held    bool // between the orders Elected and Stop
 	joining bool // its work has not returned
@@ -52,7 +52,7 @@ type belief struct {
 // stands reports whether the client wants the lock.
 func (b *belief) stands() bool { return b.candidate && !b.sick && !b.paused && !b.joining }
 
-// begin takes the time of an input, and ends a belief that is over.
+// begin takes the time of an input, and stops the work if the time of the lock is over.
 func (b *belief) begin(in *protocol.Input, fx *protocol.Effects) {
 	if b.now = in.Now; in.Kind == protocol.Boot {
 		b.due = protocol.Never
@@ -62,7 +62,7 @@ func (b *belief) begin(in *protocol.Input, fx *protocol.Effects) {
 	}
 }
 
-// lead believes until end.
+// lead makes the client believe until end that it leads.
 func (b *belief) lead(end protocol.Instant, token uint64, fx *protocol.Effects) {
 	if end <= b.now.Boot {
 		return
@@ -80,7 +80,7 @@ func (b *belief) stop(why protocol.Reason, fx *protocol.Effects) {
 	}
 }
 
-// do carries out a command. It reports whether the lock has to be released: the work has returned.
+// do carries out a command. It reports whether the lock has to be released, because the work has returned.
 func (b *belief) do(c *protocol.Command, fx *protocol.Effects) (release bool) {
 	switch c.Verb {
 	case protocol.Campaign:

@@ -12,14 +12,14 @@ type Form uint8
 
 // The forms.
 const (
-	// SetNX is a key of Redis: SET lock NONCE NX PX ttl. A script that looks whose the key is renews it by PEXPIRE, and
-	// deletes it.
+	// SetNX is a key of Redis: SET lock NONCE NX PX ttl. Scripts that compare the nonce renew it by PEXPIRE, and delete
+	// it.
 	SetNX Form = iota
 	// Update is a row: UPDATE leader SET holder = me, expires_at = now() + ttl WHERE expires_at < now(), and the same
 	// WHERE holder = me to renew it.
 	Update
 	// Advisory is pg_try_advisory_lock(1), by a pool of connections. The lock belongs to the session that asked. From
-	// time to time a SELECT shows that the database is there: by any connection of the pool.
+	// time to time a SELECT on any connection of the pool shows that the database answers.
 	Advisory
 )
 
@@ -47,7 +47,7 @@ const (
 	releasing
 )
 
-// New returns a client.
+// New returns a client, or an error if a field of c is out of range or does not fit form.
 func New(form Form, self protocol.NodeID, c Config) (*Lock, error) {
 	c, err := c.WithDefaults()
 	if err == nil && c.Token && form == Advisory {
@@ -100,7 +100,7 @@ func (m *Lock) request(chance uint64, fx *protocol.Effects) {
 	}
 }
 
-// own is no version that a record has: only the nonce in a request says then which record it is for.
+// own is a version that no record has: a request with it is for the record with its nonce.
 const own = math.MaxUint64
 
 // write writes the record if there is none (version 0), if it has that version, or if it has its nonce.
@@ -119,7 +119,7 @@ func (m *Lock) ask(what step, a protocol.Ask, fx *protocol.Effects) {
 	fx.Asks = append(fx.Asks, a)
 }
 
-// answered believes an answer.
+// answered takes the answer to the last request, and believes it as the lock's users do.
 func (m *Lock) answered(a *protocol.Answer, fx *protocol.Effects) {
 	what, done, now := m.doing, a.Status == protocol.StatusDone, m.now.Boot
 	m.doing, m.due = idle, now.Add(m.c.retry())
@@ -130,9 +130,9 @@ func (m *Lock) answered(a *protocol.Answer, fx *protocol.Effects) {
 			m.due = protocol.Never
 		}
 	case what == taking && done && m.stands(), what == renewing && done && m.held:
-		end, token := now.Add(m.c.TTL), uint64(1) // here is the mistake: it began when the store wrote, or before
+		end, token := now.Add(m.c.TTL), uint64(1) // the mistake: the time to live began when the store wrote, or before
 		if m.form == Advisory {
-			end = protocol.Never // and here: it is the pool that has answered, not the session with the lock
+			end = protocol.Never // the mistake: the pool has answered, and not the session with the lock
 		}
 		if m.c.Token {
 			token = a.Version

@@ -17,11 +17,11 @@ const (
 	Reply  protocol.MessageType = "redlock-reply"  // Granted, or not
 )
 
-// Redlock is the algorithm of the documentation of Redis ("Distributed Locks with Redis") over independent servers, one
-// beside each client. A participant is both: the server's key is in the participant's memory, as that of a Redis which
-// syncs nothing, and expires by the participant's clock; the client asks all servers, its own included, and has the lock
-// if a majority grants it before it is over. It counts from before it asked, and subtracts a drift: that is right. What
-// breaks it is that nothing makes a server remember, that a key ends when a clock says so, and that there is no token.
+// Redlock is the algorithm of Redis's documentation ("Distributed Locks with Redis") over independent servers, one
+// beside each client. A participant is both. The server's key is in the participant's memory, like that of a Redis
+// server that syncs nothing, and expires by the participant's clock. The client asks all servers, its own included, and
+// has the lock if a majority grants it in time. It counts from before it asked, and subtracts a drift: that is right.
+// The lock breaks because servers may forget, a key ends when a clock is set, and there is no token.
 type Redlock struct {
 	place   int // -1: an observer, which has no server and asks none
 	members []protocol.NodeID
@@ -40,7 +40,7 @@ type Redlock struct {
 	grants uint64           // a bit for each place
 }
 
-// NewRedlock returns a server with its client, of all members.
+// NewRedlock returns a participant among members, or an error if c has a field that Redlock does not.
 func NewRedlock(self protocol.NodeID, members []protocol.NodeID, c Config) (*Redlock, error) {
 	c, err := c.WithDefaults()
 	if err == nil && (c.Token || c.ClientClock) {
@@ -49,7 +49,7 @@ func NewRedlock(self protocol.NodeID, members []protocol.NodeID, c Config) (*Red
 	return &Redlock{place: slices.Index(members, self), members: members, c: c}, err
 }
 
-// Drift is what the algorithm assumes of clocks, and subtracts.
+// Drift is the drift of clocks that the algorithm assumes and subtracts.
 func Drift() protocol.Drift { return protocol.Drift{PPM: 10_000, Guard: 2 * time.Millisecond} }
 
 // Step implements [protocol.Machine].
@@ -84,7 +84,7 @@ func (m *Redlock) Step(in *protocol.Input, fx *protocol.Effects) {
 	}
 }
 
-// ask asks all servers.
+// ask sends a request to all servers, and carries it out at its own.
 func (m *Redlock) ask(what protocol.MessageType, fx *protocol.Effects) {
 	m.seq++
 	m.sent, m.grants = m.now.Boot, 0
@@ -92,7 +92,7 @@ func (m *Redlock) ask(what protocol.MessageType, fx *protocol.Effects) {
 	m.count(m.place, m.serve(what, m.members[m.place], m.nonce, m.c.TTL), fx)
 }
 
-// release deletes the key everywhere if it is its own.
+// release deletes the client's key at all servers.
 func (m *Redlock) release(fx *protocol.Effects) {
 	m.broadcast(protocol.Message{Type: Del, Round: m.nonce}, fx)
 	m.serve(Del, m.members[m.place], m.nonce, 0)
@@ -120,7 +120,7 @@ func (m *Redlock) received(from protocol.NodeID, msg *protocol.Message, fx *prot
 	}
 }
 
-// serve is the server.
+// serve carries out a request at the server, and reports whether it granted the lock or its extension.
 func (m *Redlock) serve(what protocol.MessageType, from protocol.NodeID, nonce uint64, ttl time.Duration) bool {
 	k := &m.key
 	if k.nonce != 0 && m.now.Boot >= k.until {
@@ -137,7 +137,7 @@ func (m *Redlock) serve(what protocol.MessageType, from protocol.NodeID, nonce u
 	return false
 }
 
-// count counts a grant.
+// count counts a grant of the server at place, and leads at a majority.
 func (m *Redlock) count(place int, granted bool, fx *protocol.Effects) {
 	if !granted || place < 0 || !m.held && !(m.trying && m.stands()) {
 		return
