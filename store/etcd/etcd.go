@@ -60,8 +60,8 @@ type Config struct {
 	// MaxHold. 0 means half of Lease, or MaxHold if that is less, and none with ServersFixed.
 	Hold time.Duration
 
-	// MaxHold is the longest Hold of any participant; the first leader of all waits for it. 0 means
-	// 5 s.
+	// MaxHold is the longest Hold of any participant; the first leader of a new election waits for
+	// it. 0 means 5 s.
 	MaxHold time.Duration
 
 	// ServersFixed says that each server of etcd has the fix of its issue 15247: 3.4.31 or a later
