@@ -48,8 +48,8 @@ const Start = () => html`<${Emblem} />
     <${Choice} to="challenges" title=${titles.challenges} says="Kill, pause and cut off what you like; or make two leaders, and be judged." />
     <${Choice} to="questions" title=${titles.questions} says="What interviewers ask about leader election, each with a world that shows the answer." />
   </ul>
-  <p class="hint">This is no animation: the code that elects in production runs in your browser, in a simulated network. Nothing is
-    sent anywhere.</p>`;
+  <p class="hint">Nothing is staged: the code that elects in production runs in your browser, in a simulated network. Nothing is sent
+    anywhere.</p>`;
 
 // Listed waits for the catalogue.
 const Listed = ({of, children}) => (catalogue.value ? children(catalogue.value[of]) : html`<p class="empty">The machines are loading; the list comes with them.</p>`);
