@@ -223,6 +223,7 @@ func breaksLinks(t *testing.T, s *site) {
 	b.must(chromedp.KeyEvent("e"))
 	b.says("#said", "is elected")
 	b.press("#links", "n1 to n2: whole")
+	b.says("#operate .hands", "half-open n1 → n2 for 10 s")
 	b.must(chromedp.KeyEvent(kb.ArrowRight))
 	b.until("document.querySelector('#links .broken')?.ariaLabel.startsWith('n1 to n2: cut')")
 	b.press("#links", "n1 to n2: cut")

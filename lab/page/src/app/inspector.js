@@ -50,6 +50,12 @@ function Change({node}) {
       <tbody>${changed.map(k => html`<tr><th scope="row">${k}</th><td>${was.get(k) ?? "–"}</td><td>${is.get(k) ?? "–"}</td></tr>`)}</tbody></table>`}`;
 }
 
+// clockWords says how a clock goes, and how far it has come from what it would show if it had always run right.
+function clockWords(off, rate) {
+  const pace = rate === 0 ? "runs right" : `runs ${Math.abs(rate) / 1e4} % ${rate > 0 ? "fast" : "slow"}`;
+  return off === 0 ? pace : `${pace}, ${length(Math.abs(off))} ${off > 0 ? "ahead" : "behind"}`;
+}
+
 export function Inspector() {
   const n = looked.value, s = state.value;
   if (!n || !s) return html`<${Panel} id="node" title="Node" />`;
@@ -61,7 +67,7 @@ export function Inspector() {
     ["Leader", n.leader ?? "not known"],
     ["Lease", n.proven ? `valid, ${length(n.left ?? 0)} left by its own clock` : !overview.value.leases ? "this protocol has none" : n.elected ? "not valid" : "none"],
     ["Timer", n.next > s.at ? `in ${length(n.next - s.at)}` : "none"],
-    ["Clock", skew(n) || n.rate ? `${length(skew(n))} off, ${n.rate ?? 0} millionths fast` : "right"],
+    ["Clock", clockWords(skew(n), n.rate ?? 0)],
     ["Votes", n.votes ? n.votes.map(v => s.nodes[v]?.id).join(", ") : ""],
     ["Remarks", [...troubles(n, cuts(s)[n.place]), n.fault].filter(Boolean).join(", ")],
   ];

@@ -63,14 +63,27 @@ function choose(l) {
   go({event: l.event});
 }
 
+// turns are the sentences of the turns, by their event.
+const turns = computed(() => Map.groupBy(overview.value?.turns ?? [], t => t.event));
+
+// words are what a line says: of a turn, its sentence first, and then what led to it.
+function words(l) {
+  if (!turnsOnly.value) return [l.says];
+  const step = ["step", "receive", "reply", "fire", "command"].includes(l.kind);
+  const kinds = step ? ["elected", "leads", "stops", "term"] : [l.kind === "boot" ? "up" : l.kind];
+  const mine = (turns.value.get(l.event) ?? []).filter(t => kinds.includes(t.kind) && (t.node ?? "") === (l.node ?? ""));
+  return mine.length === 0 ? [l.says] : [mine.map(t => t.says).join("; "), step ? l.says : ""];
+}
+
 function Row({l, now}) {
   const c = cone.value, part = l.number === line.value ? "chosen" : c.past.has(l.number) ? "past" : c.future.has(l.number) ? "future" : "";
+  const [says, detail] = words(l);
   const mark = {chosen: "●", past: "↑", future: "↓"}[part] ?? "";
   return html`<li class=${names("row", part, now && "now-row", l.kind === "violation" && "wrong", l.turn && "turn")}>
     <button type="button" aria-current=${now ? "true" : undefined} onClick=${() => choose(l)}>
       <span class="mark" aria-hidden="true">${mark}</span>
       ${part && html`<span class="unseen">${{chosen: "Selected.", past: "It led to the selected line.", future: "The selected line led to it."}[part]}</span>`}
-      <time>${clock(l.at, turnsOnly.value ? 3 : 6)}</time><span class="says">${l.says}</span>
+      <time>${clock(l.at, turnsOnly.value ? 3 : 6)}</time><span class="says">${says}${detail && html`<small>${detail}</small>`}</span>
     </button></li>`;
 }
 

@@ -5,7 +5,7 @@ export const overview = signal(null); // the answer of open, grow, do or drop
 export const catalogue = signal(null);
 export const problem = signal(""); // what went wrong last, for people
 export const zeros = signal([]); // what the clock of each place showed when the world began: that is no error of it
-export const mostNodes = 9; // of a world; see sim.MaxNodes
+export const mostNodes = 9; // of a world; over a store they may be fewer, which the machines say
 export const world = computed(() => overview.value?.world ?? null);
 
 let machines = null;
