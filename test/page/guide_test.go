@@ -234,6 +234,7 @@ func oneChallenge(t *testing.T, s *site) {
 	b.says(".screen h2", "Who leads")
 	b.follow(won)
 	b.says("#operate .hands", "pause n1 for 5 s")
+	b.says("#guide h2", "Make two believe")
 	b.press("#guide", "Judge me")
 	b.says("#guide [role=status]", "✓ Won: ")
 	b.press("#guide", "Start over")
