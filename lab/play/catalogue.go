@@ -44,11 +44,12 @@ type ScenarioInfo struct {
 
 // StoryInfo describes a story.
 type StoryInfo struct {
-	Name  string `json:"name"`
-	Title string `json:"title"`
-	Says  string `json:"says"`
-	Asks  string `json:"asks,omitempty"`
-	Steps int    `json:"steps"`
+	Name    string `json:"name"`
+	Title   string `json:"title"`
+	Says    string `json:"says"`
+	Asks    string `json:"asks,omitempty"`
+	Answers string `json:"answers,omitempty"`
+	Steps   int    `json:"steps"`
 }
 
 func (p *Player) catalogue(*struct{}) (any, error) {
@@ -69,7 +70,7 @@ func (p *Player) catalogue(*struct{}) (any, error) {
 		c.Scenarios = append(c.Scenarios, i)
 	}
 	for _, s := range stories() {
-		c.Stories = append(c.Stories, StoryInfo{Name: s.Name, Title: s.Title, Says: s.Says, Asks: s.Asks, Steps: len(s.Steps)})
+		c.Stories = append(c.Stories, StoryInfo{Name: s.Name, Title: s.Title, Says: s.Says, Asks: s.Asks, Answers: s.Answers, Steps: len(s.Steps)})
 	}
 	return c, nil
 }

@@ -63,12 +63,15 @@ func twoBelieve(_ *run, o *Overview) (bool, string) {
 				if len(o.Both) > 0 {
 					both = o.Both[0]
 				}
-				return true, fmt.Sprintf("%s and %s both believed it for %s; both could prove it for %s", b.Node, a.Node, s.Length(), both.Length())
+				return true, fmt.Sprintf("%s and %s both believed it for %s; both could prove it for %s", b.Node, a.Node, rounded(s), rounded(both))
 			}
 		}
 	}
 	return false, "no two believed it at one time"
 }
+
+// rounded is a length as a verdict says it.
+func rounded(s sim.Span) time.Duration { return s.Length().Round(time.Microsecond) }
 
 func twoProve(_ *run, o *Overview) (bool, string) {
 	if len(o.Both) == 0 {
@@ -80,7 +83,7 @@ func twoProve(_ *run, o *Overview) (bool, string) {
 			refused++
 		}
 	}
-	return true, fmt.Sprintf("two could prove it for %s; the resource refused %d stale writes", o.Both[0].Length(), refused)
+	return true, fmt.Sprintf("two could prove it for %s; the resource refused %d stale writes", rounded(o.Both[0]), refused)
 }
 
 func noSplit(r *run, o *Overview) (bool, string) {

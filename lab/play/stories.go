@@ -24,7 +24,8 @@ func electionStory() *Story {
 	split := &World{Protocol: "raft", Seed: 20, Nodes: 4, Delay: 30 * ms, Seconds: 5}
 	return &Story{
 		Name: "election", Title: "An election, and a split vote", Says: "How one of several becomes the leader, and why it may take two rounds.",
-		Asks: "How does Raft elect a leader, and what if two stand at once?",
+		Asks:    "How does Raft elect a leader, and what if two stand at once?",
+		Answers: "A node that hears no leader for a random time begins a new term and asks for votes. Each node votes once a term, and a majority elects. If the votes split, nobody wins the term, and new random waits separate the candidates of the next one.",
 		Steps: []Step{
 			{World: calm, when: start(), Look: "world", Says: "Four nodes start, none knows a leader, and each waits for a random time: the arc around it runs out."},
 			{World: calm, when: sent("vote", 1), Look: "world", Says: "The first arc to run out makes its node a candidate: it begins a new term, votes for itself, and asks the others for their votes."},
@@ -42,7 +43,8 @@ func scoutingStory() *Story {
 	back, calm := scene("rejoin", "blazingmq-sticky"), scene("rejoin", "blazingmq")
 	return &Story{
 		Name: "scouting", Title: "Ping-pong, and how scouting ends it", Says: "A node that cannot hear the leader deposes it, until it asks first.",
-		Asks: "What is a pre-vote for?",
+		Asks:    "What is a pre-vote for?",
+		Answers: "To ask, before raising the term, whether a majority would vote. The others refuse while they hear a leader, so that a node which was cut off, or hears badly, does not depose a healthy one.",
 		Steps: []Step{
 			{World: naive, when: turn("elected", "n1", 1), Look: "world", Says: "n1 leads, by a protocol in which voters support any node that stands with a higher term."},
 			{World: naive, when: turn("fault", "half-open", 2), Look: "world", Says: "The link between n1 and n2 breaks; both still reach the other three."},
@@ -61,7 +63,8 @@ func bullyStory() *Story {
 	crash, slow := scene("crash", "bully"), scene("bully-slow-highest", "bully")
 	return &Story{
 		Name: "bully", Title: "The bully's cascade", Says: "The greatest id wins, at the price of n² messages, and of two leaders when it is only slow.",
-		Asks: "How many messages does the bully algorithm need?",
+		Asks:    "How many messages does the bully algorithm need?",
+		Answers: "About n² at worst, when the lowest id notices first: each node asks all greater ones. About n at best, when the next greatest one notices: it only tells the others.",
 		Steps: []Step{
 			{World: crash, when: turn("elected", "n5", 1), Look: "world", Says: "n5 has the greatest id, so it tells all others that it is the coordinator, and asks nobody."},
 			{World: crash, when: turn("down", "n5", 1), Look: "world", Says: "n5 is killed."},
@@ -91,7 +94,8 @@ func herdStory() *Story {
 	w := &World{Protocol: "queue-zookeeper", Nodes: 15, Seed: 1, Seconds: 60, Hands: []sim.Op{{At: sim.Time(20 * time.Second), Kind: sim.OpKill, Node: sim.Leader}}}
 	return &Story{
 		Name: "herd", Title: "ZooKeeper's queue, without a herd", Says: "Fifteen candidates wait in one queue, and one of them wakes.",
-		Asks: "What is the herd effect, and how do ephemeral sequential nodes avoid it?",
+		Asks:    "What is the herd effect, and how do ephemeral sequential nodes avoid it?",
+		Answers: "If all who wait watch one entry, its end wakes them all, and all ask the store at once. With sequential entries each watches only the one before its own, so that one wakes.",
 		Steps: []Step{
 			{World: w, when: start(), Look: "world", Says: "Fifteen candidates enter a queue in the store: each makes an ephemeral entry with the next number."},
 			{World: w, when: turn("leads", "", 1), Look: "world", Says: "The lowest number leads; each of the others watches only the entry before its own."},
@@ -106,7 +110,8 @@ func leaseStory() *Story {
 	w := scene("gc-pause", "lease")
 	return &Story{
 		Name: "lease", Title: "The lease, the pause of 45 seconds, and the token", Says: "Why a lease alone does not protect the data, and a token does.",
-		Asks: "A leader pauses for longer than its lease. What can go wrong?",
+		Asks:    "A leader pauses for longer than its lease. What can go wrong?",
+		Answers: "It wakes when another one leads, does not know it, and completes a write that it had begun. No lease can prevent that. The resource can, if it refuses tokens lower than the greatest that it has seen.",
 		Steps: []Step{
 			{World: w, when: turn("leads", "token 5", 1), Look: "lanes", Says: "n1 holds a lease of 30 s in a store, renews it, and writes to a resource with its token, 5."},
 			{World: w, when: turn("freeze", "n1", 1), Look: "lanes", Says: "n1 has just checked that it leads, and freezes between the check and the write: a pause for garbage collection, say."},
@@ -122,7 +127,8 @@ func splitStory() *Story {
 	bully, quorum := scene("minority-leader", "bully"), scene("minority-leader", "quorum")
 	return &Story{
 		Name: "split-brain", Title: "Split brain, with and without a majority", Says: "A cut makes two halves; a majority can only be on one side.",
-		Asks: "How does a majority prevent split brain?",
+		Asks:    "How does a majority prevent split brain?",
+		Answers: "Two majorities of the same voters have a voter in common, and it votes for one leader a term. So one side of a cut at most can elect, and a leader on the other side cannot renew its lease.",
 		Steps: []Step{
 			{World: bully, when: turn("fault", "halves", 1), Look: "world", Says: "The network falls into two: n4 and n5, which leads, on one side, the other three on the other one."},
 			{World: bully, when: turn("elected", "n3", 1), Look: "lanes", Says: "The bully does not count voters: n3 makes itself coordinator of its side, and two lead for as long as the cut lasts."},
@@ -166,7 +172,8 @@ func witnessStory() *Story {
 	crash, silent := scene("crash", "quorum"), scene("crash-silent", "quorum")
 	return &Story{
 		Name: "witness", Title: "A crash that is heard, and one that is not", Says: "Another is elected at once; the lease decides when it may lead.",
-		Asks: "How fast can failover be, and what bounds it?",
+		Asks:    "How fast can failover be, and what bounds it?",
+		Answers: "First the failure has to be noticed: at once where a connection closes, after a timeout where nothing is heard. Then what was promised to the old leader has to run out, unless it has said that its work is over. A shorter lease is quicker, and bears shorter pauses.",
 		Steps: []Step{
 			{World: crash, when: turn("down", "n1", 1), Look: "world", Says: "The leader's process is killed, and the kernel closes its connections: the others hear of it at once."},
 			{World: crash, when: turn("elected", "n2", 1), Look: "world", Says: "Three milliseconds later n2 is elected: a closed connection is reason enough to stand."},
@@ -210,7 +217,8 @@ func liarStory() *Story {
 	bully, quorum := scene("byzantine-id", "bully"), scene("byzantine-id", "quorum")
 	return &Story{
 		Name: "liar", Title: "A node that lies about its name", Says: "Crash faults are not lies: a node that believes a name can be fooled.",
-		Asks: "Does this tolerate Byzantine faults?",
+		Asks:    "Does this tolerate Byzantine faults?",
+		Answers: "No: it survives crashes, pauses and lost messages, and not voters that lie; for f of those, 3f + 1 nodes are needed. Certificates keep a node from speaking in the name of another one.",
 		Steps: []Step{
 			{World: bully, when: turn("fault", "impostor", 1), Look: "world", Says: "n5, which led, is dead, and n1 sends its messages in n5's name."},
 			{World: bully, when: turn("elected", "n1", 1), Look: "lanes", Says: "The bully believes the name in a message: n1, the lowest id, wins as if it were the greatest."},
@@ -238,7 +246,8 @@ func clockStory() *Story {
 	suspend, stopped := scene("suspend", "quorum"), scene("vm-stop", "quorum")
 	return &Story{
 		Name: "clocks", Title: "A machine that sleeps, and a clock that stops", Says: "What a lease assumes of clocks, and what happens where that breaks.",
-		Asks: "Do leases depend on synchronised clocks?",
+		Asks:    "Do leases depend on synchronised clocks?",
+		Answers: "No: each node measures lengths of time by its own clock. They assume that clocks run at about one rate; where even that fails, the token protects the data.",
 		Steps: []Step{
 			{World: suspend, when: turn("freeze", "n1", 1), Look: "world", Says: "The leader's laptop is closed: its processes stop, and one of its two clocks goes on."},
 			{World: suspend, when: turn("leads", "n2", 1), Look: "lanes", Says: "Another leads, after the lease."},
@@ -255,7 +264,8 @@ func naiveStory() *Story {
 	quorum, lease := scene("redlock-clock", "quorum"), scene("row-skew", "lease")
 	return &Story{
 		Name: "naive", Title: "Redlock, the database row and the pooled lock, broken", Says: "Three locks in common use, each with the schedule that breaks it.",
-		Asks: "What is wrong with Redlock, or with UPDATE … WHERE expires_at < now()?",
+		Asks:    "What is wrong with Redlock, or with UPDATE … WHERE expires_at < now()?",
+		Answers: "Both trust that clocks show the same time: one that jumps or runs ahead makes two holders at once, and there is no token by which the resource could refuse the older one.",
 		Steps: []Step{
 			{World: redlock, when: turn("elected", "n1", 1), Look: "world", Says: "Redlock over five servers: n1 does not reach two of them, and holds its key at the other three, a majority."},
 			{World: redlock, when: turn("fault", "clock-step", 1), Look: "world", Says: "Somebody sets the clock of one of these three forward, and the key there is over."},

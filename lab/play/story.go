@@ -15,8 +15,9 @@ type Story struct {
 	Title string `json:"title"`
 	Says  string `json:"says"` // what it is about, in a sentence
 	Steps []Step `json:"steps"`
-	// Asks is a question of an interview that the story answers; empty if none.
-	Asks string `json:"asks,omitempty"`
+	// Asks is a question of an interview that the story answers, Answers the answer in short; empty if none.
+	Asks    string `json:"asks,omitempty"`
+	Answers string `json:"answers,omitempty"`
 }
 
 // Step is one moment of a story.

@@ -17,6 +17,9 @@ func TestStories(t *testing.T) {
 		seen[s.Name] = true
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
+			if (s.Asks == "") != (s.Answers == "") {
+				t.Errorf("it asks %q and answers %q; want both or neither", s.Asks, s.Answers)
+			}
 			found := call[*Story](t, New(), "story", storyParams{Name: s.Name})
 			last := uint64(0)
 			for i, step := range found.Steps {

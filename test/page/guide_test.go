@@ -234,6 +234,7 @@ func oneChallenge(t *testing.T, s *site) {
 	b.says(".screen h2", "Who leads")
 	b.follow(won)
 	b.says("#operate .hands", "pause n1 for 5 s")
+	b.says("#guide h2", "Make two believe")
 	b.press("#guide", "Judge me")
 	b.says("#guide [role=status]", "✓ Won: ")
 	b.press("#guide", "Start over")
@@ -243,6 +244,61 @@ func oneChallenge(t *testing.T, s *site) {
 	b.follow("#challenge/no-split")
 	b.says("#guide", "Allowed: withdraw, pause, delay.")
 	b.until("[...document.querySelectorAll('#operate .acts button')].filter(b => !b.disabled).map(b => b.textContent).join() === 'Pause,Withdraw'")
+
+	// Each of the others can be won with the buttons of the page.
+	choose := func(selector, value string) {
+		eval[chromedp.Void](b, fmt.Sprintf("(e => { e.value = %q; e.dispatchEvent(new Event('change')); })(document.querySelector(%q))", value, selector))
+	}
+	leads := func() {
+		b.must(chromedp.KeyEvent("e"))
+		b.says("#operate select", "the leader (n")
+		b.press("#transport", "Next turn")
+		b.says("#said", "leads")
+	}
+	for name, act := range map[string]func(){
+		"no-split": func() {
+			for _, id := range []string{"n2", "n3", "n4", "n5"} {
+				choose("#operate select", id)
+				b.says("#node h2", id)
+				b.press("#operate", "Withdraw")
+				b.says("#operate .hands", "withdraw "+id)
+			}
+		},
+		"two-prove": func() {
+			leads()
+			b.press("#operate", "Cut off")
+			b.says("#operate .hands", "isolate n1")
+			b.press("#operate", "Clock 90 % slow")
+			b.says("#operate .hands", "clock-rate n1")
+		},
+		"stale-write": func() {
+			b.must(chromedp.KeyEvent("e"))
+			b.says("#operate select", "the leader (n5)")
+			choose("#links select", "hold")
+			b.press("#links", "n5 to n4: whole. Delay by 1.5 s")
+			b.says("#operate .hands", "delay n5 → n4")
+		},
+		"quick": func() {
+			leads()
+			b.press("#operate", "Transfer")
+			b.says("#operate .hands", "transfer")
+		},
+	} {
+		b.follow("#challenge/" + name)
+		b.until(fmt.Sprintf("document.querySelector('#guide h2').textContent === 'Challenge ' + %q && !document.querySelector('#operate .hands')",
+			eval[string](b, fmt.Sprintf("elect.call('catalogue').then(c => c.challenges.find(c => c.name === %q).title)", name))))
+		b.until("!document.querySelector('.now').textContent.includes('…')")
+		act()
+		b.press("#guide", "Judge me")
+		b.until("/Won|Not yet/.test(document.querySelector('#guide [role=status]').textContent)")
+		if said := eval[string](b, "document.querySelector('#guide [role=status]').textContent"); !strings.Contains(said, "✓ Won: ") {
+			t.Errorf("%s: %s", name, said)
+		}
+	}
+
+	// Another world is none of the challenge's.
+	b.follow("#" + link(`{"world": {"protocol": "raft", "scenario": "crash"}, "event": 9}`))
+	b.until("!document.querySelector('#guide')")
 	if said := b.said(); len(said) > 0 {
 		t.Errorf("the console says %q; want nothing", said)
 	}

@@ -5,7 +5,6 @@ import {moment, visit} from "./moment.js";
 import {decode, encode} from "./link.js";
 import {Share} from "./share.js";
 import {same} from "./story.js";
-import {plural} from "./format.js";
 
 export const challenge = signal(null); // as the catalogue has it
 const verdict = signal(null); // {of, won, says}: of are the hands that were judged; without says while they are judged
@@ -41,6 +40,12 @@ async function judge() {
 // permits says whether a kind of operation may be used now.
 export const permits = kind => !challenge.value?.allowed || challenge.value.allowed.includes(kind);
 
+// leave gives the challenge up, and leaves its world as it is.
+function leave() {
+  challenge.value = null;
+  history.replaceState(null, "", "#" + encode(world.value, moment()));
+}
+
 const again = () => face(challenge.value.name);
 const link = () => `challenge/${challenge.value.name}/${encode({...world.value, hands: hands()}, moment())}`;
 
@@ -58,13 +63,13 @@ export function Challenge() {
   return html`<section id="guide" class="challenge" aria-labelledby="guide-title">
     <div class="guide-head">
       <h2 id="guide-title" tabindex="-1" ref=${title}><span>Challenge</span> ${c.title}</h2>
-      <a class="go quiet" href="#challenges">Leave<span class="unseen"> the challenge</span></a>
+      <button type="button" class="quiet" onClick=${leave}>Leave<span class="unseen"> the challenge</span></button>
     </div>
     <p class="says">${c.says}</p>
     <p class="hint">${c.allowed ? `Allowed: ${c.allowed.join(", ")}.` : "All faults are allowed."} Go to a moment, choose a node, and break something; then let it be judged.
       ${c.worlds.length > 1 && ` The same is done in ${c.worlds.length} worlds; you see the first.`}</p>
     <details key=${c.name}><summary>A hint</summary><p>${c.hint}</p></details>
     <div class="buttons"><button type="button" class="main" onClick=${judge}>Judge me</button>
-      <button type="button" onClick=${again}>Start over</button><span class="hint">${n === 0 ? "You have done nothing yet." : `${plural(n, "act")} of yours.`}</span></div>
+      <button type="button" onClick=${again}>Start over</button><span class="hint">${n === 0 ? "You have done nothing yet." : `Done by you: ${n}.`}</span></div>
     <${Verdict} /></section>`;
 }

@@ -9,6 +9,7 @@ const s = 1e9;
 const ways = {
   cut: {name: "Cut it", op: {kind: "half-open"}},
   delay: {name: "Delay by 200 ms", op: {kind: "delay", by: 0.2 * s}},
+  hold: {name: "Delay by 1.5 s", op: {kind: "delay", by: 1.5 * s}},
   lose: {name: "Lose half", op: {kind: "loss", value: 0.5}},
 };
 const way = signal("cut"), seconds = signal(10);

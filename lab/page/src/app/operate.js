@@ -34,7 +34,7 @@ const acts = [
     {name: "Hears none", kind: "one-way", lasts: true, op: () => ({value: 1})},
   ]],
   ["Clock, disk", [
-    {name: "Clock 10 % fast", kind: "clock-rate", op: () => ({value: 100_000})},
+    {name: "Clock 90 % slow", kind: "clock-rate", op: () => ({value: -900_000})},
     {name: "Clock + 5 s", kind: "clock-step", op: () => ({by: 5 * s})},
     {name: "Clock − 5 s", kind: "clock-step", op: () => ({by: -5 * s})},
     {name: "Slow disk", kind: "slow-sync", lasts: true, op: () => ({by: 0.3 * s})},

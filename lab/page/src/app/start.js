@@ -35,15 +35,21 @@ export function leave() {
 
 const Choice = ({to, title, says}) => html`<li><a class="choice" href=${"#" + to}><strong>${title}</strong><span>${says}</span></a></li>`;
 
-const Start = () => html`
+// Emblem is there to be looked at: five nodes, and the heartbeats of the one that leads.
+const spots = [0, 1, 2, 3, 4].map(i => [44 * Math.sin(i * Math.PI * 0.4), -44 * Math.cos(i * Math.PI * 0.4)].map(Math.round));
+const Emblem = () => html`<svg class="emblem" viewBox="-58 -58 116 116" aria-hidden="true">
+  ${spots.slice(1).map(([x, y]) => html`<path d=${`M${spots[0].join(" ")}L${x} ${y}`} /><path class="beat" pathLength="100" d=${`M${spots[0].join(" ")}L${x} ${y}`} />`)}
+  ${spots.map(([x, y], i) => html`<circle class=${i === 0 && "leads"} cx=${x} cy=${y} r=${i === 0 ? 12 : 10} />`)}</svg>`;
+
+const Start = () => html`<${Emblem} />
   <p class="lead">Several machines choose one of them as their leader: see how, break it, and understand what still holds.</p>
   <ul class="choices">
     <${Choice} to="stories" title=${titles.stories} says="An election, a split brain, a pause of 45 seconds: a few steps each, with a sentence a step." />
     <${Choice} to="challenges" title=${titles.challenges} says="Kill, pause and cut off what you like; or make two leaders, and be judged." />
     <${Choice} to="questions" title=${titles.questions} says="What interviewers ask about leader election, each with a world that shows the answer." />
   </ul>
-  <p class="hint">This is no animation: the code that elects in production runs in your browser, in a simulated network. Nothing is
-    sent anywhere.</p>`;
+  <p class="hint">Nothing is staged: the code that elects in production runs in your browser, in a simulated network. Nothing is sent
+    anywhere.</p>`;
 
 // Listed waits for the catalogue.
 const Listed = ({of, children}) => (catalogue.value ? children(catalogue.value[of]) : html`<p class="empty">The machines are loading; the list comes with them.</p>`);
@@ -63,7 +69,7 @@ const Questions = () => html`
   <p class="hint">Think of an answer first. Then compare it, and see it happen.</p>
   <${Listed} of="stories">${all => html`<div class="questions">${all.filter(s => s.asks).map(s => html`
     <details key=${s.name}><summary>${s.asks}</summary>
-      <p>${s.says}</p><p><a class="go" href=${`#story/${s.name}`}>See it happen, in ${plural(s.steps, "step")}: ${s.title}</a></p></details>`)}</div>`}<//>`;
+      <p>${s.answers}</p><p><a class="go" href=${`#story/${s.name}`}>See it happen, in ${plural(s.steps, "step")}: ${s.title}</a></p></details>`)}</div>`}<//>`;
 
 const screens = {start: Start, stories: Stories, challenges: Challenges, questions: Questions};
 
