@@ -285,7 +285,7 @@ func oneChallenge(t *testing.T, s *site) {
 		},
 	} {
 		b.follow("#challenge/" + name)
-		b.until(fmt.Sprintf("document.querySelector('#guide h2').textContent === 'Challenge ' + %q && !document.querySelector('#operate .hands')",
+		b.until(fmt.Sprintf("document.querySelector('#guide h2')?.textContent === 'Challenge ' + %q && !document.querySelector('#operate .hands')",
 			eval[string](b, fmt.Sprintf("elect.call('catalogue').then(c => c.challenges.find(c => c.name === %q).title)", name))))
 		b.until("!document.querySelector('.now').textContent.includes('…')")
 		act()

@@ -15,7 +15,6 @@ export async function face(name, shared) {
   const all = catalogue.value.challenges, c = all.find(c => c.name === name);
   if (!c) throw new Error(`The link has a challenge “${name}”; want one of ${all.map(c => c.name).join(", ")}.`);
   const {world: {hands: done}, moment: at} = shared === undefined ? {world: {}, moment: {time: 0}} : decode(shared);
-  challenge.value = null;
   if (!await visit({...c.worlds[0], hands: done}, at, true)) return;
   verdict.value = null;
   challenge.value = c;
