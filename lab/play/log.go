@@ -140,9 +140,15 @@ func (r *run) repeat(event uint64, chosen []int, whole bool) ([]Line, error) {
 		}
 		lines = append(lines, l)
 	}
+	if r.tape != nil {
+		err := r.tape.replay(r, event, t)
+		return lines, err
+	}
 	err := r.history.Replay(event, func(w *sim.World) sim.Tracer {
 		for _, n := range w.AppendProcesses(nil) {
-			views[n.Place] = n.View
+			if views[n.Place] = n.View; !n.Up {
+				views[n.Place] = protocol.View{Role: protocol.Down}
+			}
 		}
 		t.events, t.err = sim.NewTraceEvents(w)
 		return t
@@ -173,21 +179,33 @@ func (t *teller) Event(w *sim.World, rec *sim.Record) {
 	if t.err != nil || i >= len(t.run.lines) {
 		return
 	}
+	var e trace.Event
+	var ok bool
+	if ok, t.err = t.events.Event(w, rec, &e); !ok {
+		t.says(i, rec, nil)
+	} else {
+		t.says(i, rec, &e)
+	}
+}
+
+// says puts the record of a line into words; e is its event, if it is one of a trace.
+func (t *teller) says(i int, rec *sim.Record, e *trace.Event) {
 	l := &t.run.lines[i]
 	line := Line{
 		Number: i + 1, Event: l.event, At: l.at, Node: rec.Node, Other: t.run.id(int(l.other)), Kind: lineKinds[l.kind], Turn: l.turn,
 		Cause: int(l.cause), Letter: int(l.letter),
 	}
+	if line.Other == "" && rec.Input != nil {
+		line.Other = rec.Input.From // the node of another trace
+	}
 	was := t.views[rec.Index]
-	var e trace.Event
-	ok, err := t.events.Event(w, rec, &e)
-	switch t.err = err; {
-	case ok:
+	switch {
+	case e != nil:
 		m := story.Moment{Was: was, Sent: -1}
 		if l.letter >= 0 {
 			m.Sent, m.Asked = int64(t.run.all[l.letter].sent), t.run.ops[t.run.all[l.letter].kind]
 		}
-		line.Says = story.Words(&e, m)
+		line.Says = story.Words(e, m)
 	case rec.Kind == sim.RecordMake:
 		line.Says = fmt.Sprintf("%s starts", rec.Node)
 	case rec.Kind == sim.RecordSend:

@@ -5,13 +5,15 @@ import (
 	"slices"
 
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/trace"
 	"github.com/electd/elect/lab/sim"
 )
 
 // Overview is a run as far as it was executed, for the lanes and the timeline. Times are in
-// nanoseconds since the beginning of the world.
+// nanoseconds since the beginning of the world, or since the first event of a trace.
 type Overview struct {
-	World    *World            `json:"world"`
+	World    *World            `json:"world"` // nil of a trace
+	Trace    *Trace            `json:"trace,omitempty"`
 	Protocol string            `json:"protocol"`
 	Nodes    []protocol.NodeID `json:"nodes"`  // by place; twins last
 	Leases   bool              `json:"leases"` // leaders prove a lease; else they count while elected
@@ -80,6 +82,9 @@ func (r *run) overview() *Overview {
 		o.Hash = fmt.Sprintf("%016x", r.result.Hash)
 	}
 	o.Lanes = r.lanes()
+	if r.tape != nil {
+		r.tape.overview(r, o)
+	}
 	for i := range o.Lanes {
 		for j := range i {
 			if a, b := &o.Lanes[i], &o.Lanes[j]; a.Place != b.Place {
@@ -93,10 +98,15 @@ func (r *run) overview() *Overview {
 			}
 		}
 	}
+	if r.tape != nil && r.tape.header.Source != trace.Sim {
+		return o // nobody has judged it
+	}
 	for _, p := range sim.Promises() {
 		i := Invariant{Name: p.Invariant, Says: p.Says, Wants: wants[r.protocol.Expect[p.Invariant]]}
 		if r.result != nil {
 			i.Failed = r.result.Failure(p.Invariant)
+		} else if r.tape != nil {
+			i.Failed = r.tape.failed[p.Invariant]
 		}
 		o.Invariants = append(o.Invariants, i)
 	}

@@ -1,10 +1,15 @@
-// Package play lets a visitor look at a run of the simulator, forwards and backwards, event by
-// event, and inject faults. The laboratory's page calls it in JSON. It draws nothing.
+// Package play lets a visitor look at a run of the simulator or at a recorded trace, forwards and
+// backwards, event by event, and inject faults into a run. The laboratory's page calls it in JSON.
+// It draws nothing.
 //
 // A [Player] has one run at a time and belongs to one goroutine. A run is described by a [World]:
 // the same World gives the same run, with the same hash, in a browser and on the command line. A
 // run is executed once, by Grow, while what happens is recorded for the lanes and the log; any
 // event of it is then reached through a [sim.History].
+//
+// A trace is what any program recorded in the schema of package trace. Its events are made into the
+// records of a run, and are looked at in the same way; no fault can be injected. What it does not
+// tell is left out, and [Overview.Trace] lists it.
 //
 // Errors are those of the caller: an unknown method or field, an impossible world, an event that
 // the run does not have. They say what is wrong and what would be right, and leave the run as it
@@ -38,6 +43,7 @@ func New() *Player { return new(Player) }
 var methods = map[string]func(p *Player, params []byte) (any, error){
 	"catalogue": method((*Player).catalogue),
 	"open":      method((*Player).open),
+	"trace":     method((*Player).trace),
 	"grow":      method((*Player).grow),
 	"do":        method((*Player).do),
 	"drop":      method((*Player).drop),
@@ -84,5 +90,20 @@ func method[P any](f func(p *Player, params *P) (any, error)) func(*Player, []by
 	}
 }
 
-// errNone is the error of a call that needs a run, if there is none.
-var errNone = errors.New("there is no world; call open first")
+// errNone is the error of a call that needs a run, if there is none, and errTrace of a call that
+// needs a world, if there is a trace.
+var (
+	errNone  = errors.New("there is no world; call open first")
+	errTrace = errors.New("this is a recorded trace; want a world")
+)
+
+// played is the run of a world.
+func (p *Player) played() (*run, error) {
+	switch {
+	case p.run == nil:
+		return nil, errNone
+	case p.run.tape != nil:
+		return nil, errTrace
+	}
+	return p.run, nil
+}

@@ -1,19 +1,21 @@
 package play
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/lab/sim"
 )
 
-// run is a run of a world, as far as it was executed, with what was recorded of it.
+// run is a run of a world, as far as it was executed, or a trace, with what was recorded of it.
 type run struct {
-	world    *World
+	world    *World // nil of a trace, as is history; then there is a tape
 	protocol *sim.Protocol
-	schedule *sim.Schedule
-	hands    map[int]bool // of the schedule's operations
+	schedule *sim.Schedule // without a protocol if the trace has none
+	hands    map[int]bool  // of the schedule's operations
 	history  *sim.History
+	tape     *tape
 	nodes    []protocol.NodeID // by place; twins last
 	over     bool
 	cut      bool
@@ -47,7 +49,8 @@ type line struct {
 	cause       uint32
 	node, other int16 // places; -1 is none
 	kind        lineKind
-	turn        bool // there is a Turn for it
+	turn        bool   // there is a Turn for it
+	nth         uint16 // of a send in a trace: its place among those of the step
 	letter      int32
 }
 
@@ -73,12 +76,14 @@ const (
 	lineHeal
 	lineViolation
 	lineEnd
+	lineState
+	lineNote
 )
 
 var lineKinds = [...]string{
 	lineBoot: "boot", lineStep: "step", lineReceive: "receive", lineReply: "reply", lineFire: "fire", lineCommand: "command",
 	lineDown: "down", lineFreeze: "freeze", lineThaw: "thaw", lineSend: "send", lineLost: "lost", lineDurable: "durable",
-	lineWrite: "write", lineFault: "fault", lineHeal: "heal", lineViolation: "violation", lineEnd: "end",
+	lineWrite: "write", lineFault: "fault", lineHeal: "heal", lineViolation: "violation", lineEnd: "end", lineState: "state", lineNote: "note",
 }
 
 // letter is a message, or a request to the store or its answer.
@@ -154,11 +159,8 @@ type Write struct {
 }
 
 func newRun(w *World, p *sim.Protocol, s *sim.Schedule, hands map[int]bool, world *sim.World) *run {
-	r := &run{
-		world: w, protocol: p, schedule: s, hands: hands,
-		typed: map[string]uint16{}, ops: map[uint16]protocol.Op{}, flying: map[route][]int32{}, asked: map[asking]int32{},
-		living: map[int]int{}, role: map[int]Role{}, leases: !p.Leaseless && !s.Work.NonExclusive,
-	}
+	r := blank(p, s)
+	r.world, r.hands = w, hands
 	for _, n := range world.AppendProcesses(nil) {
 		r.nodes = append(r.nodes, n.Node)
 	}
@@ -167,7 +169,19 @@ func newRun(w *World, p *sim.Protocol, s *sim.Schedule, hands map[int]bool, worl
 	return r
 }
 
+// blank is a run of which nothing is recorded.
+func blank(p *sim.Protocol, s *sim.Schedule) *run {
+	return &run{
+		protocol: p, schedule: s,
+		typed: map[string]uint16{}, ops: map[uint16]protocol.Op{}, flying: map[route][]int32{}, asked: map[asking]int32{},
+		living: map[int]int{}, role: map[int]Role{}, leases: !p.Leaseless && !s.Work.NonExclusive,
+	}
+}
+
 func (r *run) events() uint64 {
+	if r.tape != nil {
+		return uint64(len(r.tape.lines))
+	}
 	_, last := r.history.Span()
 	return last
 }
@@ -210,7 +224,7 @@ func (r *run) end(at sim.Time) {
 }
 
 // Event implements [sim.Tracer].
-func (r *run) Event(w *sim.World, rec *sim.Record) {
+func (r *run) Event(_ *sim.World, rec *sim.Record) {
 	l := line{at: rec.At, event: rec.Event, cause: uint32(rec.Cause), node: int16(rec.Index), other: -1, letter: -1}
 	switch rec.Kind {
 	case sim.RecordMake:
@@ -220,7 +234,7 @@ func (r *run) Event(w *sim.World, rec *sim.Record) {
 			r.turned(&l, rec, "up", "%s starts again", rec.Node)
 		}
 	case sim.RecordStep:
-		r.stepped(&l, w, rec)
+		r.stepped(&l, rec)
 	case sim.RecordDeath:
 		l.kind = lineDown
 		r.lived(rec, false, false)
@@ -251,10 +265,10 @@ func (r *run) Event(w *sim.World, rec *sim.Record) {
 		r.wrote(&l, rec)
 	case sim.RecordFault:
 		l.kind = lineFault
-		r.mark(&l, rec, true)
+		r.mark(&l, rec, rec.Op.Kind, rec.Op.String(), true)
 	case sim.RecordFaultEnd:
 		l.kind = lineHeal
-		r.mark(&l, rec, false)
+		r.mark(&l, rec, rec.Op.Kind, rec.Op.String(), false)
 	case sim.RecordHeal:
 		l.kind = lineHeal
 		r.turned(&l, rec, "heal", "the faults are over")
@@ -263,7 +277,7 @@ func (r *run) Event(w *sim.World, rec *sim.Record) {
 		r.turned(&l, rec, "violation", "violated: %s", rec.Says)
 	case sim.RecordEnd:
 		l.kind = lineEnd
-		r.turned(&l, rec, "end", "the end of the run")
+		r.turned(&l, rec, "end", "%s", cmp.Or(rec.Says, "the end of the run"))
 	}
 	r.lines = append(r.lines, l)
 }
@@ -290,13 +304,13 @@ func (r *run) lived(rec *sim.Record, up, frozen bool) {
 	}
 }
 
-func (r *run) stepped(l *line, w *sim.World, rec *sim.Record) {
+func (r *run) stepped(l *line, rec *sim.Record) {
 	in := rec.Input
 	switch in.Kind {
 	case protocol.Receive:
 		l.kind, l.other = lineReceive, int16(r.place(in.From))
 		if g := r.protocol.Grants; g != nil {
-			if term, ok := g(&in.Message); ok {
+			if term, ok := g(&in.Message); ok && l.other >= 0 {
 				r.grants = append(r.grants, grant{rec.At, l.other, l.node, term})
 			}
 		}
@@ -343,6 +357,11 @@ func (r *run) stepped(l *line, w *sim.World, rec *sim.Record) {
 			}
 		}
 	}
+	r.shows(rec)
+}
+
+// shows records the role of a process, if it is another one.
+func (r *run) shows(rec *sim.Record) {
 	v := rec.View
 	now := Role{Place: rec.Index, Role: v.Role.String(), Term: v.Term, Leader: v.Leader.ID}
 	if was := r.role[rec.Index]; was != now {
@@ -412,23 +431,22 @@ func (r *run) wrote(l *line, rec *sim.Record) {
 }
 
 // mark begins or ends an operation.
-func (r *run) mark(l *line, rec *sim.Record, begins bool) {
-	op := rec.Op
+func (r *run) mark(l *line, rec *sim.Record, kind sim.OpKind, says string, begins bool) {
 	if !begins {
 		for i := range r.marks {
-			if m := &r.marks[i]; m.Until == 0 && m.Says == op.String() {
+			if m := &r.marks[i]; m.Until == 0 && m.Says == says {
 				m.Until = rec.At
 				break
 			}
 		}
-		r.turned(l, rec, "heal", "over: %s", op)
+		r.turned(l, rec, "heal", "over: %s", says)
 		return
 	}
-	m := Mark{Op: -1, Hand: -1, Kind: op.Kind, Says: op.String(), From: rec.At}
+	m := Mark{Op: -1, Hand: -1, Kind: kind, Says: says, From: rec.At}
 	hand := 0
 	for i := range r.schedule.Ops {
 		is := r.hands[i]
-		if o := &r.schedule.Ops[i]; m.Op < 0 && o.At == rec.At && o.Kind == op.Kind && (o.Node == op.Node || o.Node == sim.Leader) {
+		if o := &r.schedule.Ops[i]; m.Op < 0 && o.At == rec.At && o.Kind == kind && (o.Node == rec.Node || o.Node == sim.Leader) {
 			if m.Op = i; is {
 				m.Hand = hand
 			}
@@ -438,5 +456,5 @@ func (r *run) mark(l *line, rec *sim.Record, begins bool) {
 		}
 	}
 	r.marks = append(r.marks, m)
-	r.turned(l, rec, "fault", "%s", op)
+	r.turned(l, rec, "fault", "%s", says)
 }

@@ -55,16 +55,18 @@ type Node struct {
 	Place    int             `json:"place"`
 	Observer bool            `json:"observer,omitempty"`
 	Up       bool            `json:"up"`
-	Frozen   bool            `json:"frozen,omitempty"`
-	Waiting  int             `json:"waiting,omitempty"` // messages that it has not read, because it is frozen
-	Sick     bool            `json:"sick,omitempty"`
-	Paused   bool            `json:"paused,omitempty"`
-	Idle     bool            `json:"idle,omitempty"` // it is no candidate
-	Role     string          `json:"role"`
-	Term     uint64          `json:"term,omitempty"`
-	Leader   protocol.NodeID `json:"leader,omitempty"`
-	Elected  bool            `json:"elected,omitempty"`
-	Token    uint64          `json:"token,omitempty"`
+	// Unknown: the trace has nothing of it until then.
+	Unknown bool            `json:"unknown,omitempty"`
+	Frozen  bool            `json:"frozen,omitempty"`
+	Waiting int             `json:"waiting,omitempty"` // messages that it has not read, because it is frozen
+	Sick    bool            `json:"sick,omitempty"`
+	Paused  bool            `json:"paused,omitempty"`
+	Idle    bool            `json:"idle,omitempty"` // it is no candidate
+	Role    string          `json:"role"`
+	Term    uint64          `json:"term,omitempty"`
+	Leader  protocol.NodeID `json:"leader,omitempty"`
+	Elected bool            `json:"elected,omitempty"`
+	Token   uint64          `json:"token,omitempty"`
 	// Proven is the answer of Term.Check, and Left for how much longer it holds, by the node's
 	// clock.
 	Proven bool          `json:"proven,omitempty"`
@@ -124,7 +126,11 @@ func (p *Player) state(a *moment) (any, error) {
 		return nil, err
 	}
 	s := &State{Event: event, Nodes: []Node{}, Links: []Link{}, Flying: []Letter{}, Ops: []int{}}
-	err = r.history.Visit(event, func(w *sim.World) {
+	if r.tape != nil {
+		if err := r.tape.look(r, event, s); err != nil {
+			return nil, err
+		}
+	} else if err := r.history.Visit(event, func(w *sim.World) {
 		s.At, s.Over, s.Token = w.Now(), w.Over(), w.Resource()
 		s.Ops = w.Active(s.Ops)
 		all := w.AppendProcesses(nil)
@@ -138,8 +144,7 @@ func (p *Player) state(a *moment) (any, error) {
 				}
 			}
 		}
-	})
-	if err != nil {
+	}); err != nil {
 		return nil, err
 	}
 	if a.Time != nil {
@@ -160,11 +165,17 @@ func nodeOf(n *sim.ProcessState, now sim.Time) Node {
 	if !n.Up {
 		return s
 	}
-	s.Role, s.Term, s.Leader, s.Elected, s.Token, s.Next, s.Fault, s.View = v.Role.String(), v.Term, v.Leader.ID, v.Elected, v.Token, n.Next, v.Fault, v
+	s.shows(v)
+	s.Next = n.Next
 	if s.Proven = v.Proven(n.Reading); s.Proven && v.LeaseEnd != protocol.Never {
 		s.Left = v.LeaseEnd.Sub(n.Reading.Boot)
 	}
 	return s
+}
+
+// shows is what an observer sees of its process.
+func (n *Node) shows(v *protocol.View) {
+	n.Role, n.Term, n.Leader, n.Elected, n.Token, n.Fault, n.View = v.Role.String(), v.Term, v.Leader.ID, v.Elected, v.Token, v.Fault, v
 }
 
 // forgotten is how long a letter whose fate is not known is shown.
@@ -276,10 +287,10 @@ func (p *Player) next(a *nextParams) (any, error) {
 	}
 	found := a.Event
 	if len(a.Kinds) == 0 {
-		if _, last := r.history.Span(); a.Back {
+		if a.Back {
 			found = max(a.Event, 1) - 1
 		} else {
-			found = min(a.Event+1, last)
+			found = min(a.Event+1, r.events())
 		}
 		return map[string]uint64{"event": found}, nil
 	}

@@ -192,14 +192,15 @@ type growParams struct {
 
 // grow executes further events of the run.
 func (p *Player) grow(a *growParams) (any, error) {
-	if p.run == nil {
-		return nil, errNone
+	r, err := p.played()
+	if err != nil {
+		return nil, err
 	}
 	if a.Events == 0 {
 		a.Events = 20_000
 	}
-	p.run.grow(a.Events)
-	return p.run.overview(), nil
+	r.grow(a.Events)
+	return r.overview(), nil
 }
 
 type doParams struct {
@@ -211,14 +212,15 @@ type doParams struct {
 // do adds an operation of the visitor, right after an event. The run up to that event stays as it
 // was, and continues differently.
 func (p *Player) do(a *doParams) (any, error) {
-	if p.run == nil {
-		return nil, errNone
-	}
-	op := a.Op
-	if err := p.run.history.Visit(a.Event, func(w *sim.World) { op.At = w.Now() + 1 }); err != nil {
+	r, err := p.played()
+	if err != nil {
 		return nil, err
 	}
-	w := *p.run.world
+	op := a.Op
+	if err := r.history.Visit(a.Event, func(w *sim.World) { op.At = w.Now() + 1 }); err != nil {
+		return nil, err
+	}
+	w := *r.world
 	w.Hands = append(slices.Clone(w.Hands), op)
 	slices.SortStableFunc(w.Hands, func(a, b sim.Op) int { return int(min(max(a.At-b.At, -1), 1)) })
 	return p.again(&w, a.Event)
@@ -231,10 +233,11 @@ type dropParams struct {
 
 // drop removes an operation of the visitor.
 func (p *Player) drop(a *dropParams) (any, error) {
-	if p.run == nil {
-		return nil, errNone
+	r, err := p.played()
+	if err != nil {
+		return nil, err
 	}
-	w := *p.run.world
+	w := *r.world
 	if a.Hand < 0 || a.Hand >= len(w.Hands) {
 		return nil, fmt.Errorf("hand %d; want 0 to %d", a.Hand, len(w.Hands)-1)
 	}
@@ -257,8 +260,11 @@ func (p *Player) again(w *World, event uint64) (any, error) {
 
 // encode returns the schedule with the hands, in the form of a file.
 func (p *Player) encode(*struct{}) (any, error) {
-	if p.run == nil {
+	switch {
+	case p.run == nil:
 		return nil, errNone
+	case p.run.schedule.Protocol == "":
+		return nil, errors.New("this trace has no schedule; want one of the simulator")
 	}
 	text, err := p.run.schedule.Encode()
 	if err != nil {

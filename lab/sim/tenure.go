@@ -44,16 +44,23 @@ type Tenures struct {
 
 // Look is called after each step of the world.
 func (t *Tenures) Look(w *World) {
+	t.standings = w.AppendStandings(t.standings[:0])
+	t.Take(w.Now(), t.standings)
+}
+
+// Take is Look with the standings of all processes after an event at now; one that was never
+// elected may be left out.
+func (t *Tenures) Take(now Time, all []Standing) {
 	if t.open == nil {
 		t.open = make(map[int]int)
 	}
-	t.standings = w.AppendStandings(t.standings[:0])
+	t.standings = all
 	for i := range t.standings {
-		t.look(&t.standings[i], w.Now())
+		t.look(&t.standings[i], now)
 	}
 	for place, i := range t.open {
 		if !t.holds(place, t.All[i].Token) {
-			t.All[i].Until = w.Now()
+			t.All[i].Until = now
 			delete(t.open, place)
 		}
 	}

@@ -138,7 +138,7 @@ func (t *teller) told(e *trace.Event, l *lane, was *protocol.View, at int64) {
 // follow brings the lane up to date.
 func (t *teller) follow(l *lane, e *trace.Event, at int64) {
 	if r := e.Reading(); r != (protocol.Reading{}) {
-		l.sampled(at, r)
+		l.Sampled(at, r)
 	}
 	switch e.Kind {
 	case trace.Down:

@@ -148,7 +148,7 @@ func outcome(l *lane, was *protocol.View, e *trace.Event) []string {
 	if is.Elected && (!was.Elected || was.Token != is.Token) {
 		add("elected with token %d", is.Token)
 		if !is.Active && is.NotBefore > e.Input.Now.Boot && is.NotBefore != protocol.Never {
-			add("may be active from %s", seconds(l.time(is.NotBefore)))
+			add("may be active from %s", seconds(l.Time(is.NotBefore)))
 		}
 	}
 	switch end, ends := l.until(); {
@@ -267,7 +267,7 @@ type Moment struct {
 // Words puts one event of a simulated or shared clock into words, as a story does.
 func Words(e *trace.Event, m Moment) string {
 	l := &lane{id: e.Node, up: map[uint64]bool{e.Life: true}}
-	l.sampled(e.At, e.Reading())
+	l.Sampled(e.At, e.Reading())
 	if e.View != nil {
 		l.view = *e.View
 	}
