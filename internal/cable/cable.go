@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,6 +28,7 @@ type Cable struct {
 	ctx      context.Context // ended by Close
 	stop     context.CancelFunc
 	work     sync.WaitGroup
+	carried  atomic.Int64
 
 	mu      sync.Mutex
 	ways    [2]Way        // by direction
@@ -127,6 +129,9 @@ func (c *Cable) change(do func()) {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
+
+// Carried is how many bytes both sides have sent over it since it was made. What TCP adds to them is not counted.
+func (c *Cable) Carried() int64 { return c.carried.Load() }
 
 // Reset ends all connections, even cut ones, with a reset on both sides. What was on the way is lost. New connections
 // are forwarded as before.

@@ -105,6 +105,9 @@ func TestForwards(t *testing.T) {
 	hear(t, r.far, "there")
 	say(t, r.far, "back")
 	hear(t, r.near, "back")
+	if n := r.cable.Carried(); n != int64(len("there"+"back")) {
+		t.Errorf("%d bytes were carried, want %d", n, len("there"+"back"))
+	}
 
 	// One side closes its direction; the other goes on.
 	if err := r.near.(*net.TCPConn).CloseWrite(); err != nil {

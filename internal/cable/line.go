@@ -98,6 +98,7 @@ func (l *line) read(from net.Conn, way chan<- parcel, gone chan struct{}) {
 	buf := make([]byte, 32<<10)
 	for last := false; !last; {
 		n, err := from.Read(buf)
+		l.cable.carried.Add(int64(n))
 		p := parcel{at: time.Now(), luck: rand.Float64(), bytes: append([]byte(nil), buf[:n]...)}
 		if err != nil {
 			last = true
