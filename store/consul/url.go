@@ -106,7 +106,7 @@ func (t *connection) near() bool {
 
 // client returns a client without asking an agent. It reads files, so that what is wrong with them is said at once.
 func (t *connection) client() (*client, error) {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport := secure.Transport()
 	transport.MaxIdleConnsPerHost, transport.MaxIdleConns = mostWatches, 0
 	if t.socket != "" {
 		transport.Proxy = nil

@@ -20,6 +20,7 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
 	"github.com/electd/elect/store/internal/register"
+	"github.com/electd/elect/store/internal/secure"
 )
 
 // client makes requests for the objects of a bucket. It repeats none: the machine does, when it knows what came of the
@@ -66,7 +67,7 @@ func newClient(cfg Config) (*client, error) {
 		c.base.Path = "/" + cfg.Bucket + "/"
 	}
 	if c.http == nil {
-		t := http.DefaultTransport.(*http.Transport).Clone()
+		t := secure.Transport()
 		t.DialContext = (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 10 * time.Second}).DialContext
 		t.TLSHandshakeTimeout = 3 * time.Second
 		t.DisableCompression = true // it would change ETags
@@ -91,6 +92,7 @@ func validBucket(s string) bool {
 type answer struct {
 	status int
 	etag   string
+	keyed  bool // it is encrypted with a key of KMS or of a client, so the ETag is no sum
 	body   []byte
 	code   string // of an error, such as NoSuchKey
 	text   string
@@ -137,7 +139,8 @@ func (c *client) do(ctx context.Context, method, key, query string, body []byte,
 		return nil, err
 	}
 	defer resp.Body.Close()
-	a := &answer{status: resp.StatusCode, etag: resp.Header.Get("ETag"), region: resp.Header.Get("X-Amz-Bucket-Region"), server: resp.Header.Get("Server")}
+	keyed := strings.HasPrefix(resp.Header.Get("X-Amz-Server-Side-Encryption"), "aws:kms") || resp.Header.Get("X-Amz-Server-Side-Encryption-Customer-Algorithm") != ""
+	a := &answer{status: resp.StatusCode, etag: resp.Header.Get("ETag"), keyed: keyed, region: resp.Header.Get("X-Amz-Bucket-Region"), server: resp.Header.Get("Server")}
 	if a.body, err = io.ReadAll(io.LimitReader(resp.Body, most)); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/fips140"
 	"crypto/md5"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,7 +22,8 @@ type object struct {
 	key    string
 	probe  string // an object that shows whether conditions count
 	proven atomic.Bool
-	plain  atomic.Bool // the ETag of what was written last is no sum
+	plain  atomic.Bool  // the ETag of what was written last is no sum
+	mixed  atomic.Value // of string: the version that paired has refused last
 }
 
 var (
@@ -92,11 +94,18 @@ func (o *object) Read(ctx context.Context) (register.Kept, error) {
 	case a.etag == "":
 		return register.Kept{}, errNoETag
 	}
-	return register.Kept{Text: string(a.body), Version: version(a.etag, string(a.body))}, nil
+	k := register.Kept{Text: string(a.body), Version: version(a, string(a.body))}
+	if k.Version == o.mixed.Load() { // a candidate waits until it is another one
+		if err := o.paired(ctx, k.Version); err != nil {
+			return register.Kept{}, err
+		}
+	}
+	return k, nil
 }
 
-// odd ends a version whose ETag is not the sum of its text. Most stores give sums, and others none, as AWS with keys of KMS.
-// One that gives sums has answered with a record and the ETag of a later one: versitygw with a sidecar writes the ETag first.
+// odd ends a version whose ETag could be the sum of a text, and is not that of its own. Most stores give sums, and others
+// none. One that gives sums has answered with a record and the ETag of a later one: versitygw with a sidecar writes the
+// ETag first.
 const odd = "?"
 
 // sum is the ETag of a text in most stores.
@@ -105,12 +114,16 @@ func sum(text string) (etag string) {
 	return etag
 }
 
-func version(etag, text string) string {
-	if etag != sum(text) {
-		etag += odd
+// version is that of a text with the answer that told its ETag.
+func version(a *answer, text string) string {
+	bytes, err := hex.DecodeString(strings.Trim(a.etag, `"`))
+	if err != nil || len(bytes) != md5.Size || a.keyed || a.etag == sum(text) {
+		return a.etag
 	}
-	return etag
+	return a.etag + odd
 }
+
+var errMixed = errors.New("the store has answered with a record and the ETag of another one; want one that shows both from one write")
 
 // paired returns an error if a store whose ETags are sums has shown a version that is odd: a write on its condition would
 // replace a record that was not read.
@@ -126,7 +139,8 @@ func (o *object) paired(ctx context.Context, version string) error {
 	case a.status != http.StatusOK:
 		return a.err()
 	case a.etag == sum(text):
-		return errors.New("the store has answered with a record and the ETag of another one; want one that shows both from one write")
+		o.mixed.Store(version)
+		return errMixed
 	}
 	o.plain.Store(true)
 	return nil
@@ -141,20 +155,22 @@ var errNoETag = errors.New("the store answers without an ETag; want a store of S
 func (o *object) Write(ctx context.Context, old, text string) (register.Kept, error) {
 	err := o.conditional(ctx)
 	if err == nil {
-		err = o.paired(ctx, old)
+		if err = o.paired(ctx, old); errors.Is(err, errMixed) {
+			err = fmt.Errorf("%w: %w", register.ErrConflict, err) // the machine has to read again
+		}
 	}
 	if err != nil {
 		return register.Kept{}, fmt.Errorf("%w: %w", register.ErrNotSent, err)
 	}
-	etag, err := o.put(ctx, o.key, strings.TrimSuffix(old, odd), text)
+	a, err := o.put(ctx, o.key, strings.TrimSuffix(old, odd), text)
 	if err != nil {
 		return register.Kept{}, err
 	}
-	return register.Kept{Text: text, Version: version(etag, text)}, nil
+	return register.Kept{Text: text, Version: version(a, text)}, nil
 }
 
 // put writes an object on the condition that it has that ETag, or, if that is "", that there is none.
-func (o *object) put(ctx context.Context, key, etag, text string) (now string, err error) {
+func (o *object) put(ctx context.Context, key, etag, text string) (*answer, error) {
 	condition := map[string]string{"If-Match": etag}
 	if etag == "" {
 		condition = map[string]string{"If-None-Match": "*"}
@@ -162,17 +178,17 @@ func (o *object) put(ctx context.Context, key, etag, text string) (now string, e
 	a, err := o.do(ctx, http.MethodPut, key, "", []byte(text), condition)
 	switch {
 	case err != nil:
-		return "", err
+		return nil, err
 	case a.status == http.StatusPreconditionFailed, a.status == http.StatusConflict, // at the same time as another
 		a.status == http.StatusNotFound && etag != "" && a.code == "NoSuchKey":
-		return "", register.ErrConflict
+		return nil, register.ErrConflict
 	case a.status != http.StatusOK:
-		return "", a.err()
+		return nil, a.err()
 	case a.etag == "":
-		return "", errNoETag
+		return nil, errNoETag
 	}
 	o.plain.Store(a.etag != sum(text))
-	return a.etag, nil
+	return a, nil
 }
 
 // Admit implements [register.Admitter].
@@ -210,20 +226,31 @@ func (o *object) conditional(ctx context.Context) error {
 	return nil
 }
 
-// meet is how many writes meet in a probe.
-const meet = 16
+// meet is how many writes meet in a probe, and meetings is how many there are at most.
+const meet, meetings = 16, 8
 
-// meeting has writes with one condition meet. At most one of them may succeed. A store that decides the condition and
-// writes in two steps carries out several of them nearly always.
+// meeting has writes with one condition meet. One of them has to succeed. A store that decides the condition and writes
+// in two steps carries out several of them nearly always. If none succeeds the condition was false before they met, as
+// others probe, too: that shows nothing, and they meet again.
 func (o *object) meeting(ctx context.Context) error {
+	for range meetings {
+		if succeeded, err := o.met(ctx); err != nil || succeeded {
+			return err
+		}
+	}
+	return fmt.Errorf("the store has carried out none of %d times %d writes with the ETag that it showed, so it is not known whether it decides and writes in one step; want fewer that probe it at the same time, or a store that carries out one of them", meetings, meet)
+}
+
+// met is one meeting. It reports whether a write has succeeded.
+func (o *object) met(ctx context.Context) (bool, error) {
 	a, err := o.do(ctx, http.MethodGet, o.probe, "", nil, nil)
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case a.status != http.StatusOK:
-		return a.err()
+		return false, a.err()
 	case a.etag == "":
-		return errNoETag
+		return false, errNoETag
 	}
 	done := make(chan error, meet)
 	for range meet {
@@ -247,9 +274,9 @@ func (o *object) meeting(ctx context.Context) error {
 	}
 	switch {
 	case succeeded > 1:
-		return driver.Permanent(fmt.Errorf("the store has carried out %d of %d writes with the same If-Match that met, so two could lead; want a store that decides and writes in one step", succeeded, meet))
+		return false, driver.Permanent(fmt.Errorf("the store has carried out %d of %d writes with the same If-Match that met, so two could lead; want a store that decides and writes in one step", succeeded, meet))
 	case succeeded+refused < meet/2: // too few have met
-		return trouble
+		return false, trouble
 	}
-	return nil
+	return succeeded == 1, nil
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -32,15 +33,23 @@ type fake struct {
 	codes   []string      // with them
 	ahead   time.Duration // of its clock
 	dates   []time.Time   // of requests
+	reads   int           // of objects that are not the probe
+	spoiled int           // If-Match with the ETag of the probe does not hold for so many writes
+	met     int           // writes of the probe with If-Match that were carried out
 	loses   int           // the answers of the next writes
 	shows   string        // not "": the text that reads find, beside the ETag of the object
+	once    bool          // until the probe is written without a condition
 	salt    string        // ETags are no MD5 of the text, but of the text and this
+	header  http.Header   // how what is written is encrypted, if not with a key of the store's: then its ETag is no MD5 of the text
+	keyed   map[string]http.Header
 }
 
-func (f *fake) etag(text string) string {
-	text += f.salt
+func (f *fake) etag(path, text string) string {
+	if text += f.salt; f.keyed[path] != nil {
+		text += "a key"
+	}
 	sum := md5.Sum([]byte(text))
-	return `"` + hex.EncodeToString(sum[:]) + `"`
+	return `"` + f.keyed[path].Get("Etag") + hex.EncodeToString(sum[:]) + `"`
 }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -68,16 +77,33 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fail(http.StatusNotFound, "NoSuchKey")
 			return
 		}
-		w.Header().Set("ETag", f.etag(text))
+		maps.Copy(w.Header(), f.keyed[r.URL.Path])
+		w.Header().Set("ETag", f.etag(r.URL.Path, text))
+		if strings.HasSuffix(r.URL.Path, "~probe") {
+			_, _ = io.WriteString(w, text)
+			return
+		}
+		f.reads++
 		_, _ = io.WriteString(w, cmp.Or(f.shows, text))
 		return
 	}
-	if is := r.Header.Get("If-Match"); is != "" && f.ignores != "If-Match" && (!there || is != f.etag(text)) ||
+	if is := r.Header.Get("If-Match"); is != "" && f.ignores != "If-Match" && (!there || is != f.etag(r.URL.Path, text)) ||
 		r.Header.Get("If-None-Match") != "" && f.ignores != "If-None-Match" && there {
 		fail(http.StatusPreconditionFailed, "PreconditionFailed")
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
+	if f.once && strings.HasSuffix(r.URL.Path, "~probe") && r.Header.Get("If-Match")+r.Header.Get("If-None-Match") == "" {
+		f.shows = ""
+	}
+	if strings.HasSuffix(r.URL.Path, "~probe") && r.Header.Get("If-Match") != "" {
+		if f.spoiled > 0 {
+			f.spoiled--
+			fail(http.StatusPreconditionFailed, "PreconditionFailed")
+			return
+		}
+		f.met++
+	}
 	if f.torn != nil && r.Header.Get("If-Match") != "" {
 		f.mu.Unlock()
 		select {
@@ -87,11 +113,15 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 	}
 	f.objects[r.URL.Path] = string(body)
+	if delete(f.keyed, r.URL.Path); f.header != nil {
+		f.keyed[r.URL.Path] = f.header
+	}
 	if f.loses > 0 {
 		f.loses--
 		panic(http.ErrAbortHandler) // the connection ends
 	}
-	w.Header().Set("ETag", f.etag(string(body)))
+	maps.Copy(w.Header(), f.keyed[r.URL.Path])
+	w.Header().Set("ETag", f.etag(r.URL.Path, string(body)))
 }
 
 func (f *fake) set(do func()) { f.mu.Lock(); defer f.mu.Unlock(); do() }
@@ -107,7 +137,7 @@ func (f *fake) fails(n, status int, code string) {
 
 func serve(t testing.TB) (*fake, Config) {
 	t.Helper()
-	f := &fake{objects: map[string]string{}}
+	f := &fake{objects: map[string]string{}, keyed: map[string]http.Header{}}
 	s := httptest.NewServer(f)
 	t.Cleanup(s.Close)
 	return f, Config{Bucket: "bucket", Prefix: "/jobs/", Endpoint: s.URL, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
@@ -126,8 +156,8 @@ func TestMixed(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx := t.Context()
-			for _, probed := range []bool{false, true} {
-				f.set(func() { f.objects["/bucket/jobs/e"], f.shows = "2", "1" })
+			for next, probed := range map[string]bool{"2": false, "two": true} {
+				f.set(func() { f.objects["/bucket/jobs/e"], f.shows = next, "1" })
 				k, err := o.Read(ctx)
 				if err != nil || k.Text != "1" {
 					t.Fatalf("%+v, %v", k, err)
@@ -135,11 +165,19 @@ func TestMixed(t *testing.T) {
 				if !probed {
 					f.set(func() { f.objects["/bucket/jobs/~probe"], f.shows = "{}", "" }) // by others
 				}
-				if _, err := o.Write(ctx, k.Version, "3"); (salt == "") != errors.Is(err, register.ErrNotSent) {
+				if _, err := o.Write(ctx, k.Version, "3"); (salt == "") != (errors.Is(err, register.ErrNotSent) && errors.Is(err, register.ErrConflict)) {
 					t.Errorf("%v; want a record that was not read to stay, where ETags are sums", err)
 				}
-				f.set(func() { f.objects["/bucket/jobs/e"], f.shows = "2", "" })
-				if k, err = o.Read(ctx); err != nil || k.Text != "2" {
+				if !probed { // f.shows is "" then
+					f.set(func() { f.shows = "1" })
+				}
+				if salt == "" {
+					if _, err = o.Read(ctx); !errors.Is(err, errMixed) || errors.Is(err, register.ErrConflict) {
+						t.Errorf("%v; want a read that says what is wrong while the store shows it", err)
+					}
+				}
+				f.set(func() { f.objects["/bucket/jobs/e"], f.shows = next, "" })
+				if k, err = o.Read(ctx); err != nil || k.Text != next {
 					t.Fatalf("%+v, %v", k, err)
 				}
 				before := len(f.dates)
@@ -148,6 +186,96 @@ func TestMixed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestMixedOnce: a candidate that was shown a record with the ETag of another one reads again, and leads. If it is shown that
+// for long it tries about once in a lease, and a line says why.
+func TestMixedOnce(t *testing.T) {
+	for name, once := range map[string]bool{"once": true, "for long": false} {
+		t.Run(name, func(t *testing.T) {
+			f, cfg := serve(t)
+			cfg.Lease, cfg.MaxLease = time.Second, time.Second
+			lead := func(within time.Duration, told int) (driver.Mandate, error) {
+				log := &bytes.Buffer{}
+				cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
+				e, err := New(t.Context(), "e", "a", cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() {
+					_ = e.Close()
+					if n := strings.Count(log.String(), "with a record and the ETag of another one"); n != told {
+						t.Errorf("the log tells of such a record %d times; want %d\n%s", n, told, log)
+					}
+				}()
+				ctx, cancel := context.WithTimeout(t.Context(), within)
+				defer cancel()
+				m, err := e.Campaign(ctx, driver.Candidacy{Exclusive: true})
+				if err != nil {
+					return nil, err
+				}
+				return m, m.Release(t.Context())
+			}
+			was, err := lead(time.Minute, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.set(func() {
+				is := f.objects["/bucket/jobs/e"] // it is free
+				f.shows, f.objects["/bucket/jobs/e"] = is, is+" "
+				f.once, f.reads = once, 0
+			})
+			if !once {
+				if m, err := lead(4*time.Second, 1); err == nil {
+					t.Fatalf("token %v; want nobody to lead", m.Token())
+				}
+				if f.reads < 10 || f.reads > 150 { // a pause is 62 ms, at least half of it; a second is for the end
+					t.Errorf("%d reads in four leases; want one after each pause", f.reads)
+				}
+				f.set(func() { f.shows = "" })
+			}
+			told := 0
+			if once {
+				told = 1
+			}
+			if m, err := lead(time.Minute, told); err != nil || m.Token() <= was.Token() {
+				t.Errorf("%v after %v, %v; want it to lead", m, was.Token(), err)
+			}
+		})
+	}
+}
+
+// TestEncryptionChanges: a record that was encrypted with a key of KMS or of a client, whose ETag is no sum, is replaced
+// by those who know only objects whose ETags are sums; and so is one whose ETag has another form.
+func TestEncryptionChanges(t *testing.T) {
+	for _, header := range []http.Header{
+		{"X-Amz-Server-Side-Encryption": {"aws:kms"}}, {"X-Amz-Server-Side-Encryption": {"aws:kms:dsse"}}, {"X-Amz-Server-Side-Encryption-Customer-Algorithm": {"AES256"}},
+		{"Etag": {"0f343b0931126a20f133d67c2b018a3b-1"}}, {"Etag": {"of another kind, and 32 long ...."}}, // a prefix of the ETag
+	} {
+		f, cfg := serve(t)
+		f.header = header
+		first, err := newObject("e", cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := first.Write(t.Context(), "", "1"); err != nil {
+			t.Fatal(err)
+		}
+		f.set(func() { f.header = nil; delete(f.objects, "/bucket/jobs/~probe") })
+		o, err := newObject("e", cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := o.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"2", "3"} {
+			if k, err = o.Write(t.Context(), k.Version, text); err != nil {
+				t.Errorf("%v: %v; want the record to be replaced", header, err)
+			}
+		}
 	}
 }
 
@@ -222,6 +350,32 @@ func TestTorn(t *testing.T) {
 	}
 	if _, there := f.objects["/bucket/jobs/e"]; there {
 		t.Error("the election was written to")
+	}
+}
+
+// TestNoMeeting: writes of a probe that all found another ETag, as when others probe, show nothing: they meet again. If
+// that goes on, nothing is written, and the store is not refused for good.
+func TestNoMeeting(t *testing.T) {
+	for n, decided := range map[int]bool{meet: true, meet * meetings: false} {
+		f, cfg := serve(t)
+		f.set(func() { f.spoiled = n })
+		o, err := newObject("e", cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = o.Write(t.Context(), "", "1")
+		if decided && (err != nil || f.met != 1) {
+			t.Errorf("%v, with %d writes that met and succeeded; want the next meeting to decide", err, f.met)
+		}
+		if !decided && (!errors.Is(err, register.ErrNotSent) || driver.IsPermanent(err) || !strings.Contains(err.Error(), "it is not known whether it decides and writes in one step")) {
+			t.Errorf("%v; want that nothing is written, for now", err)
+		}
+		if _, there := f.objects["/bucket/jobs/e"]; there != decided {
+			t.Errorf("written: %t; want %t", there, decided)
+		}
+		if _, err := o.Write(t.Context(), "", "2"); decided != errors.Is(err, register.ErrConflict) || !decided && err != nil {
+			t.Errorf("%v; want it to be asked again", err)
+		}
 	}
 }
 

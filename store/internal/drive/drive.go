@@ -28,7 +28,8 @@ import (
 
 // Errors that a request may return. After any other one its outcome is not known.
 var (
-	// ErrConflict: the condition of a write did not hold.
+	// ErrConflict: the condition of a write did not hold, or cannot be used; the latter has ErrNotSent, too. The machine
+	// reads, and tries that version again only if the read shows it.
 	ErrConflict = errors.New("another version is there")
 	// ErrGone: the session or the entry does not exist any more.
 	ErrGone = errors.New("the session or the entry is gone")
@@ -275,10 +276,12 @@ func (e *Elector) Request(a protocol.Ask, timed bool, tell func(protocol.Answer)
 		answer.Number, answer.Status = a.Number, protocol.StatusDone
 		switch {
 		case err == nil:
+		case errors.Is(err, ErrConflict):
+			if answer.Status = protocol.StatusConflict; !errors.Is(err, ErrNotSent) {
+				err = nil
+			}
 		case errors.Is(err, ErrNotSent):
 			answer.Status = protocol.StatusRefused
-		case errors.Is(err, ErrConflict):
-			answer.Status, err = protocol.StatusConflict, nil
 		case errors.Is(err, ErrGone):
 			answer.Status, err = protocol.StatusGone, nil
 		default:

@@ -3,7 +3,6 @@ package register
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -28,15 +27,15 @@ func (e *Elector) Ask(a protocol.Ask, tell func(protocol.Answer)) {
 	case protocol.Write:
 		version, known := e.versions.text(a.Version)
 		text, err := e.compose(&a.Record)
-		if !known && err == nil {
-			err = errors.New("the version to replace was not seen by this process")
-		}
 		if e.calm = false; a.Record.Holder != "" {
 			e.nonce = a.Record.Nonce
 		}
 		e.request(a, true, tell, func(ctx context.Context) (Kept, bool, error) {
-			if err != nil {
+			switch {
+			case err != nil:
 				return Kept{}, false, fmt.Errorf("%w: %w", ErrNotSent, err)
+			case !known: // a machine whose write was only not sent would try the same version for ever: it has to read
+				return Kept{}, false, ErrConflict
 			}
 			k, err := e.register.Write(ctx, version, text)
 			return k, true, err

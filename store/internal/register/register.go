@@ -23,8 +23,9 @@ type Register interface {
 	Read(ctx context.Context) (Kept, error)
 	// Write replaces the record of that version by text, or creates it where version is ""
 	// and there is none. If the store has another version, or none, it does nothing, and
-	// returns [ErrConflict]. It returns no error before what it wrote, and all that was there
-	// before it, is as durable as it gets.
+	// returns [ErrConflict]; with [ErrNotSent] and why if that version is not one to replace. It
+	// returns no error before what it wrote, and all that was there before it, is as durable as
+	// it gets.
 	Write(ctx context.Context, version, text string) (Kept, error)
 }
 

@@ -9,8 +9,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/electd/elect/store/internal/drive"
 )
@@ -134,4 +137,16 @@ func Remedy(err error) (want string, lasting bool) {
 		}
 	}
 	return "", false
+}
+
+// Transport returns one for HTTP that is as [http.DefaultTransport] is by default, and with what was set there, unless
+// the program has put something else in its place.
+func Transport() *http.Transport {
+	if t, ok := http.DefaultTransport.(*http.Transport); ok {
+		return t.Clone()
+	}
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		ForceAttemptHTTP2: true, MaxIdleConns: 100, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, ExpectContinueTimeout: time.Second,
+	}
 }

@@ -91,3 +91,20 @@ func TestRemedy(t *testing.T) {
 		t.Errorf("%q, %t; want none", want, lasting)
 	}
 }
+
+// TestTransport: a program that has put its own in place of http.DefaultTransport, as those do that trace requests, gets
+// one with the same times; other settings of the program's stay.
+func TestTransport(t *testing.T) {
+	was := http.DefaultTransport.(*http.Transport)
+	t.Cleanup(func() { http.DefaultTransport = was })
+	http.DefaultTransport = struct{ http.RoundTripper }{was}
+	is := secure.Transport()
+	if is.Proxy == nil || is.DialContext == nil || !is.ForceAttemptHTTP2 || is.MaxIdleConns != was.MaxIdleConns || is.IdleConnTimeout != was.IdleConnTimeout ||
+		is.TLSHandshakeTimeout != was.TLSHandshakeTimeout || is.ExpectContinueTimeout != was.ExpectContinueTimeout {
+		t.Errorf("%+v; want what is in %+v", is, was)
+	}
+	http.DefaultTransport = &http.Transport{MaxIdleConns: 7}
+	if is := secure.Transport(); is == http.DefaultTransport || is.MaxIdleConns != 7 {
+		t.Errorf("%+v; want a copy of the program's", is)
+	}
+}
