@@ -147,7 +147,7 @@ func checkKey(key string) error {
 		bad = bad || part == "" || part == "." || part == ".."
 	}
 	if bad {
-		return fmt.Errorf("key %.100q; want UTF-8 of at most %d bytes, with no part between slashes that is empty, \".\" or \"..\"", key, maxKey)
+		return fmt.Errorf("key %s; want UTF-8 of at most %d bytes, with no part between slashes that is empty, \".\" or \"..\"", drive.Shown(key), maxKey)
 	}
 	return nil
 }

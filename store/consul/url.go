@@ -131,6 +131,9 @@ func parse(u *url.URL, name string, env func(string) string) (cfg Config, to *co
 	if u.Opaque != "" {
 		return cfg, nil, errors.New("several hosts, or no slashes; want consul://HOST:PORT/PREFIX with one agent, which knows the servers")
 	}
+	if _, err := drive.HostPort(u.Host, "1"); u.Host != "" && err != nil && strings.Contains(u.Path, "@") {
+		return cfg, nil, errors.New("the host in the URL does not parse, and an @ is in its path; want consul://HOST:PORT/PREFIX, and %2F for a slash in a password")
+	}
 	to = &connection{basic: u.User}
 	var socket string
 	var p secure.Parameters

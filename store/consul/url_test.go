@@ -95,6 +95,7 @@ func TestParseRefuses(t *testing.T) {
 		"consul://h/a?socket=/s":           "want one of them",
 		"consul:///a?socket=s":             "want a path that begins with a slash",
 		"consul://:8500/a":                 `host ":8500"; want HOST or HOST:PORT`,
+		"consul://me:99999/hunter2@h/a":    "an @ is in its path",
 		"consul://h:99999/a":               `host "h:99999"; want HOST or HOST:PORT`,
 		"CONSUL_HTTP_ADDR=h:http":          `host "h:http"; want HOST or HOST:PORT`,
 		"CONSUL_HTTP_ADDR=http://h/p":      "CONSUL_HTTP_ADDR; want HOST:PORT",

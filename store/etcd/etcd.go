@@ -137,7 +137,7 @@ func newElector(ctx context.Context, client *clientv3.Client, name, id string, c
 		cfg.Key = name
 	}
 	if len(cfg.Key) > maxKey || !utf8.ValidString(cfg.Key) || strings.ContainsRune(cfg.Key, 0) {
-		return nil, driver.Permanent(fmt.Errorf("etcd: Config.Key %.100q; want UTF-8 of at most %d bytes, without 0", cfg.Key, maxKey))
+		return nil, driver.Permanent(fmt.Errorf("etcd: Config.Key %s; want UTF-8 of at most %d bytes, without 0", drive.Shown(cfg.Key), maxKey))
 	}
 	s := &store{client: client, key: cfg.Key, fixed: cfg.ServersFixed}
 	if err := drive.Begin(ctx, "etcd", cfg.Logger, func(ctx context.Context) error { return s.begin(ctx, source != nil) }); err != nil {

@@ -132,7 +132,7 @@ func TestCredentials(t *testing.T) {
 
 // TestOpenRefuses: what is wrong for good is marked so, and names no password.
 func TestOpenRefuses(t *testing.T) {
-	for _, u := range []*url.URL{one(t, "etcd://me:secret@a?lease=x"), several("me:secret@a,,b", ""), several("me:secret%zz@a,b", ""), one(t, "etcd://me:secret@a:?x=y")} {
+	for _, u := range []*url.URL{one(t, "etcd://me:secret@a?lease=x"), several("me:secret@a,,b", ""), several("me:secret%zz@a,b", ""), several("me:secret,b/x@a,b", ""), one(t, "etcd://a/secret@b/x%00y"), one(t, "etcd://me:secret@a:?x=y")} {
 		_, err := Open(context.Background(), driver.Target{URL: u, Name: "e", ID: "a"})
 		if err == nil || !driver.IsPermanent(err) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v; want a permanent error", u, err)

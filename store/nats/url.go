@@ -173,7 +173,7 @@ func parse(u *url.URL, env func(string) string) (cfg Config, c *connection, err 
 		return cfg, nil, err
 	}
 	if cfg.Bucket = strings.Trim(at.Path, "/"); cfg.Bucket != "" && !validBucket(cfg.Bucket) {
-		return cfg, nil, fmt.Errorf("bucket %.100q; want letters, digits, underscores and dashes, as in nats://HOST/BUCKET", cfg.Bucket)
+		return cfg, nil, fmt.Errorf("bucket %s; want letters, digits, underscores and dashes, as in nats://HOST/BUCKET", drive.Shown(cfg.Bucket))
 	}
 	c = &connection{several: len(at.Hosts)}
 	others := secure.Parameters{Authority: env("NATS_CA"), Cert: env("NATS_CERT"), Key: env("NATS_KEY")}

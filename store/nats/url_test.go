@@ -83,6 +83,7 @@ func TestParameters(t *testing.T) {
 	}
 	for place, want := range map[string]string{
 		"": "host", "a,": "host", "a,,b": "host", "a:": "host", ":1": "host", "a/b c": `bucket "b c"`, "a/b/c": `bucket "b/c"`, "a/b.c": `bucket "b.c"`,
+		"ab/cdhunter2@h/B": `bucket "xxxxx@h/B"`, "me:hunter2/x@h/B": "an @ is in its path",
 		"hunter2@a": "a user without a password in the URL",
 	} {
 		if _, _, err := parse(several(place, ""), none); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {

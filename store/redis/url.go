@@ -137,6 +137,9 @@ func parse(u *url.URL, env func(string) string) (cfg Config, c *connection, err 
 		return cfg, nil, errors.New("the URL does not parse; want redis://HOST:PORT/DB, rediss://HOST:PORT/DB or redis+unix:///PATH, and addr=HOST:PORT for each further Sentinel")
 	}
 	o, err := redis.ParseURL(place.String())
+	if err != nil && strings.Contains(u.Path, "@") { // the error shows the path, which may be the end of a password
+		return cfg, nil, errors.New("an @ in the path of the URL; want redis://HOST:PORT/DB, and %2F for a slash in a password")
+	}
 	if err != nil {
 		return cfg, nil, errors.New(strings.TrimPrefix(err.Error(), "redis: ") + "; want redis://HOST:PORT/DB, rediss://HOST:PORT/DB or redis+unix:///PATH")
 	}

@@ -108,6 +108,8 @@ func TestParameters(t *testing.T) {
 		"rediss://a?cacert=/none":                     "/none",
 		"rediss://a?cert=/none&cert_key=/none":        "/none",
 		"rediss://a?cacert=url_test.go":               "has no certificate; want PEM",
+		"redis://ops:12/hunter2@h/0":                  "an @ in the path of the URL; want redis://HOST:PORT/DB",
+		"redis://ab/hunter2@h":                        "an @ in the path of the URL; want redis://HOST:PORT/DB",
 		"redis://a?password=hunter2&username=u&nix=1": `unknown parameter "nix"`,
 	} {
 		_, _, err := parse(one(t, text), none)

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/internal/drive"
 	"github.com/electd/elect/store/internal/register"
 )
 
@@ -38,7 +39,7 @@ func newObject(name string, cfg Config) (*object, error) {
 	}
 	prefix := strings.Trim(cfg.Prefix, "/")
 	if strings.Trim(prefix, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./") != "" || strings.Contains("/"+prefix+"/", "/./") || strings.Contains("/"+prefix+"/", "/../") || strings.Contains(prefix, "//") || len(prefix) > 400 {
-		return nil, fmt.Errorf("prefix %.100q; want at most 400 letters, digits and _-./", cfg.Prefix)
+		return nil, fmt.Errorf("prefix %s; want at most 400 letters, digits and _-./", drive.Shown(cfg.Prefix))
 	}
 	if prefix != "" {
 		prefix += "/"

@@ -66,6 +66,7 @@ func TestParameters(t *testing.T) {
 		"s3://jobs?region=r&era=-1":              "era=-1; want 0 to 65535",
 		"s3://jobs?region=r&path_style=on":       "path_style without an endpoint",
 		"s3://jobs?endpoint=a:1&path_style=1":    "path_style=1; want on or off",
+		"s3://user/hunter2@jobs?region=r":        `prefix "xxxxx@jobs"`,
 		"s3://jobs?region=r&secret=hunter2":      `unknown parameter "secret"`,
 		"s3://jobs?region=r&a=%zz":               "the parameters do not parse",
 		"s3://jobs?region=r&profile=x":           "no credentials: open /nowhere/.aws/credentials",

@@ -89,7 +89,7 @@ func parse(u *url.URL) (p *place, err error) {
 		return nil, err
 	}
 	if strings.Contains(at.Path, ",") {
-		return nil, fmt.Errorf("the path %.100q has a comma; want all hosts before one path, or path=PATH", at.Path)
+		return nil, fmt.Errorf("the path %s has a comma; want all hosts before one path, or path=PATH", drive.Shown(at.Path))
 	}
 	p = &place{servers: at.Hosts, prefix: at.Path}
 	var layout, file, acl string
@@ -142,25 +142,29 @@ func (p *place) credentials(in *url.Userinfo, file string) (err error) {
 // parseACL reads an ACL as zkCli does: SCHEME:ID:RIGHTS, and a comma between two. The id of a digest is NAME:HASH.
 func parseACL(text string, user bool) (all []zk.ACL, err error) {
 	rights := map[rune]int32{'r': zk.PermRead, 'w': zk.PermWrite, 'c': zk.PermCreate, 'd': zk.PermDelete, 'a': zk.PermAdmin}
+	shown := fmt.Sprintf("%.100s", text)
+	if strings.Contains(strings.ToLower(text), "digest") {
+		shown = "xxxxx" // it may have a password
+	}
 	for one := range strings.SplitSeq(text, ",") {
 		first, last := strings.IndexByte(one, ':'), strings.LastIndexByte(one, ':')
 		if first <= 0 || first == last || last == len(one)-1 {
-			return nil, fmt.Errorf("acl=%.100s; want SCHEME:ID:RIGHTS such as world:anyone:r, and a comma between two", text)
+			return nil, fmt.Errorf("acl=%s; want SCHEME:ID:RIGHTS such as world:anyone:r, and a comma between two", shown)
 		}
 		a := zk.ACL{Scheme: one[:first], ID: one[first+1 : last]}
 		for _, r := range one[last+1:] {
 			if rights[r] == 0 {
-				return nil, fmt.Errorf("acl=%.100s has the right %q; want some of cdrwa", text, r)
+				return nil, fmt.Errorf("acl=%s has the right %q; want some of cdrwa", shown, r)
 			}
 			a.Perms |= rights[r]
 		}
 		switch {
 		case a.Scheme == "auth" && !user:
-			return nil, fmt.Errorf("acl=%.100s is for a user that has logged in; want user and password_file, too", text)
+			return nil, fmt.Errorf("acl=%s is for a user that has logged in; want user and password_file, too", shown)
 		case a.Scheme == "digest" && !isDigest(a.ID):
 			return nil, errors.New("acl with a digest that is none; want digest:NAME:HASH:RIGHTS, where HASH is 20 bytes in base64, as zkCli shows it")
 		case a.Scheme != "world" && a.Scheme != "auth" && a.Scheme != "digest" && a.Scheme != "ip" && a.Scheme != "x509" && a.Scheme != "sasl":
-			return nil, fmt.Errorf("acl=%.100s has the scheme %.40q; want world, auth, digest, ip, x509 or sasl", text, a.Scheme)
+			return nil, fmt.Errorf("acl=%s has the scheme %.40q; want world, auth, digest, ip, x509 or sasl", shown, a.Scheme)
 		}
 		all = append(all, a)
 	}

@@ -75,24 +75,27 @@ func TestParameters(t *testing.T) {
 		t.Errorf("%+v; want %+v", got, want)
 	}
 	for query, want := range map[string]string{
-		"lease=5":                   "lease=5; want a time such as 5s",
-		"hold=-5s":                  "hold=-5s; want a time",
-		"lease=1s&lease=2s":         "lease is empty, or given 2 times",
-		"path=":                     "path is empty",
-		"era=65536":                 "era=65536; want 0 to 65535",
-		"ttl=5s":                    `unknown parameter "ttl"; want lease,`,
-		"a=%zz":                     "parameters",
-		"tls=yes":                   "tls=yes; want on or off",
-		"tls=off&cacert=x":          "tls=off, and parameters of TLS",
-		"cert=x":                    "want both, or neither",
-		"cacert=/none":              "/none",
-		"user=u":                    "want both (password_file",
-		"acl=world":                 "want SCHEME:ID:RIGHTS",
-		"acl=world:anyone:":         "want SCHEME:ID:RIGHTS",
-		"acl=world:anyone:rx":       "has the right 'x'; want some of cdrwa",
-		"acl=auth::r":               "want user and password_file, too",
-		"acl=digest:u:secret:cdrwa": "want digest:NAME:HASH:RIGHTS",
-		"acl=all:x:r":               `scheme "all"; want world`,
+		"lease=5":                               "lease=5; want a time such as 5s",
+		"hold=-5s":                              "hold=-5s; want a time",
+		"lease=1s&lease=2s":                     "lease is empty, or given 2 times",
+		"path=":                                 "path is empty",
+		"era=65536":                             "era=65536; want 0 to 65535",
+		"ttl=5s":                                `unknown parameter "ttl"; want lease,`,
+		"a=%zz":                                 "parameters",
+		"tls=yes":                               "tls=yes; want on or off",
+		"tls=off&cacert=x":                      "tls=off, and parameters of TLS",
+		"cert=x":                                "want both, or neither",
+		"cacert=/none":                          "/none",
+		"user=u":                                "want both (password_file",
+		"acl=world":                             "want SCHEME:ID:RIGHTS",
+		"acl=world:anyone:":                     "want SCHEME:ID:RIGHTS",
+		"acl=world:anyone:rx":                   "has the right 'x'; want some of cdrwa",
+		"acl=auth::r":                           "want user and password_file, too",
+		"acl=digest:u:secret:cdrwa":             "want digest:NAME:HASH:RIGHTS",
+		"acl=digest:me:secret":                  "acl=xxxxx has the right",
+		"acl=digest:secret":                     "acl=xxxxx; want SCHEME:ID:RIGHTS",
+		"acl=world:anyone:q,digest:me:secret:r": "acl=xxxxx has the right 'q'",
+		"acl=all:x:r":                           `scheme "all"; want world`,
 	} {
 		if _, err := parse(one(t, "zk://a?"+query)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v; want an error with %q", query, err, want)
@@ -108,9 +111,9 @@ func TestParameters(t *testing.T) {
 // TestOpenRefuses: what is wrong for good is marked so, and names no password.
 func TestOpenRefuses(t *testing.T) {
 	for _, u := range []*url.URL{
-		one(t, "zk://me:secret@a?lease=x"), several("me:secret@a,,b", ""), several("me:secret%zz@a,b", ""), one(t, "zk://me:secret@a:?x=y"),
+		one(t, "zk://me:secret@a?lease=x"), several("me:secret@a,,b", ""), several("me:secret%zz@a,b", ""), several("me:1/secret,x@a,b", ""), several("me:secret,b/x@a,b", ""), one(t, "zk://me:secret@a:?x=y"),
 		one(t, "zk://a?layout=x"), one(t, "zk://a?path=x"), one(t, "zk://a?path=/x/../y"), one(t, "zk://a?path=/zookeeper/quota"), one(t, "zk://a?lease=10m"),
-		one(t, "zk://me:secret@a?user=you"), one(t, "zk://a/x%00y"), one(t, "zk://a?lease=1500us"), one(t, "zk://a?lease=1ms"), one(t, "zk://a?hold=11s&max_hold=12s"),
+		one(t, "zk://me:secret@a?user=you"), one(t, "zk://a/x%00y"), one(t, "zk://a/secret@b/x%00y"), one(t, "zk://a?lease=1500us"), one(t, "zk://a?lease=1ms"), one(t, "zk://a?hold=11s&max_hold=12s"),
 	} {
 		_, err := Open(context.Background(), driver.Target{URL: u, Name: "e", ID: "a"})
 		if err == nil || !driver.IsPermanent(err) || strings.Contains(err.Error(), "secret") {

@@ -179,9 +179,9 @@ func newStore(servers []string, name string, cfg Config, byURL secure.TLS) (*sto
 	case len(servers) == 0:
 		return nil, nil, errors.New("no servers; want one at least")
 	case !strings.HasPrefix(cfg.Path, "/") || cfg.Path == "/" || path.Clean(cfg.Path) != cfg.Path || len(cfg.Path) > maxPath || strings.ContainsFunc(cfg.Path, unfit):
-		return nil, nil, fmt.Errorf("path %.100q; want one such as /elections/jobs, of at most %d bytes that print", cfg.Path, maxPath)
+		return nil, nil, fmt.Errorf("path %s; want one such as /elections/jobs, of at most %d bytes that print", drive.Shown(cfg.Path), maxPath)
 	case path.Dir(cfg.Path) == "/zookeeper" || cfg.Path == "/zookeeper" || strings.HasPrefix(cfg.Path, "/zookeeper/"):
-		return nil, nil, fmt.Errorf("path %.100q is ZooKeeper's own; want another one", cfg.Path)
+		return nil, nil, fmt.Errorf("path %s is ZooKeeper's own; want another one", drive.Shown(cfg.Path))
 	case layouts[cfg.Layout] == "":
 		return nil, nil, fmt.Errorf("layout %.40q; want latch, selector or kazoo", cfg.Layout)
 	case (cfg.User == "") != (cfg.Password == ""):

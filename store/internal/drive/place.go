@@ -38,12 +38,23 @@ func ParsePlace(u *url.URL, port string) (p Place, err error) {
 		}
 	}
 	for host := range strings.SplitSeq(authority, ",") {
-		if host, err = HostPort(host, port); err != nil {
+		if host, err = HostPort(host, port); err != nil && strings.Contains(p.Path, "@") {
+			return p, fmt.Errorf("the host in the URL does not parse, and an @ is in its path; want %s://HOST,HOST/PREFIX, and %%2F for a slash in a password", u.Scheme)
+		} else if err != nil {
 			return p, fmt.Errorf("%w, and a comma between two", err)
 		}
 		p.Hosts = append(p.Hosts, host)
 	}
 	return p, nil
+}
+
+// Shown is a part of a URL in quotes, for an error. What is before an @ is not shown: a password with a slash looks like
+// a host and the begin of a path.
+func Shown(part string) string {
+	if at := strings.LastIndexByte(part, '@'); at >= 0 {
+		part = "xxxxx" + part[at:]
+	}
+	return fmt.Sprintf("%.100q", part)
 }
 
 // HostPort returns a host of a URL with its port, which is that one if it has none. No later attempt would mend what it
