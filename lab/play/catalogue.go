@@ -2,6 +2,7 @@ package play
 
 import (
 	"context"
+	"fmt"
 	"runtime/debug"
 	"slices"
 
@@ -106,6 +107,16 @@ type compareParams struct {
 
 // compare runs the same faults through several protocols. It calls Progress.
 func (p *Player) compare(a *compareParams) (any, error) {
+	if a.Seconds < 0 || a.Seconds > MaxSeconds {
+		return nil, fmt.Errorf("seconds %g; want 0 to %d", a.Seconds, MaxSeconds)
+	}
+	several := len(a.Protocols)
+	if several == 0 {
+		several = len(compare.Default())
+	}
+	if most := uint64(MaxRuns / several); a.Seeds > most {
+		return nil, fmt.Errorf("%d seeds through %d protocols; want %d at most: %d runs", a.Seeds, several, most, MaxRuns)
+	}
 	return compare.Run(context.Background(), compare.Options{
 		Protocols: a.Protocols, Seeds: a.Seeds, First: a.First, Nodes: a.Nodes, Profile: a.Profile, For: seconds(a.Seconds),
 		Schedule: a.Schedule, Progress: p.Progress,

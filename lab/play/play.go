@@ -48,7 +48,6 @@ var methods = map[string]func(p *Player, params []byte) (any, error){
 	"do":        method((*Player).do),
 	"drop":      method((*Player).drop),
 	"state":     method((*Player).state),
-	"next":      method((*Player).next),
 	"log":       method((*Player).log),
 	"cause":     method((*Player).cause),
 	"letters":   method((*Player).letters),

@@ -223,7 +223,7 @@ func TestRefusals(t *testing.T) {
 		"nodes":          {New(), "open", `{"protocol": "raft", "nodes": 99}`, "nodes 99; want"},
 		"seconds":        {New(), "open", `{"protocol": "raft", "seconds": -1}`, "seconds -1; want"},
 		"profile":        {New(), "open", `{"protocol": "raft", "profile": "x"}`, "profile"},
-		"schedule":       {New(), "open", `{"protocol": "raft", "schedule": {"format": 2}}`, "format"},
+		"schedule":       {New(), "open", `{"protocol": "raft", "schedule": {"format": 2, "protocol": "quorum"}}`, "format: 2; want 1"},
 		"event":          {open, "state", `{"event": 99999999}`, "event 99999999; want 0 to"},
 		"no moment":      {open, "state", `{}`, "want event or time"},
 		"op":             {open, "do", `{"event": 0, "op": {"kind": "sing"}}`, "sing"},
@@ -250,4 +250,41 @@ func BenchmarkGrow(b *testing.B) {
 		events += whole(b, New(), &World{Protocol: "quorum", Profile: "swarm", Seconds: 60}).Events
 	}
 	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
+}
+
+// A schedule of somebody else is refused before anything reads it, and so is a comparison that would not end.
+func TestRefusedComparisons(t *testing.T) {
+	_, s, err := (&World{Protocol: "raft", Profile: "swarm", Seed: 7}).schedule()
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := func(change func(*sim.Schedule)) *sim.Schedule {
+		c := *s
+		change(&c)
+		return &c
+	}
+	negative := changed(func(s *sim.Schedule) { s.Nodes = -1 })
+	for _, c := range []struct {
+		method string
+		params any
+		says   string
+	}{
+		{"open", &World{Protocol: "quorum", Schedule: negative}, "nodes: -1; want 1 to"},
+		{"open", &World{Protocol: "raft", Schedule: negative}, "nodes: -1; want 1 to"},
+		{"open", &World{Protocol: "quorum", Schedule: changed(func(s *sim.Schedule) { s.Protocol = "nobody" })}, `protocol: "nobody"; want some of`},
+		{"compare", compareParams{Protocols: []string{"quorum"}, Schedule: negative}, "nodes: -1; want 1 to"},
+		{"compare", compareParams{Protocols: []string{"quorum"}, Nodes: -1}, "-1 nodes"},
+		{"compare", compareParams{Protocols: []string{"quorum", "raft"}, Seeds: 5001}, "want 5000 at most: 10000 runs"},
+		{"compare", compareParams{Seeds: 1 << 60}, "want 1250 at most: 10000 runs"},
+		{"compare", compareParams{Seeds: 1, Seconds: 1e12}, "want 0 to 86400"},
+		{"compare", compareParams{Protocols: make([]string, MaxRuns+1)}, "protocol"},
+	} {
+		text, err := json.Marshal(c.params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New().Call(c.method, text); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s %.100s: %v; want an error with %q", c.method, text, err, c.says)
+		}
+	}
 }

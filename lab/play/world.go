@@ -44,6 +44,7 @@ const (
 	MaxHands   = 1000
 	MaxDelay   = 10 * time.Second
 	MaxEvents  = 5_000_000 // of a run, which then ends with Overview.Cut
+	MaxRuns    = 10_000    // of a comparison
 )
 
 // schedule returns the schedule of w, without its hands.
@@ -100,7 +101,9 @@ func (w *World) schedule() (*sim.Protocol, *sim.Schedule, error) {
 	case w.Schedule != nil:
 		c := *w.Schedule
 		if s = &c; s.Protocol != p.Name {
-			s = compare.Adapt(s, p)
+			if s, err = compare.Adapt(s, p); err != nil {
+				return nil, nil, err
+			}
 		}
 		s.Ops = slices.Clone(s.Ops)
 	case w.Profile != "":

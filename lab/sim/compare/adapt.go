@@ -2,9 +2,11 @@ package compare
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/lab/sim"
@@ -13,8 +15,22 @@ import (
 
 // Adapt returns the same faults for p, by the rules in the package's documentation, with p in its
 // default configuration. s is not changed; the result shares only memory with it that is never
-// written.
-func Adapt(s *sim.Schedule, p *sim.Protocol) *sim.Schedule { return adapt(s, p, nil) }
+// written. An error says what is invalid in s for its own protocol.
+func Adapt(s *sim.Schedule, p *sim.Protocol) (*sim.Schedule, error) {
+	if err := validate(s); err != nil {
+		return nil, err
+	}
+	return adapt(s, p, nil), nil
+}
+
+// validate is for a schedule of somebody else: adapt relies on it.
+func validate(s *sim.Schedule) error {
+	own, ok := protocols.ByName(s.Protocol)
+	if !ok {
+		return fmt.Errorf("schedule: protocol: %q; want some of: %s", s.Protocol, strings.Join(Names(), ", "))
+	}
+	return s.Validate(own)
+}
 
 func adapt(s *sim.Schedule, p *sim.Protocol, config json.RawMessage) *sim.Schedule {
 	a := &sim.Schedule{

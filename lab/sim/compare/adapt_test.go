@@ -44,7 +44,7 @@ func TestAdapt(t *testing.T) {
 	ms := time.Millisecond
 	for _, p := range protocols.All() {
 		s := base("quorum")
-		a := Adapt(s, p)
+		a := adapt(s, p, nil)
 		want := &sim.Schedule{
 			Format: 1, Protocol: p.Name, Seed: 7, Profile: "swarm", Nodes: 3, Faults: time.Hour,
 			Links: s.Links, Disks: s.Disks, Store: s.Store, Work: sim.Work{Every: time.Second, Outlives: true}, Clocks: s.Clocks[:3], Ops: []sim.Op{},
@@ -101,7 +101,7 @@ func TestAdaptOperations(t *testing.T) {
 			want.At = op.At
 			ops = append(ops, *want)
 		}
-		a := Adapt(s, p)
+		a := adapt(s, p, nil)
 		if !reflect.DeepEqual(a.Ops, ops) {
 			t.Errorf("%s of %s for %s: %+v; want %+v", op.Kind, of, p.Name, a.Ops, ops)
 		}
@@ -152,7 +152,7 @@ func TestAdaptOperations(t *testing.T) {
 // A schedule over a store stays what it is over another one.
 func TestAdaptStored(t *testing.T) {
 	s := base("queue", sim.Op{Kind: sim.OpReset, Node: "n1"})
-	if a := Adapt(s, named(t, "lease")); a.Store != s.Store || len(a.Ops) != 1 || a.Ops[0].Kind != sim.OpReset {
+	if a := adapt(s, named(t, "lease"), nil); a.Store != s.Store || len(a.Ops) != 1 || a.Ops[0].Kind != sim.OpReset {
 		t.Errorf("store %+v, operations %+v; want them as they were: %+v", a.Store, a.Ops, s.Store)
 	}
 }
@@ -161,12 +161,12 @@ func TestAdaptStored(t *testing.T) {
 func TestAdaptExcuses(t *testing.T) {
 	s := base("quorum", sim.Op{Kind: sim.OpWipe, Node: "n1", For: time.Second})
 	raft := named(t, "raft")
-	a := Adapt(s, raft)
+	a := adapt(s, raft, nil)
 	excused, err := a.Excused(raft)
 	if err != nil || !a.Beyond || !slices.Contains(excused, sim.OneLeader) {
 		t.Errorf("raft with a wiped disk: beyond %t, excused %v, %v; want that two may be elected in one term", a.Beyond, excused, err)
 	}
-	if a := Adapt(s, named(t, "quorum")); a.Beyond {
+	if a := adapt(s, named(t, "quorum"), nil); a.Beyond {
 		t.Error("quorum with a wiped disk is excused")
 	}
 }
@@ -181,7 +181,7 @@ func TestAdaptDrain(t *testing.T) {
 		}
 		s := base("queue")
 		s.Faults, s.Work = 20*time.Second, sim.Work{Every: 100 * time.Millisecond, Drain: time.Second}
-		w, err := sim.New(p, Adapt(s, p))
+		w, err := sim.New(p, adapt(s, p, nil))
 		if err != nil {
 			t.Fatal(err)
 		}

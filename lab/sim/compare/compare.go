@@ -110,6 +110,9 @@ func newComparison(o Options) (*comparison, error) {
 		if o.Seeds != 0 || o.First != 0 || o.Nodes != 0 || o.Profile != "" || o.For != 0 {
 			return nil, fmt.Errorf("compare: a schedule together with seeds, nodes, a profile or a time; want one or the other")
 		}
+		if err := validate(o.Schedule); err != nil {
+			return nil, fmt.Errorf("compare: %w", err)
+		}
 		o.Seeds, o.First, o.Nodes, o.Profile, o.For = 1, o.Schedule.Seed, o.Schedule.Nodes, o.Schedule.Profile, o.Schedule.Faults
 	} else {
 		o.Seeds, o.First = cmp.Or(o.Seeds, DefaultSeeds), cmp.Or(o.First, 1)
