@@ -2,6 +2,4 @@
 
 package page
 
-import "io/fs"
-
-func embedded() (fs.FS, bool) { return nil, false }
+func embedded() (made, bool) { return made{}, false }

@@ -2,14 +2,14 @@
 
 package page
 
-import (
-	"embed"
-	"io/fs"
+import _ "embed"
+
+// make electlab writes them.
+var (
+	//go:embed machines.wasm.gz
+	insidePacked []byte
+	//go:embed wasm_exec.js
+	insideGlue []byte
 )
 
-// inside has the machines, which make electlab writes here before it builds.
-//
-//go:embed machines.wasm.gz wasm_exec.js
-var inside embed.FS
-
-func embedded() (fs.FS, bool) { return inside, true }
+func embedded() (made, bool) { return made{insidePacked, insideGlue}, true }

@@ -9,14 +9,18 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 )
 
@@ -47,30 +51,25 @@ func Open(ctx context.Context, say func(string)) (*Site, error) {
 		return nil, err
 	}
 	s := &Site{files: make(map[string]*file)}
-	for _, from := range []fs.FS{all, made} {
-		entries, err := fs.ReadDir(from, ".")
+	entries, err := fs.ReadDir(all, ".")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		data, err := fs.ReadFile(all, e.Name())
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range entries {
-			data, err := fs.ReadFile(from, e.Name())
-			if err != nil {
-				return nil, err
-			}
-			s.files[e.Name()] = &file{data: data}
-		}
+		s.files[e.Name()] = &file{data: data}
 	}
-	// There are both forms of the machines, for clients that decompress and for those that do not.
-	packed, raw := s.files[compressed], s.files[program]
-	if raw == nil {
-		data, err := expand(packed.data)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", compressed, err)
-		}
-		raw = &file{data: data}
-		s.files[program] = raw
+	// The folder has both: one for servers and browsers that compress, one for those that do not.
+	raw, err := expand(made.packed)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", compressed, err)
 	}
-	raw.packed = packed.data
+	s.files[program] = &file{data: raw, packed: made.packed}
+	s.files[compressed] = &file{data: made.packed}
+	s.files[glue] = &file{data: made.glue}
 	for name, f := range s.files {
 		if err := f.finish(name); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -79,8 +78,15 @@ func Open(ctx context.Context, say func(string)) (*Site, error) {
 	return s, nil
 }
 
-// Write writes the page into a folder, which any file server can serve. It makes the folder if there is none, replaces
-// an earlier page, and refuses a folder with other files in it. An error may leave a part of the page.
+// licences is the file by which a folder is known as one of the page: it begins with ours.
+const (
+	licences = "licences.txt"
+	ours     = "The page is part of elect, "
+)
+
+// Write writes the page into a folder, as any file server can serve it. It makes the folder, and refuses one with
+// something else in it, unless an earlier page is there, too: of that it replaces what has the names of this one, and
+// removes the scripts and styles that this one does not name. index.html is the last that changes.
 func (s *Site) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -89,16 +95,71 @@ func (s *Site) Write(dir string) error {
 	if err != nil {
 		return err
 	}
-	ours := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == program })
-	if len(entries) > 0 && !ours {
-		return fmt.Errorf("%s has other files in it; want an empty folder, or one with an earlier page", dir)
+	if len(entries) > 0 {
+		if is, err := os.Lstat(filepath.Join(dir, licences)); err != nil || !is.Mode().IsRegular() || !begins(filepath.Join(dir, licences), ours) {
+			return fmt.Errorf("%s has other files in it; want an empty folder, or one with an earlier page", dir)
+		}
 	}
-	for name, f := range s.files {
-		if err := os.WriteFile(filepath.Join(dir, name), f.data, 0o644); err != nil {
+	names := slices.SortedFunc(maps.Keys(s.files), func(a, b string) int { return cmp.Compare(turn(a), turn(b)) })
+	for _, name := range names {
+		if err := replace(filepath.Join(dir, name), s.files[name].data); err != nil {
 			return err
 		}
 	}
+	for _, e := range entries {
+		if name := e.Name(); old.MatchString(name) && s.files[name] == nil && e.Type().IsRegular() {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
+}
+
+// old are the names of scripts and styles of a page, of this or another content.
+var old = regexp.MustCompile(`^(app|style|worker)` + hashed.String())
+
+// turn is when a file is written: the licences first, so that a folder that is half written is known as ours.
+func turn(name string) int {
+	switch name {
+	case licences:
+		return 0
+	case "index.html":
+		return 2
+	}
+	return 1
+}
+
+// begins reports whether a file begins with text.
+func begins(path, text string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	data := make([]byte, len(text))
+	_, err = io.ReadFull(f, data)
+	return err == nil && string(data) == text
+}
+
+// replace writes a file beside path, and gives it that name: a link of that name is replaced, and not followed.
+func replace(path string, data []byte) error {
+	beside := path + ".new"
+	if err := os.Remove(beside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(beside, path)
+	}
+	if err != nil {
+		_ = os.Remove(beside)
+	}
+	return err
 }
 
 func pack(data []byte) ([]byte, error) {

@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/electd/elect/internal/long"
 )
@@ -24,6 +26,7 @@ func small(t *testing.T) *Site {
 	}
 	s := &Site{files: map[string]*file{
 		"index.html":         {data: []byte("<!doctype html>")},
+		licences:             {data: []byte(ours + "under a licence.\n")},
 		"app-ABCDEFGH.js":    {data: []byte("'use strict'")},
 		program:              {data: []byte("\x00asm"), packed: packed},
 		compressed:           {data: packed},
@@ -119,16 +122,199 @@ func TestWrite(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q", name, data, err, f.data)
 		}
 	}
-	others := t.TempDir()
-	index := filepath.Join(others, "index.html")
-	if err := os.WriteFile(index, []byte("mine"), 0o600); err != nil {
+	if text, err := fs.ReadFile(dist, "dist/"+licences); err != nil || !strings.HasPrefix(string(text), ours) {
+		t.Errorf("%s begins with %.40q, %v; want %q, by which a folder is known", licences, text, err, ours)
+	}
+
+	// A later page takes the place of an earlier one, and of nothing else.
+	outside := filepath.Join(t.TempDir(), "outside")
+	for path, text := range map[string]string{
+		outside: "theirs", filepath.Join(dir, "app-OLDOLD12.js"): "old", filepath.Join(dir, "vendor-THEIRS12.js"): "theirs", filepath.Join(dir, "CNAME"): "theirs",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	index := filepath.Join(dir, "index.html")
+	if err := errors.Join(os.Remove(index), os.Symlink(outside, index), os.Symlink(outside, index+".new")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Write(others); err == nil || !strings.Contains(err.Error(), "other files") {
-		t.Errorf("written into another folder: %v; want a refusal", err)
+	if err := s.Write(dir); err != nil {
+		t.Fatal(err)
 	}
-	if data, err := os.ReadFile(index); err != nil || string(data) != "mine" {
-		t.Errorf("another index.html is now %q, %v", data, err)
+	for path, want := range map[string]string{
+		outside: "theirs", index: "<!doctype html>", filepath.Join(dir, "vendor-THEIRS12.js"): "theirs", filepath.Join(dir, "CNAME"): "theirs",
+	} {
+		if data, err := os.ReadFile(path); err != nil || string(data) != want {
+			t.Errorf("%s: %q, %v; want %q", path, data, err, want)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if name := e.Name(); s.files[name] == nil && name != "vendor-THEIRS12.js" && name != "CNAME" || !e.Type().IsRegular() {
+			t.Errorf("the folder has %s; want the page and what others put there", e)
+		}
+	}
+
+	for name, files := range map[string]map[string]string{
+		"an index":           {"index.html": "mine"},
+		"machines":           {"index.html": "mine", program: "\x00asm"},
+		"another's licences": {"index.html": "mine", licences: "The page is part of something else"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			others := t.TempDir()
+			for name, text := range files {
+				if err := os.WriteFile(filepath.Join(others, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Write(others); err == nil || !strings.Contains(err.Error(), "other files") {
+				t.Errorf("written into another folder: %v; want a refusal", err)
+			}
+			if data, err := os.ReadFile(filepath.Join(others, "index.html")); err != nil || string(data) != "mine" {
+				t.Errorf("another index.html is now %q, %v", data, err)
+			}
+		})
+	}
+}
+
+// TestKept: what is kept is used if all of it is there and nobody else could have put it there.
+func TestKept(t *testing.T) {
+	cache := t.TempDir()
+	folder := filepath.Join(cache, "elect", "page")
+	want := made{packed: []byte("machines"), glue: []byte("glue")}
+	again := func(stem string) (made, bool, error) {
+		dir, err := private(cache)
+		if err != nil {
+			return made{}, false, err
+		}
+		defer dir.Close()
+		return kept(dir, stem)
+	}
+	write := func() {
+		t.Helper()
+		dir, err := private(cache)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dir.Close()
+		if err := keep(dir, "program-source", want); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, found, err := again("program-source"); found || err != nil {
+		t.Errorf("of an empty cache: %t, %v", found, err)
+	}
+	write()
+	for stem, there := range map[string]bool{"program-source": true, "program-": true, "program-later": false, "other-": false} {
+		if m, found, err := again(stem); err != nil || found != there || found && (string(m.packed) != "machines" || string(m.glue) != "glue") {
+			t.Errorf("%s: %q, %t, %v; want found %t", stem, m, found, err, there)
+		}
+	}
+	for _, end := range []string{endPacked, endGlue} {
+		if err := os.Remove(filepath.Join(folder, "program-source"+end)); err != nil {
+			t.Fatal(err)
+		}
+		if _, found, err := again("program-source"); found || err != nil {
+			t.Errorf("without %s: %t, %v; want it not found", end, found, err)
+		}
+		write()
+	}
+	glue := filepath.Join(folder, "program-source"+endGlue)
+	outside := filepath.Join(cache, "outside")
+	if err := errors.Join(os.Rename(glue, outside), os.Symlink(outside, glue)); err != nil {
+		t.Fatal(err)
+	}
+	if _, found, err := again("program-source"); found || !errors.Is(err, fs.ErrPermission) && err == nil {
+		t.Errorf("through a link: %t, %v; want it refused", found, err)
+	}
+	write()
+	for _, open := range []string{folder, filepath.Dir(folder)} {
+		if err := os.Chmod(open, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if _, found, err := again("program-source"); found || err == nil {
+			t.Errorf("%s may be written by all: %t, %v; want it refused", open, found, err)
+		}
+		if err := os.Chmod(open, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Rename(folder, outside+"2"), os.Symlink(outside+"2", folder)); err != nil {
+		t.Fatal(err)
+	}
+	if _, found, err := again("program-source"); found || err == nil {
+		t.Errorf("the folder is a link: %t, %v; want it refused", found, err)
+	}
+}
+
+// TestForget: only what was not used for long goes away.
+func TestForget(t *testing.T) {
+	cache := t.TempDir()
+	dir, err := private(cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	for stem, age := range map[string]time.Duration{"new": 0, "old": unused + time.Hour} {
+		if err := keep(dir, stem, made{}); err != nil {
+			t.Fatal(err)
+		}
+		then := time.Now().Add(-age)
+		for _, end := range []string{endPacked, endGlue} {
+			if err := os.Chtimes(filepath.Join(dir.Path(), stem+end), then, then); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, found, err := kept(dir, "new"); !found || err != nil {
+		t.Fatalf("%t, %v", found, err)
+	}
+	forget(dir)
+	names, err := dir.Names()
+	if slices.Sort(names); err != nil || !slices.Equal(names, []string{"new.js", "new.wasm.gz"}) {
+		t.Errorf("%q are left, %v; want the new ones", names, err)
+	}
+}
+
+// TestSources: another source has another name, tests change nothing, and go's own settings do not change what is made.
+func TestSources(t *testing.T) {
+	root := t.TempDir()
+	write := func(path, text string) string {
+		t.Helper()
+		path = filepath.Join(root, filepath.FromSlash(path))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		name, err := sources(filepath.Join(root, "lab", "page"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	if name := write("lab/page/page.go", "package page"); name != "" {
+		t.Errorf("without machines the source has the name %q; want none", name)
+	}
+	first := write("lab/page/machines/main.go", "package main")
+	if same := write("lab/sim/sim_test.go", "package sim"); first == "" || same != first {
+		t.Errorf("a test changes the name %q to %q", first, same)
+	}
+	second := write("lab/sim/sim.go", "package sim")
+	if third := write("lab/sim/sim.go", "package sim // changed"); second == first || third == second {
+		t.Errorf("the names are %q, %q, %q; want three", first, second, third)
+	}
+
+	env := filepath.Join(root, "env")
+	if err := os.WriteFile(env, []byte("GOFLAGS=-tags=other\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOENV", env)
+	t.Setenv("GOFLAGS", "")
+	if flags, err := command(t.Context(), ".", "env", "GOFLAGS"); err != nil || flags != "-trimpath" {
+		t.Errorf("GOFLAGS is %q, %v; want ours", flags, err)
 	}
 }
 
