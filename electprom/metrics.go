@@ -64,6 +64,7 @@ type subscription struct {
 	ctx      context.Context
 	stop     context.CancelFunc
 	done     chan struct{} // closed when its goroutine has ended
+	asked    chan struct{} // closed when its last look has ended; guarded by Metrics.looking
 }
 
 // ended reports whether nothing is observed any more.
@@ -242,22 +243,40 @@ func (m *Metrics) Attach(e *elect.Election) {
 	}()
 }
 
-// look asks once who leads. If the election was closed, it ends the observation.
+// look asks once who leads. If the answer takes longer than lookTime, nobody is seen to lead. A back end may hang in a
+// call of the system, which no context ends: then look does not wait for it, and asks no more until it has returned. If
+// the election was closed, it ends the observation.
 func (m *Metrics) look(s *subscription) {
 	m.looking.Lock()
 	defer m.looking.Unlock()
+	if s.asked != nil {
+		select {
+		case <-s.asked:
+		default:
+			return
+		}
+	}
 	ctx, cancel := context.WithTimeout(s.ctx, lookTime)
 	defer cancel()
-	for state, err := range s.election.Watch(ctx) {
-		switch {
-		case err == nil:
-			m.see(s, state, time.Now())
-		case ctx.Err() != nil:
-			m.see(s, elect.State{Stale: true}, time.Now())
-		default:
-			s.stop()
+	asked := make(chan struct{})
+	s.asked = asked
+	go func() {
+		defer close(asked)
+		for state, err := range s.election.Watch(ctx) {
+			switch {
+			case ctx.Err() != nil: // it is late, and may be old
+			case err == nil:
+				m.see(s, state, time.Now())
+			default:
+				s.stop()
+			}
+			return
 		}
-		return
+	}()
+	select {
+	case <-asked:
+	case <-ctx.Done():
+		m.see(s, elect.State{Stale: true}, time.Now())
 	}
 }
 

@@ -434,6 +434,7 @@ type lock struct {
 	state *driver.State
 	looks int
 	over  bool
+	hang  atomic.Pointer[chan struct{}] // unless nil, a call of the system hangs until it is closed
 }
 
 func (l *lock) Close() error { l.over = true; return l.Elector.Close() }
@@ -448,6 +449,9 @@ func (l *lock) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
 		for ctx.Err() == nil && !l.over {
 			l.looks++
+			if hang := l.hang.Load(); hang != nil {
+				<-*hang
+			}
 			if !yield(*l.state, nil) {
 				return
 			}
@@ -499,6 +503,58 @@ func TestOnlyAScrapeLooks(t *testing.T) {
 		looks(6)
 		_ = p.Close()
 		p.says(t, map[string]float64{"elect_has_leader": -1, "elect_is_leader": -1, "elect_leader_changes_total": 4})
+	})
+}
+
+// TestHangingLook: a back end that hangs holds no scrape for longer than a look may take, and is asked once.
+func TestHangingLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		link, err := memory.NewStore(0).New("job", "a", memory.Config{Lease: lease})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &lock{Elector: link, state: &driver.State{Leader: &driver.Leader{ID: "b", Token: 5}}}
+		p := &participant{metrics: electprom.New("job"), registry: prometheus.NewPedanticRegistry()}
+		p.registry.MustRegister(p.metrics)
+		if p.Election, err = elect.New(l, elect.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		p.metrics.Attach(p.Election)
+		synctest.Wait()
+		hang := make(chan struct{})
+		l.hang.Store(&hang)
+		for i, most := range []time.Duration{time.Second, 0, 0} {
+			began := time.Now()
+			p.says(t, map[string]float64{"elect_has_leader": 0, "elect_leader_info": -1, "elect_leader_changes_total": 0})
+			if took := time.Since(began); took > most {
+				t.Errorf("scrape %d took %s; want %s", i, took, most)
+			}
+			time.Sleep(time.Minute)
+		}
+		synctest.Wait()
+		if l.looks != 2 {
+			t.Errorf("%d looks; want one before it hung, and one that hangs", l.looks)
+		}
+		l.hang.Store(nil)
+		l.state = &driver.State{Leader: &driver.Leader{ID: "c", Token: 6}}
+		close(hang)
+		synctest.Wait()
+		p.says(t, map[string]float64{"elect_has_leader": 1, `elect_leader_info{leader="c"}`: 1, "elect_leader_changes_total": 1})
+		synctest.Wait()
+		if l.looks != 3 {
+			t.Errorf("%d looks; want another one after the call returned", l.looks)
+		}
+
+		another := make(chan struct{})
+		l.hang.Store(&another)
+		defer close(another)
+		began := time.Now()
+		p.metrics.Attach(p.Election)
+		p.metrics.Close()
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("Close took %s while a look hung; want a second at most", took)
+		}
 	})
 }
 
