@@ -109,8 +109,9 @@ vuln: ## govulncheck, where its database can be reached
 CROSSED = ./... ./cmd/elect/... ./electprom/... ./internal/cli/... ./lab/... ./peer/...
 
 .PHONY: cross
-cross: ## go vet for the other systems
+cross: ## go vet for the other systems, and for the browser
 	@for goos in $(CROSS); do echo "GOOS=$$goos go vet $(CROSSED)"; GOOS=$$goos go vet $(CROSSED); done
+	GOOS=js GOARCH=wasm go vet ./lab/page/machines
 
 .PHONY: generate
 generate: ## write the generated files anew

@@ -12,6 +12,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/electd/elect/internal/long"
 )
 
 // TestApp uses the panels as a visitor does.
@@ -21,7 +23,12 @@ func TestApp(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, s *site){
 		"kill": kill, "plays": plays, "still": still, "links": links, "chooser": chooser, "compare": compare, "cause": cause, "breaks links": breaksLinks,
 	} {
-		t.Run(name, func(t *testing.T) { use(t, s) })
+		t.Run(name, func(t *testing.T) {
+			if name != "kill" {
+				long.Full(t, "a browser for each part of the page")
+			}
+			use(t, s)
+		})
 	}
 	if failed := s.failed(); len(failed) > 0 {
 		t.Errorf("the page asked for what is not in its folder: %q", failed)

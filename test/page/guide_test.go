@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/electd/elect/internal/harness"
+	"github.com/electd/elect/internal/long"
 )
 
 // TestGuide uses the first screen, the stories and the challenges.
@@ -25,7 +26,12 @@ func TestGuide(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, s *site){
 		"first screen": firstScreen, "stories": everyStory, "story": oneStory, "links": guideLinks, "challenge": oneChallenge,
 	} {
-		t.Run(name, func(t *testing.T) { use(t, s) })
+		t.Run(name, func(t *testing.T) {
+			if name != "first screen" {
+				long.Full(t, "every story, in a browser")
+			}
+			use(t, s)
+		})
 	}
 	if failed := s.failed(); len(failed) > 0 {
 		t.Errorf("the page asked for what is not in its folder: %q", failed)
