@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/trace"
@@ -148,8 +147,8 @@ func (m *maker) event(e *trace.Event) error {
 		if rec.Reading != (protocol.Reading{}) {
 			p.shown = rec.Reading
 			p.clock.Sampled(int64(now), rec.Reading)
-			if t.header.Source == trace.Sim {
-				p.stand.clock = time.Duration(rec.Reading.Boot) - time.Duration(now)
+			if r.schedule.Protocol != "" {
+				p.stand.clock = r.ahead(p.node, rec.Reading, now)
 			}
 		}
 	} else {

@@ -71,15 +71,15 @@ func (r *run) overview() *Overview {
 		World: r.world, Protocol: r.protocol.Name, Nodes: r.nodes, Leases: r.leases, Store: r.protocol.Store != sim.StoreNone,
 		Until: sim.Time(r.schedule.Faults + r.schedule.Settle), Ops: r.schedule.Ops, Hands: []int{},
 		Events: r.events(), Lines: len(r.lines), At: r.now, Over: r.over, Cut: r.cut,
-		Lives: r.lives, Roles: r.roles, Turns: r.turns, Marks: r.marks, Writes: r.writes, Result: r.result,
+		Lives: r.lives, Roles: r.roles, Turns: r.turns, Marks: r.marks, Writes: r.writes,
 	}
 	for i := range r.schedule.Ops {
 		if r.hands[i] {
 			o.Hands = append(o.Hands, i)
 		}
 	}
-	if r.result != nil {
-		o.Hash = fmt.Sprintf("%016x", r.result.Hash)
+	if r.result != nil && r.over && !r.cut {
+		o.Result, o.Hash = r.result, fmt.Sprintf("%016x", r.result.Hash)
 	}
 	o.Lanes = r.lanes()
 	if r.tape != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/electd/elect/lab/sim"
 	"github.com/electd/elect/lab/sim/protocols"
@@ -189,6 +190,90 @@ func TestLanes(t *testing.T) {
 	split := whole(t, New(), &World{Protocol: "bully", Scenario: "minority-leader"})
 	if len(split.Both) == 0 {
 		t.Error("two bullies on two sides of a cut; want both at once in the lanes")
+	}
+}
+
+// An operation that is over at once has no length; others have theirs.
+func TestMarks(t *testing.T) {
+	for _, w := range []*World{
+		{Protocol: "quorum", Seconds: 20, Hands: []sim.Op{
+			{Kind: sim.OpStep, Node: "n2", At: 0, By: 1e9},
+			{Kind: sim.OpKill, Node: "n3", At: 1e9, For: 2e9}, {Kind: sim.OpResign, Node: sim.Leader, At: 5e9}, {Kind: sim.OpTransfer, Node: sim.Leader, At: 7e9},
+			{Kind: sim.OpConfirm, Node: sim.Leader, At: 8e9}, {Kind: sim.OpReset, Node: "n1", Peer: "n2", At: 9e9},
+			{Kind: sim.OpReplay, Node: "n1", Peer: "n2", Count: 3, At: 9e9}, {Kind: sim.OpDrop, Node: "n1", Peer: "n2", Count: 3, At: 9e9},
+			{Kind: sim.OpFlip, Node: "n1", At: 10e9}, {Kind: sim.OpRate, Node: "n1", Value: 100, At: 11e9},
+		}},
+		{Protocol: "lease", Seconds: 20, Hands: []sim.Op{{Kind: sim.OpStoreElect, At: 5e9}, {Kind: sim.OpStoreDown, At: 6e9, For: 2e9}}},
+	} {
+		o := whole(t, New(), w)
+		if len(o.Marks) != len(w.Hands) {
+			t.Errorf("%d marks; want one for each of %d operations: %+v", len(o.Marks), len(w.Hands), o.Marks)
+			continue
+		}
+		for i, m := range o.Marks {
+			want := max(m.From, 1)
+			switch op := &o.Ops[m.Op]; {
+			case op.For > 0:
+				want = m.From + sim.Time(op.For)
+			case op.Kind == sim.OpRate:
+				want = o.At
+			}
+			if m.Until != want {
+				t.Errorf("mark %d: %+v; want it until %s", i, m, want)
+			}
+		}
+	}
+}
+
+// What a clock showed at the beginning is no error of it.
+func TestClocks(t *testing.T) {
+	w := &World{Protocol: "quorum", Profile: "swarm", Seed: 11, Seconds: 10}
+	r, err := begin(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if zero := r.schedule.Clocks[0].Zero; zero < time.Minute {
+		t.Fatalf("the clock of n1 begins at %s; want a world in which it is far from 0", zero)
+	}
+	run, tape := New(), New()
+	call[*Overview](t, run, "open", w)
+	call[*Overview](t, run, "do", doParams{Event: 0, Op: sim.Op{Kind: sim.OpStep, Node: "n2", By: 5e9}})
+	call[*Overview](t, run, "grow", growParams{Events: 100})
+	w.Hands = []sim.Op{{Kind: sim.OpStep, Node: "n2", At: 1, By: 5e9}}
+	call[*Overview](t, tape, "trace", traceParams{Text: recorded(t, w)})
+	for name, p := range map[string]*Player{"run": run, "trace": tape} {
+		for _, n := range call[*State](t, p, "state", map[string]any{"event": 100}).Nodes {
+			want := time.Duration(0)
+			if n.ID == "n2" {
+				want = 5 * time.Second
+			}
+			if n.Up && (n.Clock-want).Abs() > 100*time.Millisecond {
+				t.Errorf("in the %s the clock of %s is %s ahead; want about %s", name, n.ID, n.Clock, want)
+			}
+		}
+	}
+}
+
+// An invariant that fails is known while the run grows.
+func TestFailsBeforeTheEnd(t *testing.T) {
+	p := New()
+	o := call[*Overview](t, p, "open", &World{Protocol: "bully", Scenario: "minority-leader"})
+	failed := func() (all []sim.Invariant) {
+		for _, i := range o.Invariants {
+			if i.Failed != nil {
+				all = append(all, i.Name)
+			}
+		}
+		return all
+	}
+	for !o.Over && len(failed()) == 0 {
+		if o.Result != nil || o.Hash != "" {
+			t.Fatalf("it grows, and has the result %+v and the hash %q", o.Result, o.Hash)
+		}
+		o = call[*Overview](t, p, "grow", growParams{Events: 50})
+	}
+	if o.Over || len(failed()) == 0 {
+		t.Errorf("%v failed, over: %t; want a failure before the end", failed(), o.Over)
 	}
 }
 

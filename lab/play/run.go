@@ -36,8 +36,8 @@ type run struct {
 	marks   []Mark
 	writes  []Write
 	grants  []grant
-	said    Write // what the last turn said of a write
-	result  *sim.Result
+	said    Write       // what the last turn said of a write
+	result  *sim.Result // of the run so far
 	leases  bool
 	now     sim.Time
 }
@@ -144,7 +144,7 @@ type Mark struct {
 	Kind  sim.OpKind `json:"kind"`
 	Says  string     `json:"says"`
 	From  sim.Time   `json:"from"`
-	Until sim.Time   `json:"until"` // 0: it goes on, or was over at once
+	Until sim.Time   `json:"until"` // 0: it goes on; From if it was over at once
 }
 
 // Write is a write that has reached the guarded resource.
@@ -188,10 +188,7 @@ func (r *run) events() uint64 {
 
 // grow executes that many events, or fewer if the run ends.
 func (r *run) grow(events int) {
-	for range events {
-		if r.over {
-			return
-		}
+	for ; events > 0 && !r.over; events-- {
 		if r.events() >= MaxEvents {
 			r.cut = true
 			r.end(r.now)
@@ -200,7 +197,7 @@ func (r *run) grow(events int) {
 		more := r.history.Grow(func(w *sim.World) {
 			r.tenures.Look(w)
 			r.now = w.Now()
-			if w.Over() {
+			if events == 1 || w.Over() {
 				r.result = w.Result()
 			}
 		})
@@ -455,6 +452,21 @@ func (r *run) mark(l *line, rec *sim.Record, kind sim.OpKind, says string, begin
 			hand++
 		}
 	}
+	if r.atOnce(&m) {
+		m.Until = max(m.From, 1) // 0 is that it goes on
+	}
 	r.marks = append(r.marks, m)
 	r.turned(l, rec, "fault", "%s", says)
+}
+
+// atOnce reports whether an operation is over when it has begun; no record says that it ends.
+func (r *run) atOnce(m *Mark) bool {
+	switch m.Kind {
+	case sim.OpReplay, sim.OpReset, sim.OpDrop, sim.OpStep, sim.OpFlip, sim.OpResign, sim.OpConfirm, sim.OpTransfer,
+		sim.OpWatchClose, sim.OpExpireEarly, sim.OpFailover, sim.OpRollback, sim.OpStoreElect, sim.OpForeign:
+		return true
+	case sim.OpLocate: // or it holds the position for a while
+		return m.Op < 0 || r.schedule.Ops[m.Op].Count > 0 || r.schedule.Ops[m.Op].For <= 0
+	}
+	return false
 }

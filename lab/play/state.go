@@ -73,8 +73,8 @@ type Node struct {
 	Left   time.Duration `json:"left,omitempty"`
 	// Next is the true time at which its machine wants to be called; 0 is never.
 	Next sim.Time `json:"next,omitempty"`
-	// Clock is how far its clock is ahead of true time. Rate is by how many parts per million the
-	// clock is fast.
+	// Clock is how far its clock is ahead of one that has always run right. Rate is by how many parts
+	// per million the clock is fast.
 	Clock time.Duration  `json:"clock"`
 	Rate  int64          `json:"rate,omitempty"`
 	Votes []int          `json:"votes,omitempty"` // places of the nodes that have granted it their vote in its present term
@@ -135,7 +135,11 @@ func (p *Player) state(a *moment) (any, error) {
 		s.Ops = w.Active(s.Ops)
 		all := w.AppendProcesses(nil)
 		for i := range all {
-			s.Nodes = append(s.Nodes, nodeOf(&all[i], s.At))
+			n := nodeOf(&all[i], s.At)
+			if n.Up {
+				n.Clock = r.ahead(n.ID, all[i].Reading, s.At)
+			}
+			s.Nodes = append(s.Nodes, n)
 		}
 		for from := range all {
 			for to := range all {
@@ -155,12 +159,20 @@ func (p *Player) state(a *moment) (any, error) {
 	return s, nil
 }
 
+// ahead is how far a clock is ahead of one that has always run right, and began where this one did.
+func (r *run) ahead(id protocol.NodeID, shows protocol.Reading, now sim.Time) time.Duration {
+	off := time.Duration(shows.Boot) - time.Duration(now)
+	if i := r.place(id); i < len(r.schedule.Clocks) { // of a twin: the place of the node whose computer it is on
+		off -= r.schedule.Clocks[i].Zero
+	}
+	return off
+}
+
 func nodeOf(n *sim.ProcessState, now sim.Time) Node {
 	v := &n.View
 	s := Node{
 		ID: n.Node, Place: n.Place, Observer: n.Observer, Up: n.Up, Frozen: n.Frozen, Waiting: n.Waiting, Sick: n.Sick,
-		Paused: n.Paused, Idle: n.Idle, Role: protocol.Down.String(), Clock: time.Duration(n.Reading.Boot) - time.Duration(now),
-		Rate: n.Rate,
+		Paused: n.Paused, Idle: n.Idle, Role: protocol.Down.String(), Rate: n.Rate,
 	}
 	if !n.Up {
 		return s

@@ -150,7 +150,9 @@ func (t *tape) unknown(r *run) []Unknown {
 		{"timers", "No trace has when a node wants to be called next, nor what waits at it."},
 	}
 	if t.header.Source == trace.Sim && r.schedule.Protocol == "" {
-		all = append(all, Unknown{"faults", "This trace has no schedule that this build can read, so faults are known by their words only."})
+		all = append(all,
+			Unknown{"faults", "This trace has no schedule that this build can read, so faults are known by their words only."},
+			Unknown{"clocks", "Without a schedule it is not known what the clocks showed at the beginning, nor how far they are off."})
 	}
 	if t.header.Source != trace.Recorder {
 		return all
