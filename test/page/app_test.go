@@ -5,7 +5,9 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -21,7 +23,7 @@ func TestApp(t *testing.T) {
 	chromium(t)
 	s := serve(t, http.Dir(write(t)))
 	for name, use := range map[string]func(t *testing.T, s *site){
-		"kill": kill, "plays": plays, "still": still, "links": links, "chooser": chooser, "compare": compare, "cause": cause, "breaks links": breaksLinks,
+		"kill": kill, "plays": plays, "still": still, "links": links, "chooser": chooser, "compare": compare, "cause": cause, "breaks links": breaksLinks, "trace": opensTrace,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name != "kill" {
@@ -183,6 +185,75 @@ func chooser(t *testing.T, s *site) {
 	drop(eval[string](b, "elect.call('schedule').then(s => s.schedule)"))
 	b.until("!document.querySelector('#chooser').open")
 	b.says(".world-name", "a schedule")
+}
+
+// opensTrace opens a flight record by the file input, a defective one, and one that is dropped; and leaves it.
+func opensTrace(t *testing.T, s *site) {
+	b := app(t, s, "#"+link(`{"world": {"protocol": "raft", "scenario": "crash", "hands": [{"kind": "kill", "node": "n1", "at": 1000000000}]}, "event": 100}`))
+	b.says(".world-name", "raft · crash")
+	b.says(".now", "event 100 ")
+	text, err := os.ReadFile("../../lab/play/testdata/flight-peer.ndjson")
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(text, name, act string) {
+		eval[chromedp.Void](b, fmt.Sprintf(`(() => {
+			const data = new DataTransfer();
+			data.items.add(new File([%q], %q));
+			%s
+		})()`, text, name, act))
+	}
+	const drop = `for (const what of ["dragover", "drop"]) {
+		document.body.dispatchEvent(new DragEvent(what, {dataTransfer: data, bubbles: true, cancelable: true}));
+		globalThis.hinted = what === "dragover" ? document.querySelector("#drop").matches(":popover-open") : globalThis.hinted && !document.querySelector("#drop").matches(":popover-open");
+	}`
+	header, rest, _ := strings.Cut(string(text), "\n")
+	with(header+"\n{}\n", "defect.ndjson", drop)
+	b.says(".problem", "line 2: field n: it is missing or 0")
+	b.says(".world-name", "raft · crash")
+	if !eval[bool](b, "hinted") {
+		t.Error("nothing said that a file can be dropped, or it stayed")
+	}
+
+	b.press("header", "Worlds")
+	b.until("document.querySelector('#chooser').open")
+	with(string(text), "flight.ndjson", `const input = document.querySelector("#chooser input[type=file]");
+		input.files = data.files;
+		input.dispatchEvent(new Event("change", {bubbles: true}));`)
+	b.until("!document.querySelector('#chooser').open")
+	b.says("#trace h2", "flight.ndjson")
+	b.says("#trace", "No trace has the writes to the guarded resource.")
+	b.says("#trace", "Whether another node led at the same time is not in the record of one node.")
+	b.says("#links", "No trace has the state of the links")
+	b.says("#invariants", "Nobody has judged this trace.")
+	b.until("[...document.querySelectorAll('#lanes tbody tr')].some(r => r.cells[1].textContent === 'n1' && r.cells[5].textContent === 'not known')")
+	b.must(chromedp.KeyEvent(kb.ArrowLeft))
+	b.says(".now", "event 0 ")
+	b.says("#cluster svg", "unknown")
+	b.must(chromedp.KeyEvent("e"))
+	b.says("#said", "n1 is elected, with token")
+	b.says("#node .facts", "leader")
+	b.says("#log .now-row", "n1 is elected")
+	for _, gone := range []string{"#operate", ".seed", "header .share", "#links button", ".problem p"} {
+		if eval[bool](b, fmt.Sprintf("!!document.querySelector(%q)", gone)) {
+			t.Errorf("a trace is shown with %s; want it without", gone)
+		}
+	}
+	violations(b, "light", "with a trace")
+	violations(b, "dark", "with a trace")
+
+	// Another one, which is defective further down, is shown up to there.
+	line, _, _ := strings.Cut(rest, "\n")
+	with(header+"\n"+line+"\n{}\n", "cut.ndjson", drop)
+	b.says("#trace [role=alert]", "line 3: field n: it is missing or 0")
+	b.press("#trace", "Leave the trace")
+	b.says(".world-name", "raft · crash")
+	b.says(".now", "event 100 ")
+	b.says("#operate .hands", "kill n1")
+	b.until("!document.querySelector('#trace') && document.querySelector('header .share')")
+	if said := b.said(); len(said) > 0 {
+		t.Errorf("the console says %q; want nothing", said)
+	}
 }
 
 // compare compares two protocols, opens the world of one of them, and gives up a long comparison.

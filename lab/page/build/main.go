@@ -107,7 +107,7 @@ func build(page string, files map[string][]byte, name, entry string, define map[
 		Define:              define,
 		Alias: map[string]string{
 			"preact": in("preact.js"), "preact/hooks": in("preact-hooks.js"), "htm": in("htm.js"),
-			"@preact/signals": in("signals.js"), "@preact/signals-core": in("signals-core.js"), "uplot": in("uplot.js"),
+			"@preact/signals": in("signals.js"), "@preact/signals-core": in("signals-core.js"),
 		},
 		LogLevel: api.LogLevelSilent, // what is wrong is returned
 	})

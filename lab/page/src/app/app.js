@@ -1,12 +1,13 @@
 // The page of the laboratory.
 import {effect, html, render, signal, useEffect, useRef} from "./html.js";
-import {catalogue, overview, problem, use, world} from "./run.js";
+import {catalogue, overview, problem, trace, use, world} from "./run.js";
 import {moment, playing, state, visit} from "./moment.js";
 import {Cluster} from "./cluster.js";
 import {Operate} from "./operate.js";
 import {Status} from "./status.js";
 import {Transport} from "./transport.js";
 import {Share} from "./share.js";
+import {Notice} from "./trace.js";
 import {Lanes} from "./lanes.js";
 import {Inspector} from "./inspector.js";
 import {Invariants} from "./invariants.js";
@@ -25,7 +26,7 @@ const comparing = signal(false);
 
 // title says in a few words which world it is.
 function title(w) {
-  if (!w) return "";
+  if (!w) return trace.value ? `${overview.value.protocol} · a recorded trace` : "";
   const what = w.scenario ?? (w.profile ? `random world “${w.profile}”` : w.schedule ? "a schedule" : "calm world");
   return `${w.protocol} · ${what} · seed ${w.seed || w.schedule?.seed || 1}`;
 }
@@ -51,7 +52,7 @@ let rest = 0;
 effect(() => {
   clearTimeout(rest);
   if (!state.value || state.value.event === 0 || playing.value) return;
-  const w = world.value, link = linkTo(w, moment());
+  const w = world.value, link = w && linkTo(w, moment());
   if (link) rest = setTimeout(() => history.replaceState(null, "", "#" + link), 500);
   document.title = `${title(w)} · elect`;
 });
@@ -97,7 +98,7 @@ function Page({machines}) {
       <div class="buttons">
         <button type="button" aria-haspopup="dialog" onClick=${page.choose}>Worlds</button>
         <button type="button" aria-pressed=${String(comparing.value)} onClick=${page.compare}>Compare</button>
-        <${Share} />
+        ${!trace.value && html`<${Share} />`}
         <button type="button" aria-haspopup="dialog" aria-label="Help" onClick=${page.help}>?</button>
       </div>
     </header>
@@ -105,6 +106,7 @@ function Page({machines}) {
     <${Screen} />
     <main hidden=${screen.value !== ""}>
       <${Guide} />
+      <${Notice} />
       <${Transport} />
       <div class="column"><${Cluster} /><${Operate} /></div>
       <div class="column"><${Lanes} /><${Spacetime} /></div>

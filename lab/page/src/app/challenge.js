@@ -1,6 +1,6 @@
 // A challenge: what is to be brought about by hand, and what the machines judge of it.
 import {effect, html, names, signal, useEffect, useRef} from "./html.js";
-import {attempt, call, catalogue, world} from "./run.js";
+import {attempt, call, catalogue, trace, world} from "./run.js";
 import {moment, visit} from "./moment.js";
 import {decode, encode} from "./link.js";
 import {Share} from "./share.js";
@@ -23,10 +23,10 @@ export async function face(name, shared) {
 const hands = () => world.value?.hands ?? [];
 const text = () => JSON.stringify(hands()); // the lists are made anew while the run grows
 
-// A challenge ends when the visitor opens another world.
+// A challenge ends when the visitor opens another world, or a trace.
 effect(() => {
   const w = world.value, c = challenge.peek();
-  if (w && c && same(w) !== same(c.worlds[0])) challenge.value = null;
+  if (c && (trace.value || w && same(w) !== same(c.worlds[0]))) challenge.value = null;
 });
 
 async function judge() {

@@ -1,10 +1,11 @@
 // The chooser of worlds: scenarios, random worlds, a calm one, and schedules from files.
 import {effect, html, names, signal, useEffect, useRef} from "./html.js";
-import {attempt, catalogue, mostNodes, problem, world} from "./run.js";
+import {attempt, catalogue, mostNodes, overview, problem, world} from "./run.js";
 import {visit} from "./moment.js";
 import {machines} from "./workers.js";
 import {read, save} from "./schedule.js";
 import {leave} from "./start.js";
+import {Drop, enterTrace, isTrace} from "./trace.js";
 
 export const choosing = signal(false);
 const protocol = signal("quorum"), search = signal("");
@@ -18,24 +19,26 @@ effect(() => {
 const whole = (value, least, most) => Math.max(least, Math.min(most, Math.round(Number(value)) || least));
 
 // enter opens a world, and leaves the chooser if it can be.
-async function enter(w) {
+const enter = w => entered(() => visit(w));
+
+async function entered(open) {
   wrong.value = "";
-  if (await visit(w)) {
+  if (await open()) {
     choosing.value = false;
     leave();
-  }
-  else {
+  } else if (choosing.value) {
     wrong.value = problem.value;
     problem.value = "";
   }
 }
 
-export async function enterFile(file) {
+const enterFile = file => entered(async () => {
+  const traced = await attempt(() => isTrace(file));
+  if (traced === undefined) return false;
+  if (traced) return enterTrace(file);
   const w = await attempt(() => read(file));
-  if (w) return enter(w);
-  wrong.value = problem.value;
-  if (choosing.value) problem.value = "";
-}
+  return w && visit(w);
+});
 
 const text = name => name.replaceAll("-", " ");
 const Source = ({source}) => source && html`<p class="hint">${/^https?:/.test(source) ? html`<a href=${source} rel="noreferrer">${source}</a>` : source}</p>`;
@@ -107,11 +110,12 @@ function Files() {
     if (e.target.files[0]) enterFile(e.target.files[0]);
     e.target.value = "";
   };
-  const name = `${w?.protocol}-${w?.scenario ?? w?.profile ?? "calm"}.json`;
-  return html`<section aria-labelledby="files-title"><h3 id="files-title">A schedule from a file</h3>
-    <div class="fields"><label class="file">Open a file<input type="file" accept=".json,application/json" onChange=${chosen} /></label>
-      <button type="button" onClick=${() => attempt(() => save(name))}>Save this world’s schedule</button></div>
-    <p class="hint">A schedule as <code>electlab sim</code> writes it. It may also be dropped on the page.</p></section>`;
+  const name = `${overview.value?.protocol}-${w ? w.scenario ?? w.profile ?? "calm" : "trace"}.json`;
+  return html`<section aria-labelledby="files-title"><h3 id="files-title">A schedule or a recorded trace, from a file</h3>
+    <div class="fields"><label class="file">Open a file<input type="file" onChange=${chosen} /></label>
+      <button type="button" onClick=${() => attempt(() => save(name))}>Save this ${w ? "world" : "trace"}’s schedule</button></div>
+    <p class="hint">A schedule or a trace as <code>electlab sim</code> writes it, or the flight record of a participant. It may also be dropped
+      on the page, and stays in this browser.</p></section>`;
 }
 
 function Protocol() {
@@ -128,7 +132,6 @@ export function Chooser() {
     if (open && !dialog.current.open) dialog.current.showModal();
     if (!open && dialog.current.open) dialog.current.close();
   }, [open]);
-  useDrop();
   return html`
     <dialog id="chooser" ref=${dialog} aria-labelledby="chooser-title" onClose=${() => { choosing.value = false; wrong.value = ""; }}>
       <div class="panel-head"><h2 id="chooser-title">Choose a world</h2>
@@ -136,22 +139,6 @@ export function Chooser() {
       <div class="fields"><${Protocol} /></div>
       <p role="alert">${wrong.value}</p>
       ${open && html`<${Calm} /><${Drawn} /><${Files} /><${Scenarios} />`}
-    </dialog>`;
-}
-
-// useDrop opens a schedule that is dropped on the page.
-function useDrop() {
-  useEffect(() => {
-    const over = e => e.preventDefault();
-    const dropped = e => {
-      e.preventDefault();
-      if (e.dataTransfer?.files[0]) enterFile(e.dataTransfer.files[0]);
-    };
-    addEventListener("dragover", over);
-    addEventListener("drop", dropped);
-    return () => {
-      removeEventListener("dragover", over);
-      removeEventListener("drop", dropped);
-    };
-  }, []);
+    </dialog>
+    <${Drop} open=${enterFile} />`;
 }

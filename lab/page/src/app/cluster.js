@@ -1,10 +1,10 @@
 // The participants on a ring, with what flies between them; and the same as a table.
 import {html, useRef} from "./html.js";
-import {overview} from "./run.js";
+import {overview, unknown} from "./run.js";
 import {looked, playing, selected, state} from "./moment.js";
 import {Drawn, Table, Term} from "./panel.js";
 import {Flying} from "./flying.js";
-import {NodeMark, cuts, height, spot, troubles, width} from "./ring.js";
+import {NodeMark, cuts, height, spot, standing, troubles, width} from "./ring.js";
 import {colour, followed, letter} from "./terms.js";
 import {length} from "./format.js";
 
@@ -17,7 +17,7 @@ function choose(node, byKey) {
 // Strands are the links that are not as they should be; and all of them, faintly, where there are few.
 function Strands({s}) {
   const n = s.nodes.length, all = [];
-  if (n <= 7 && !overview.value.store) {
+  if (n <= 7 && !overview.value.store && !unknown("links")) {
     for (let a = 0; a < n; a++) for (let b = a + 1; b < n; b++) all.push({from: a, to: b, kind: "whole"});
   }
   for (const l of s.links) all.push({...l, kind: l.cut ? "cut" : l.clogged ? "clogged" : "slow"});
@@ -64,7 +64,7 @@ function Rows({s}) {
   return html`<${Table} caption="Participants at this moment" head=${head} rows=${s.nodes.map(n => {
     const token = followed(n, s.at);
     return [
-      n.id, n.up ? n.role : "dead", html`<${Term} letter=${letter(token)} colour=${colour(token)} />`, n.leader ?? "", n.proven ? length(n.left ?? 0) : "",
+      n.id, standing(n), html`<${Term} letter=${letter(token)} colour=${colour(token)} />`, n.leader ?? "", n.proven ? length(n.left ?? 0) : "",
       n.next > s.at ? length(n.next - s.at) : "", n.votes ? n.votes.map(v => s.nodes[v]?.id).join(", ") : "", troubles(n, cut[n.place]).join(", "),
       html`<button type="button" aria-pressed=${String(looked.value?.place === n.place)} onClick=${() => choose(n)}>Choose ${n.id}</button>`,
     ];

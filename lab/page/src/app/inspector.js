@@ -1,11 +1,11 @@
 // The inspector: what a node is at the moment, and what changed in its last step.
 import {effect, html, signal} from "./html.js";
-import {attempt, call, generation, overview} from "./run.js";
+import {attempt, call, generation, overview, trace, unknown} from "./run.js";
 import {go, line, looked, playing, state} from "./moment.js";
 import {Panel} from "./panel.js";
 import {clock, count, length} from "./format.js";
 import {followed, letter} from "./terms.js";
-import {cuts, skew, troubles} from "./ring.js";
+import {cuts, standing, troubles} from "./ring.js";
 
 const last = signal(null); // the line of its last step, in whole
 
@@ -50,24 +50,27 @@ function Change({node}) {
       <tbody>${changed.map(k => html`<tr><th scope="row">${k}</th><td>${was.get(k) ?? "–"}</td><td>${is.get(k) ?? "–"}</td></tr>`)}</tbody></table>`}`;
 }
 
-// clockWords says how a clock goes, and how far it has come from what it would show if it had always run right.
+// clockWords says how a clock goes, and how far it has come from what it would show if it had always run right. A trace
+// has at most how far.
 function clockWords(off, rate) {
+  const far = off === 0 ? "" : `${length(Math.abs(off))} ${off > 0 ? "ahead" : "behind"}`;
+  if (trace.value) return far;
   const pace = rate === 0 ? "runs right" : `runs ${Math.abs(rate) / 1e4} % ${rate > 0 ? "fast" : "slow"}`;
-  return off === 0 ? pace : `${pace}, ${length(Math.abs(off))} ${off > 0 ? "ahead" : "behind"}`;
+  return far ? `${pace}, ${far}` : pace;
 }
 
 export function Inspector() {
   const n = looked.value, s = state.value;
   if (!n || !s) return html`<${Panel} id="node" title="Node" />`;
   const token = followed(n, s.at);
-  const facts = !n.up ? [["Role", "dead"]] : [
+  const facts = !n.up ? [["Role", standing(n)]] : [
     ["Role", n.role],
-    ["Term", token ? `${letter(token)}, token ${count(token)}` : "none"],
+    ["Term", token ? `${letter(token)}, token ${count(token)}` : n.leader && unknown("nodes") ? "not known" : "none"],
     ["Tenure", n.term ? `number ${count(n.term)}` : "none yet"],
     ["Leader", n.leader ?? "not known"],
     ["Lease", n.proven ? `valid, ${length(n.left ?? 0)} left by its own clock` : !overview.value.leases ? "this protocol has none" : n.elected ? "not valid" : "none"],
-    ["Timer", n.next > s.at ? `in ${length(n.next - s.at)}` : "none"],
-    ["Clock", clockWords(skew(n), n.rate ?? 0)],
+    ["Timer", n.next > s.at ? `in ${length(n.next - s.at)}` : unknown("timers") ? "" : "none"],
+    ["Clock", clockWords(n.clock, n.rate ?? 0)],
     ["Votes", n.votes ? n.votes.map(v => s.nodes[v]?.id).join(", ") : ""],
     ["Remarks", [...troubles(n, cuts(s)[n.place]), n.fault].filter(Boolean).join(", ")],
   ];

@@ -1,17 +1,18 @@
 // The invariants: what holds, what is violated, and what was to be expected.
 import {html} from "./html.js";
-import {overview} from "./run.js";
+import {overview, unknown} from "./run.js";
 import {go, playing, stop} from "./moment.js";
 import {Panel} from "./panel.js";
 import {clock} from "./format.js";
 
 // verdict is the word for an invariant, with its mark and class.
-function verdict({failed, wants}, over) {
+function verdict({failed, wants}, over, cut) {
   if (failed) {
     if (wants === "must fail") return ["✗", "violated as expected", ""];
     if (wants === "may fail") return ["✗", "violated; this protocol does not promise it", ""];
     return ["✗", "violated", "wrong"];
   }
+  if (cut) return ["…", "held as far as this trace goes", ""];
   if (!over) return ["…", wants === "holds" ? "is being checked" : wants, ""];
   if (wants === "must fail") return ["✓", "held in this run; this protocol does not promise it", ""];
   if (wants === "may fail") return ["✓", "held in this run; not promised", ""];
@@ -26,11 +27,14 @@ function jump(failed) {
 export function Invariants() {
   const o = overview.value;
   const all = [...(o?.invariants ?? [])].sort((a, b) => Boolean(b.failed) - Boolean(a.failed));
+  if (o && !o.invariants) {
+    return html`<${Panel} id="invariants" title="Invariants"><p class="hint">Nobody has judged this trace. ${unknown("terms")}</p><//>`;
+  }
   return html`
     <${Panel} id="invariants" title="Invariants">
       <p class="hint">Checked after every event.</p>
       <ul class="invariants" tabindex="0" aria-label="Invariants">${all.map(i => {
-        const [mark, word, kind] = verdict(i, o.over);
+        const [mark, word, kind] = verdict(i, o.over, o.trace && !o.trace.whole);
         return html`<li>
           <span class=${`verdict ${kind}`} aria-hidden="true">${mark}</span>
           <div><p><strong>${i.name.replaceAll("-", " ")}</strong> <span class=${kind}>${word}</span></p><p class="hint">${i.says}</p>

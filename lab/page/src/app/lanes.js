@@ -1,6 +1,6 @@
 // The ownership lanes: who believed that it leads, who could prove it, and who truly led; and what became of the writes.
 import {computed, html, useRef} from "./html.js";
-import {end, overview} from "./run.js";
+import {end, overview, unknown} from "./run.js";
 import {go, playing, stop, time} from "./moment.js";
 import {Button, Drawn, Table} from "./panel.js";
 import {clock, length} from "./format.js";
@@ -39,8 +39,8 @@ function Tenures() {
     return `${of(true, false)} accepted, ${of(false, true)} refused, ${of(true, true)} stale and accepted`;
   };
   return html`<${Table} caption="Tenures" head=${["Term", "Node", "Token", "Believes it leads", "Its lease is valid", "Truly leads", "Writes"]}
-    rows=${(o?.lanes ?? []).map(l => [letter(l.token), l.node, l.token, spans([l.believes]), o.leases ? spans(l.proven) : "no leases", spans(l.true), writes(l)])} />
-    <p>Two at once: ${spans(o?.both ?? [])}.</p>`;
+    rows=${(o?.lanes ?? []).map(l => [letter(l.token), l.node, l.token, spans([l.believes]), o.leases ? spans(l.proven) : "no leases", l.true ? spans(l.true) : "not known", unknown("writes") ? "not known" : writes(l)])} />
+    <p>${unknown("terms") || `Two at once: ${spans(o?.both ?? [])}.`}</p>`;
 }
 
 const Tools = () => html`
@@ -55,10 +55,10 @@ function Legend() {
   return html`<ul class="legend keys">
     <li><i class="key believes"></i>believes it leads</li>
     ${o?.leases && html`<li><i class="key proven"></i>its lease is valid, by its own clock</li>`}
-    <li><i class="key true"></i>truly leads</li>
-    <li><i class="key both"></i>two at once</li>
+    ${!unknown("terms") && html`<li><i class="key true"></i>truly leads</li>
+    <li><i class="key both"></i>two at once</li>`}
     <li><i class="key frozen"></i>frozen</li><li><i class="key dead"></i>dead</li>
-    <li>write: <b>│</b> accepted, <b>✕</b> refused, <b class="wrong">▲</b> stale, but accepted</li>
+    ${!unknown("writes") && html`<li>write: <b>│</b> accepted, <b>✕</b> refused, <b class="wrong">▲</b> stale, but accepted</li>`}
   </ul>`;
 }
 

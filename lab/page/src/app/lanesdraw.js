@@ -2,6 +2,7 @@
 import {fitted, hatch} from "./canvas.js";
 import {colour, letter, palette} from "./terms.js";
 import {tick, ticks} from "./format.js";
+import {unknown} from "./run.js";
 
 export const left = 64; // where time begins
 const top = 26; // for the marks of faults
@@ -10,7 +11,7 @@ const axis = 20;
 // draw draws them. From above: marks of faults, a lane for each node, the lane of the resource, the time.
 export function draw(canvas, {overview: o, range}) {
   const n = o?.nodes.length ?? 5;
-  const row = n <= 7 ? 36 : 27, writes = 30, height = top + n * row + writes + axis;
+  const row = n <= 7 ? 36 : 27, writes = unknown("writes", o) ? 0 : 30, height = top + n * row + writes + axis;
   const {c, width} = fitted(canvas, height);
   if (!o) return;
   const p = palette(canvas), scale = (width - left) / (range.until - range.from);
@@ -27,7 +28,7 @@ export function draw(canvas, {overview: o, range}) {
     const b = box(both.from, both.until);
     if (b) hatch(c, b[0], top, Math.max(b[1], 3), lanes - top, p.wrong, 6);
   }
-  resource(c, p, o, {y: lanes, height: writes, x, width});
+  if (writes) resource(c, p, o, {y: lanes, height: writes, x, width});
   marks(c, p, o, {x, box, lanes, width});
   if (!o.over) {
     const b = box(o.at, range.until);
@@ -58,8 +59,8 @@ function node(c, p, o, place, {y, row, box, width}) {
   c.font = `600 13px ${p.font}`;
   c.fillText(o.nodes[place], 0, y + row / 2);
   const lives = o.lives.filter(l => l.place === place);
-  // Between its lives it is dead.
-  let since = 0;
+  // Between its lives it is dead; before the first one, too, if that is known.
+  let since = (o.trace?.source ?? "sim") === "sim" ? 0 : Infinity;
   const dead = (from, until) => {
     const b = until > from && box(from, until);
     if (!b) return;
@@ -91,7 +92,8 @@ function node(c, p, o, place, {y, row, box, width}) {
   }
 }
 
-// tenure draws three bars: an outline, a light one, a full one; two where there are no leases.
+// tenure draws three bars: an outline, a light one, a full one; two where there are no leases. What truly was may not be
+// known: nothing is in its place.
 function tenure(c, p, o, lane, {y, height, box}) {
   const n = o.leases ? 3 : 2, h = Math.floor((height - n + 1) / n), step = h + 1;
   const name = letter(lane.token, o), believes = box(lane.believes.from, lane.believes.until);
@@ -114,14 +116,14 @@ function tenure(c, p, o, lane, {y, height, box}) {
     fill(lane.proven, y + step);
     c.globalAlpha = 1;
   }
-  const [x, w] = fill(lane.true, y + (n - 1) * step) ?? believes;
+  const [x, w] = fill(lane.true ?? [], y + (n - 1) * step) ?? believes;
   if (w <= 18) return;
   c.font = `700 11px ${p.font}`;
-  const long = c.measureText(name).width;
+  const long = c.measureText(name).width, middle = y + (lane.true ? height : height - step) / 2;
   c.fillStyle = p.panel;
-  c.fillRect(x + 3, y + height / 2 - 8, long + 6, 16);
+  c.fillRect(x + 3, middle - 8, long + 6, 16);
   c.fillStyle = p.text;
-  c.fillText(name, x + 6, y + height / 2 + 0.5);
+  c.fillText(name, x + 6, middle + 0.5);
 }
 
 // resource draws the writes. Accepted ones that are close become one line.
@@ -162,15 +164,12 @@ function resource(c, p, o, {y, height, x, width}) {
   }
 }
 
-// until is when an operation is over. One without a length that goes on to the end may have been over at once.
-export const until = (m, o) => (o.ops[m.op]?.for > 0 || m.until < o.at ? m.until || m.from : m.from);
-
 // marks draws faults above the lanes: a bar while it goes on, and its kind where there is room.
 function marks(c, p, o, {x, box, lanes, width}) {
   c.font = `11px ${p.font}`;
   let free = 0;
   for (const m of o.marks) {
-    const b = box(m.from, until(m, o));
+    const b = box(m.from, m.until || o.at);
     if (!b) continue;
     c.fillStyle = m.hand >= 0 ? p.accent : p.faint;
     c.fillRect(b[0], top - 6, Math.max(b[1], 3), 4);

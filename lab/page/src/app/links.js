@@ -1,6 +1,6 @@
 // The links: a matrix of directed links, to be cut, delayed, and made to lose messages.
 import {computed, html, names, signal} from "./html.js";
-import {overview, world} from "./run.js";
+import {overview, unknown, world} from "./run.js";
 import {hand, over, state, undo} from "./moment.js";
 import {Panel} from "./panel.js";
 import {length} from "./format.js";
@@ -39,6 +39,7 @@ const broken = computed(() => JSON.stringify((state.value?.links ?? []).map(l =>
 export function Links() {
   const o = overview.value;
   if (!o) return null;
+  if (!o.world) return html`<${Panel} id="links" title="Links"><p class="hint">${unknown("links")}</p><//>`;
   const by = new Map(JSON.parse(broken.value).map(l => [`${l.from} ${l.to}`, l])), ended = over.value;
   const tools = html`
     <label><span class="unseen">What is done to a link</span><select value=${way.value} onChange=${e => { way.value = e.target.value; }}>

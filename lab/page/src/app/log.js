@@ -17,6 +17,7 @@ const ends = signal({first: false, last: false}); // whether there is nothing ea
 const kinds = {
   receive: "receipts", send: "messages leave", lost: "losses", fire: "timers", command: "commands", reply: "answers of the store",
   durable: "saves", write: "writes", boot: "starts", down: "ends", fault: "faults", heal: "faults end", violation: "violations",
+  state: "states that a record begins with", note: "notes",
 };
 
 const filter = () => ({node: node.value, kinds: kind.value ? [kind.value] : [], turns: turnsOnly.value});

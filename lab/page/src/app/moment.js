@@ -29,6 +29,12 @@ export async function visit(world, at = {time: 0}, linked = false) {
   const o = await attempt(() => open(world));
   if (!o) return false;
   if (!linked) history.pushState(null, "", "#" + encode(world, at));
+  begin(at);
+  return true;
+}
+
+// begin shows a moment of what has just been opened.
+export function begin(at) {
   batch(() => {
     playing.value = false;
     selected.value = "";
@@ -37,7 +43,6 @@ export async function visit(world, at = {time: 0}, linked = false) {
     state.value = null;
   });
   go(at);
-  return true;
 }
 
 // go shows a moment. One that the run has not reached is shown when it has.

@@ -1,6 +1,6 @@
 // What a visitor can do to a node: faults, and what an operator does. All of it is also for the keyboard.
 import {html, signal} from "./html.js";
-import {catalogue, overview, world} from "./run.js";
+import {catalogue, overview, trace, world} from "./run.js";
 import {hand, leaderId, lookedId, over, selected, undo} from "./moment.js";
 import {Panel} from "./panel.js";
 import {clock} from "./format.js";
@@ -76,6 +76,7 @@ function Target() {
 
 export function Operate() {
   const node = lookedId.value, ended = over.value;
+  if (trace.value) return null;
   return html`
     <${Panel} id="operate" title="Break it" tools=${html`<${Target} />`}>
       <div class="acts">${acts.filter(([, , store]) => !store || overview.value?.store).map(([group, all]) => html`

@@ -1,6 +1,6 @@
 // Where the participants are on the drawing, and each of them: role, term, timer, lease, votes, clock.
 import {html, names} from "./html.js";
-import {generation, zeros} from "./run.js";
+import {generation} from "./run.js";
 import {colour, followed, letter} from "./terms.js";
 import {length} from "./format.js";
 
@@ -34,19 +34,20 @@ const Arc = ({r, part, kind}) => {
   return html`<circle class=${kind} r=${r} transform="rotate(-90)" stroke-dasharray=${`${round * part} ${round}`} />`;
 };
 
-// skew is how far the clock of a node has come from where it would be if it had run right.
-export const skew = node => node.clock - (zeros.value[node.place] ?? 0);
+// standing is the role of a node in a word.
+export const standing = node => (node.unknown ? "unknown" : node.up ? node.role : "dead");
 
 // troubles are the words for what is the matter with a node.
 export function troubles(node, cut) {
   const all = [];
+  if (node.unknown) return [];
   if (!node.up) return ["dead"];
   if (node.frozen) all.push(node.waiting ? `frozen, ${node.waiting} wait` : "frozen");
   if (cut) all.push(cut);
   if (node.sick) all.push("ill");
   if (node.paused) all.push("paused");
   if (node.idle) all.push("no candidate");
-  const off = skew(node);
+  const off = node.clock;
   if (Math.abs(off) >= 1e9) all.push(`clock ${off > 0 ? "+" : "−"}${length(Math.abs(off))}`);
   if (Math.abs(node.rate ?? 0) >= 20_000) all.push(`clock ${Math.abs(node.rate) / 1e4} % ${node.rate > 0 ? "fast" : "slow"}`);
   if (node.fault) all.push("halted");
@@ -74,7 +75,7 @@ export function cuts(state) {
 // sentence says all of a node in words. It begins with what is written on the drawing.
 export function sentence(node, at, cut) {
   const token = followed(node, at), trouble = node.up ? troubles(node, cut) : [];
-  const written = [node.id, token ? letter(token) : "", node.up ? node.role : "dead", trouble.slice(0, 2).join(" · ")].filter(Boolean).join(" ");
+  const written = [node.id, token ? letter(token) : "", standing(node), trouble.slice(0, 2).join(" · ")].filter(Boolean).join(" ");
   return [
     written, token ? `term ${letter(token)}` : "", node.proven ? `lease valid for ${length(node.left ?? 0)}` : "",
     node.votes ? `${node.votes.length} votes of others` : "", ...trouble.slice(2),
@@ -106,11 +107,11 @@ export function NodeMark({node, state, cut, chosen, choose}) {
       ${node.frozen && html`<circle class="ice" r=${r} fill="url(#ice)" />`}
       ${remaining > 0 && html`<${Arc} r=${r + 3.5} part=${remaining} kind="timer" />`}
       <text class="id" dy=".36em" font-size=${Math.round(r * 0.62)}>${node.id}</text>${" "}
-      ${!node.up && html`<path class="cross" d=${`M${-r * 0.7} ${-r * 0.7}L${r * 0.7} ${r * 0.7}M${r * 0.7} ${-r * 0.7}L${-r * 0.7} ${r * 0.7}`} />`}
+      ${!node.up && !node.unknown && html`<path class="cross" d=${`M${-r * 0.7} ${-r * 0.7}L${r * 0.7} ${r * 0.7}M${r * 0.7} ${-r * 0.7}L${-r * 0.7} ${r * 0.7}`} />`}
       ${name && html`<g class="badge" transform=${`translate(${r * 0.78} ${-r * 0.78})`}><circle r="9.5" /><text dy=".36em" font-size="12">${name}</text></g>`}${" "}
       ${node.votes && html`<g class="votes" transform=${`translate(${-(voters.length - 1) * 3.5} ${-r - 17})`}>
         ${voters.map((v, i) => html`<circle cx=${i * 7} r="2.6" class=${v.place === node.place || node.votes?.includes(v.place) ? "given" : ""} />`)}</g>`}
-      <text class="role" y=${r + 22}>${node.up ? node.role : "dead"}</text>${" "}
+      <text class="role" y=${r + 22}>${standing(node)}</text>${" "}
       ${node.up && trouble.length > 0 && html`<text class="trouble" y=${r + 36}>${trouble.slice(0, 2).join(" · ")}</text>`}
     </g>`;
 }

@@ -1,12 +1,15 @@
 // The run: the world that was opened, and what the machines say of it as it grows.
 import {computed, signal} from "./html.js";
 
-export const overview = signal(null); // the answer of open, grow, do or drop
+export const overview = signal(null); // the answer of open, trace, grow, do or drop
 export const catalogue = signal(null);
 export const problem = signal(""); // what went wrong last, for people
-export const zeros = signal([]); // what the clock of each place showed when the world began: that is no error of it
 export const mostNodes = 9; // of a world; over a store they may be fewer, which the machines say
 export const world = computed(() => overview.value?.world ?? null);
+export const trace = computed(() => overview.value?.trace ?? null); // what is shown in place of a world
+
+// unknown says why a trace does not tell something; "" if it does, and of worlds.
+export const unknown = (what, o = overview.value) => o?.trace?.unknown.find(u => u.what === what)?.says ?? "";
 
 let machines = null;
 export const generation = signal(0); // counts the worlds: what was asked of an earlier one is not of this one
@@ -30,11 +33,10 @@ export async function attempt(act) {
 }
 
 // open begins a world. The one before stays if it cannot be.
-export const open = world => begin(call("open", world).then(async o => {
-  const {nodes} = await call("state", {event: 0});
-  zeros.value = nodes.map(n => n.clock);
-  return o;
-}));
+export const open = world => begin(call("open", world));
+
+// watch opens a recorded trace. What was shown before stays if it cannot be.
+export const watch = text => begin(call("trace", {text}));
 
 // act adds an operation of the visitor after an event; drop takes one back.
 export const act = (event, op) => begin(call("do", {event, op}));
@@ -74,9 +76,9 @@ export function filled(o) {
   for (const list of ["lanes", "lives", "roles", "turns", "marks", "writes", "both", "ops", "hands"]) o[list] ??= [];
   for (const lane of o.lanes) {
     lane.proven ??= [];
-    lane.true ??= [];
+    if (!unknown("terms", o)) lane.true ??= [];
   }
-  o.world.hands ??= [];
+  if (o.world) o.world.hands ??= [];
   return o;
 }
 

@@ -1,6 +1,6 @@
 // The space-time diagram: a line for each participant, time to the right, and the messages from line to line.
 import {html, useRef} from "./html.js";
-import {overview} from "./run.js";
+import {overview, unknown} from "./run.js";
 import {go, line, playing, step, stop} from "./moment.js";
 import {Button, Drawn, Table} from "./panel.js";
 import {clock, length} from "./format.js";
@@ -61,6 +61,6 @@ export function Spacetime() {
         onClick=${clicked} onKeyDown=${pressed}></canvas>
       <p class="hint">${length(until - from)} are shown.${letters.value.left > 0 ? ` ${letters.value.left} messages are left out: go closer.` : ""}
         ${heartbeats.value ? "" : " Heartbeats are left out."}
-        ${none ? " Nothing is on its way here: show more, or go to the next turn." : " Select a message to see what led to it, and what it led to."}</p>
+        ${unknown("letters") ? ` ${unknown("letters")}` : none ? " Nothing is on its way here: show more, or go to the next turn." : " Select a message to see what led to it, and what it led to."}</p>
     <//>`;
 }

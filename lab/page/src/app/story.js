@@ -1,6 +1,6 @@
 // A guided story: a sentence a step, beside the world at the moment that the sentence is about.
 import {batch, effect, html, names, signal, useEffect, useRef} from "./html.js";
-import {call, catalogue, generation, overview, world} from "./run.js";
+import {call, catalogue, generation, overview, trace, world} from "./run.js";
 import {go, moment, playing, still, time, visit} from "./moment.js";
 import {pace} from "./pace.js";
 import {encode} from "./link.js";
@@ -106,10 +106,10 @@ async function travel(event, wanted) {
   });
 }
 
-// A story ends when the visitor opens another world.
+// A story ends when the visitor opens another world, or a trace.
 effect(() => {
   const w = world.value, step = story.peek()?.steps[at.peek()];
-  if (w && step && !entering && same(w) !== same(step.world)) story.value = null;
+  if (step && !entering && (trace.value || w && same(w) !== same(step.world))) story.value = null;
 });
 effect(() => {
   if (!story.value) delete document.documentElement.dataset.look;

@@ -5,7 +5,6 @@ import {go, playing, stop, time} from "./moment.js";
 import {colour, letter, palette} from "./terms.js";
 import {clock} from "./format.js";
 import {fitted, hatch, useDrawing} from "./canvas.js";
-import {until} from "./lanesdraw.js";
 
 const height = 44;
 
@@ -31,7 +30,7 @@ function draw(canvas) {
   }
   for (const both of o.both) hatch(c, x(both.from), 14, Math.max(x(both.until) - x(both.from), 2), 18, p.wrong);
   for (const m of o.marks) {
-    const w = Math.max(x(until(m, o)) - x(m.from), 3);
+    const w = Math.max(x(m.until || o.at) - x(m.from), 3);
     c.fillStyle = m.hand >= 0 ? p.accent : p.faint;
     if (m.hand >= 0) {
       c.fillRect(x(m.from), 6, w, 4);

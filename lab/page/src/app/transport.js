@@ -15,6 +15,7 @@ export function jump(back, kinds, what) {
 
 // reset opens the world without what the visitor did, at its beginning.
 export function reset() {
+  if (!world.value) return;
   const {hands, ...rest} = world.value;
   visit(rest);
 }
@@ -70,7 +71,7 @@ export function Transport() {
         <${Speed} />
         <div class="buttons last">
           <${Seed} />
-          <button type="button" title="Begin anew, without what you did (R)" onClick=${reset}>Reset</button>
+          ${world.value && html`<button type="button" title="Begin anew, without what you did (R)" onClick=${reset}>Reset</button>`}
         </div>
       </div>
       <${Timeline} />
