@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 )
 
@@ -241,6 +243,26 @@ func opensTrace(t *testing.T, s *site) {
 	}
 	violations(b, "light", "with a trace")
 	violations(b, "dark", "with a trace")
+
+	// One of the simulator has its faults, and its schedule is a world.
+	file := filepath.Join(t.TempDir(), "run.ndjson")
+	run := electlab(t, harness.Build(t, "../../lab/cmd/electlab"), t.TempDir(), "sim", "run", "--seed", "17", "--faults", "5s", "--trace", file)
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	sim, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with(string(sim), "run.ndjson", drop)
+	b.says("#trace h2", "run.ndjson")
+	b.says("#invariants", "no two participants are elected with one token")
+	b.must(chromedp.KeyEvent("e"))
+	b.says("#said", "is elected, with token")
+	b.press("#trace", "Open its schedule as a world")
+	b.says(".world-name", "quorum · a schedule · seed 17")
+	eval[chromedp.Void](b, "history.back()")
+	b.says(".world-name", "raft · crash")
 
 	// Another one, which is defective further down, is shown up to there.
 	line, _, _ := strings.Cut(rest, "\n")

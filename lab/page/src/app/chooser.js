@@ -5,7 +5,7 @@ import {visit} from "./moment.js";
 import {machines} from "./workers.js";
 import {read, save} from "./schedule.js";
 import {leave} from "./start.js";
-import {Drop, enterTrace, isTrace} from "./trace.js";
+import {Drop, enterTrace, hasSchedule, isTrace} from "./trace.js";
 
 export const choosing = signal(false);
 const protocol = signal("quorum"), search = signal("");
@@ -113,7 +113,7 @@ function Files() {
   const name = `${overview.value?.protocol}-${w ? w.scenario ?? w.profile ?? "calm" : "trace"}.json`;
   return html`<section aria-labelledby="files-title"><h3 id="files-title">A schedule or a recorded trace, from a file</h3>
     <div class="fields"><label class="file">Open a file<input type="file" onChange=${chosen} /></label>
-      <button type="button" onClick=${() => attempt(() => save(name))}>Save this ${w ? "world" : "trace"}’s schedule</button></div>
+      ${hasSchedule() && html`<button type="button" onClick=${() => attempt(() => save(name))}>Save this ${w ? "world" : "trace"}’s schedule</button>`}</div>
     <p class="hint">A schedule or a trace as <code>electlab sim</code> writes it, or the flight record of a participant. It may also be dropped
       on the page, and stays in this browser.</p></section>`;
 }

@@ -31,9 +31,9 @@ export function scheduled(name, text) {
   if (typeof schedule?.protocol !== "string" || typeof schedule.format !== "number") {
     throw new Error(`${name} is no schedule: it has no format or no protocol; want one as electlab sim writes it`);
   }
-  // A number that was rounded would be another world.
-  const numbers = text.replace(/"(?:[^"\\]|\\.)*"/g, "").match(/\d{16,}/g) ?? [];
-  const large = numbers.find(n => !Number.isSafeInteger(Number(n)));
+  // A number that was rounded would be another world; fractions are read as they were written.
+  const numbers = text.replace(/"(?:[^"\\]|\\.)*"/g, "").match(/\d[\d.eE+-]*/g) ?? [];
+  const large = numbers.find(n => /^\d+$/.test(n) && !Number.isSafeInteger(Number(n)));
   if (large) throw new Error(`${name} has the number ${large}; want ${Number.MAX_SAFE_INTEGER} at most, which a browser does not round`);
   return {protocol: schedule.protocol, schedule};
 }

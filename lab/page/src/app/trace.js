@@ -1,6 +1,6 @@
 // Recorded traces from files: how one is opened and left, and the notice that says what it is and does not tell.
 import {html, signal, useEffect, useRef} from "./html.js";
-import {attempt, call, trace, watch, world} from "./run.js";
+import {attempt, call, trace, unknown, watch, world} from "./run.js";
 import {begin, moment, visit} from "./moment.js";
 import {first} from "./start.js";
 import {scheduled} from "./schedule.js";
@@ -9,6 +9,7 @@ import {count} from "./format.js";
 const largest = 128 * 2 ** 20; // bytes, as the machines have it
 
 const name = signal(""); // of the file
+const narrow = matchMedia("(max-width: 640px)");
 let before = null; // what was shown before the trace
 
 // isTrace tells a trace from a schedule by its first line: in a trace that is an object, and more lines follow it.
@@ -39,6 +40,9 @@ export async function enterTrace(file) {
 // leaveTrace shows the world from before the trace again.
 const leaveTrace = () => (before ? visit(before.world, before.at) : visit(first));
 
+// hasSchedule says whether what is shown, world or trace, has a schedule.
+export const hasSchedule = () => !trace.value || trace.value.source === "sim" && !unknown("faults");
+
 // enterSchedule opens the trace's schedule as a world.
 const enterSchedule = () => attempt(async () => scheduled(name.value, (await call("schedule")).schedule)).then(w => w && visit(w));
 
@@ -47,16 +51,15 @@ const sources = {sim: "a run of the simulator", chaos: "a run of real processes 
 export function Notice() {
   const t = trace.value;
   if (!t) return null;
-  const known = t.source === "sim" && !t.unknown.some(u => u.what === "faults");
   return html`
     <section class="panel" id="trace" aria-labelledby="trace-title">
       <div class="panel-head"><h2 id="trace-title">Recorded trace: ${name.value}</h2>
-        <div class="tools">${known && html`<button type="button" onClick=${enterSchedule}>Open its schedule as a world</button>`}
+        <div class="tools">${hasSchedule() && html`<button type="button" onClick=${enterSchedule}>Open its schedule as a world</button>`}
           <button type="button" class="main" onClick=${leaveTrace}>Leave the trace</button></div></div>
       <p>It is ${sources[t.source] ?? t.source}${t.seed ? `, seed ${t.seed}` : ""}${t.build ? `, by build ${t.build}` : ""}. Nothing can be broken in it. It is
         in this browser only, so there is no link to share.</p>
       ${t.note && html`<p role="alert">${t.note}</p>`}
-      <details open><summary>What it does not tell</summary><ul>${t.unknown.map(u => html`<li key=${u.what}>${u.says}</li>`)}</ul></details>
+      <details open=${!narrow.matches}><summary>What it does not tell</summary><ul>${t.unknown.map(u => html`<li key=${u.what}>${u.says}</li>`)}</ul></details>
     </section>`;
 }
 
