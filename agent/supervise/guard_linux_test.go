@@ -466,6 +466,7 @@ func TestGuardTerminal(t *testing.T) {
 	s.Expect("one\r\n")
 	s.Type(terminal.CtrlZ)
 	s.Expect("Stopped")
+	s.Expect("$ ") // what is typed while the shell takes the terminal back may be lost
 	s.Type("echo shell has it; fg\n")
 	s.Expect("shell has it\r\n")
 	s.Type("two\n")

@@ -65,6 +65,7 @@ func TestTerminalStopAndForeground(t *testing.T) {
 		s.Expect("one\r\n")
 		s.Type(terminal.CtrlZ)
 		s.Expect("Stopped")
+		s.Expect("$ ")
 		s.Type("echo shell has it\n")
 		s.Expect("shell has it\r\n")
 		s.Type("fg\n")
@@ -108,6 +109,7 @@ func TestTerminalBackgroundAfterStop(t *testing.T) {
 	s.Expect("started")
 	s.Type(terminal.CtrlZ)
 	s.Expect("Stopped")
+	s.Expect("$ ")
 	s.Type("bg; echo in the back\n")
 	s.Expect("in the back")
 	s.Type("echo >'" + fifo + "'\n")
@@ -125,6 +127,7 @@ func TestTerminalShellInside(t *testing.T) {
 	s.Expect("text")
 	s.Type(terminal.CtrlZ) // for the inner shell's cat
 	s.Expect("Stopped")
+	s.Expect("$ ")
 	s.Type("echo inner''most; kill %1; exit 7\n")
 	s.Expect("innermost")
 	s.Type("exit 7\n") // a shell may warn of stopped jobs first; the outer one then exits
