@@ -358,3 +358,43 @@ func (p *prefix) byHand(t *testing.T) (victim, func(context.Context) error) {
 		}, nil),
 	}}, heal
 }
+
+// newKubernetesSites starts a kube-apiserver over an etcd.
+func newKubernetesSites(t *testing.T) func(t *testing.T) *site {
+	k := server.StartKubernetes(t)
+	return func(t *testing.T) *site {
+		namespace := fmt.Sprintf("storm%d", prefixes.Add(1))
+		k.Do(t, http.MethodPost, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": namespace}})
+		servers := hurts(t, "kube-apiserver", func() process { return k })
+		for _, f := range hurts(t, "etcd", func() process { return k.Etcd }).faults { // not at the same time: one starts by the other
+			servers.faults = append(servers.faults, fault{"of which etcd is " + f.name, f.begin})
+		}
+		own := strings.Replace(leasesPath, "default", namespace, 1) + "/e"
+		edit := func(name string, do func(lease map[string]any)) fault {
+			return once(t, name, func(ctx context.Context) error {
+				lease, err := k.Ask(ctx, http.MethodGet, own, nil)
+				if err != nil {
+					return err
+				}
+				do(lease)
+				_, err = k.Ask(ctx, http.MethodPut, own, lease)
+				return err
+			}, nil)
+		}
+		return &site{
+			addrs: []string{k.Addr},
+			url: func(addrs []string) string {
+				return strings.Replace(leaseURL(t, k, "admin", addrs[0], times), "default", namespace, 1)
+			},
+			victims: []victim{servers, {"Lease", []fault{
+				once(t, "deleted", func(ctx context.Context) error {
+					_, err := k.Ask(ctx, http.MethodDelete, own, nil)
+					return err
+				}, nil),
+				edit("emptied", func(lease map[string]any) { lease["spec"].(map[string]any)["holderIdentity"] = "" }),
+				edit("seized", func(lease map[string]any) { lease["spec"].(map[string]any)["holderIdentity"] = "somebody" }),
+				edit("stripped", func(lease map[string]any) { delete(lease["metadata"].(map[string]any), "annotations") }),
+			}}},
+		}
+	}
+}

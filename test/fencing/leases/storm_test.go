@@ -62,6 +62,7 @@ func sites(t *testing.T) map[string]func(t *testing.T) func(t *testing.T) *site 
 	all["redis with a replica"] = func(*testing.T) func(t *testing.T) *site { return newRedisPairSite }
 	all["zookeeper"] = newZooKeeperSites
 	all["consul"] = newConsulSites
+	all["kubernetes"] = newKubernetesSites
 	all["nats"] = newNATSSites
 	all["s3"] = newS3Sites
 	return all

@@ -74,9 +74,9 @@ func StartKubernetes(t testing.TB, flags ...string) *Kubernetes {
 func (k *Kubernetes) Start(t testing.TB) {
 	t.Helper()
 	k.start(t, k.command(k.args[0], k.args[1:]...), func(ctx context.Context) error {
-		_, err := k.try(ctx, http.MethodGet, "/apis/coordination.k8s.io/v1/namespaces/default/leases", nil)
+		_, err := k.Ask(ctx, http.MethodGet, "/apis/coordination.k8s.io/v1/namespaces/default/leases", nil)
 		if err == nil {
-			_, err = k.try(ctx, http.MethodGet, "/api/v1/namespaces/default", nil)
+			_, err = k.Ask(ctx, http.MethodGet, "/api/v1/namespaces/default", nil)
 		}
 		return err
 	})
@@ -105,7 +105,7 @@ func (k *Kubernetes) Do(t testing.TB, method, path string, in any) (out map[stri
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	out, err := k.try(ctx, method, path, in)
+	out, err := k.Ask(ctx, method, path, in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,14 +117,15 @@ func (k *Kubernetes) Put(t testing.TB, path string, in any) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	_, err := k.try(ctx, http.MethodPut, path, in)
+	_, err := k.Ask(ctx, http.MethodPut, path, in)
 	if err != nil && !strings.Contains(err.Error(), ": 409 ") {
 		t.Fatal(err)
 	}
 	return err == nil
 }
 
-func (k *Kubernetes) try(ctx context.Context, method, path string, in any) (out map[string]any, err error) {
+// Ask makes a request as admin, and returns the answer. A refusal is an error.
+func (k *Kubernetes) Ask(ctx context.Context, method, path string, in any) (out map[string]any, err error) {
 	roots := x509.NewCertPool()
 	text, err := os.ReadFile(k.ca())
 	if err != nil {
@@ -226,7 +227,7 @@ func (k *Kubernetes) Lease(t testing.TB, name string) map[string]any {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
-		out, err := k.try(ctx, http.MethodGet, "/apis/coordination.k8s.io/v1/namespaces/default/leases/"+name, nil)
+		out, err := k.Ask(ctx, http.MethodGet, "/apis/coordination.k8s.io/v1/namespaces/default/leases/"+name, nil)
 		switch {
 		case notFound(err):
 			return nil
