@@ -463,19 +463,26 @@ func (l *lock) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	}
 }
 
+// behind returns a participant that follows b, which leads without a lease.
+func behind(t *testing.T) (*participant, *lock) {
+	t.Helper()
+	link, err := memory.NewStore(0).New("job", "a", memory.Config{Lease: lease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lock{Elector: link, state: &driver.State{Leader: &driver.Leader{ID: "b", Token: 5}}}
+	p := &participant{metrics: electprom.New("job"), registry: prometheus.NewPedanticRegistry()}
+	p.registry.MustRegister(p.metrics)
+	if p.Election, err = elect.New(l, elect.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	return p, l
+}
+
 // TestOnlyAScrapeLooks: where there is no lease, nobody looks who leads between two scrapes, and no new term is lost.
 func TestOnlyAScrapeLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		link, err := memory.NewStore(0).New("job", "a", memory.Config{Lease: lease})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := &lock{Elector: link, state: &driver.State{Leader: &driver.Leader{ID: "b", Token: 5}}}
-		p := &participant{metrics: electprom.New("job"), registry: prometheus.NewPedanticRegistry()}
-		p.registry.MustRegister(p.metrics)
-		if p.Election, err = elect.New(l, elect.Config{}); err != nil {
-			t.Fatal(err)
-		}
+		p, l := behind(t)
 		defer p.Close()
 		p.metrics.Attach(p.Election)
 		looks := func(want int) {
@@ -509,16 +516,7 @@ func TestOnlyAScrapeLooks(t *testing.T) {
 // TestHangingLook: a back end that hangs holds no scrape for longer than a look may take, and is asked once.
 func TestHangingLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		link, err := memory.NewStore(0).New("job", "a", memory.Config{Lease: lease})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := &lock{Elector: link, state: &driver.State{Leader: &driver.Leader{ID: "b", Token: 5}}}
-		p := &participant{metrics: electprom.New("job"), registry: prometheus.NewPedanticRegistry()}
-		p.registry.MustRegister(p.metrics)
-		if p.Election, err = elect.New(l, elect.Config{}); err != nil {
-			t.Fatal(err)
-		}
+		p, l := behind(t)
 		defer p.Close()
 		p.metrics.Attach(p.Election)
 		synctest.Wait()

@@ -214,9 +214,10 @@ func (r *run) flyingAt(t sim.Time, nodes []Node) []Letter {
 	// A letter that is on its way for longer than this waits in front of a cut link or a frozen
 	// process.
 	oldest := t - sim.Time(10*time.Second)
+	forgotten := r.forgotten()
 	for i--; i >= 0 && r.all[i].sent >= oldest && len(all) < most; i-- {
 		l := &r.all[i]
-		if l.arrived != 0 && l.arrived <= t || l.arrived == 0 && t > l.sent+r.forgotten() || frozen[l.to] && t > l.sent+r.forgotten() {
+		if l.arrived != 0 && l.arrived <= t || t > l.sent+forgotten && (l.arrived == 0 || frozen[l.to]) {
 			continue
 		}
 		all = append(all, r.letter(i))
