@@ -107,7 +107,7 @@ var repository = house{
 			why: "it hunts mutants with both drivers of the machines, and writes one table",
 		},
 		{
-			at: "lab/page/...", may: []string{"lab/play", "internal/place"}, tests: []string{"internal/long"}, others: nothing,
+			at: "lab/page/...", may: []string{"lab/play", "internal/place", "internal/webpage"}, tests: []string{"internal/long"}, others: nothing,
 			why: "files for a browser, and what compiles and serves them; it knows the machines by one call",
 		},
 		{
