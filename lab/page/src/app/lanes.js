@@ -35,7 +35,7 @@ function Tenures() {
   const o = overview.value;
   const writes = lane => {
     const mine = (o?.writes ?? []).filter(w => w.node === lane.node && w.token === lane.token);
-    const of = (ok, stale) => mine.filter(w => w.ok === ok && w.stale === stale).length;
+    const of = (ok, stale) => mine.filter(w => w.ok === ok && w.stale === stale).reduce((n, w) => n + (w.count ?? 1), 0);
     return `${of(true, false)} accepted, ${of(false, true)} refused, ${of(true, true)} stale and accepted`;
   };
   return html`<${Table} caption="Tenures" head=${["Term", "Node", "Token", "Believes it leads", "Its lease is valid", "Truly leads", "Writes"]}
