@@ -77,7 +77,7 @@ export function Lanes() {
     <${Drawn} id="lanes" title="Who leads, and who believes it" tools=${html`<${Tools} />`} table=${Tenures}>
       <div class="drawing"><canvas class="lanes" ref=${canvas} tabindex="0" role="slider" aria-label="Ownership lanes; the table has the same in words"
         aria-valuemin="0" aria-valuemax=${end.value} aria-valuenow=${t}
-        aria-valuetext=${`${clock(t, 1)}; ${length(shown.until - shown.from)} are shown`} onClick=${clicked} onKeyDown=${pressed}></canvas><${Needle} range=${range} at=${time} /></div>
+        aria-valuetext=${`${clock(t, 1)}; ${length(shown.until - shown.from)} are shown`} onClick=${clicked} onKeyDown=${pressed}></canvas><${Needle} range=${range} at=${time} left=${left} /></div>
       <${Legend} />
     <//>`;
 }

@@ -4,7 +4,7 @@ import {computed, signal} from "./html.js";
 export const overview = signal(null); // the answer of open, trace, grow, do or drop
 export const catalogue = signal(null);
 export const problem = signal(""); // what went wrong last, for people
-export const mostNodes = 9; // of a world; over a store they may be fewer, which the machines say
+export const mostNodes = 15; // of a world; of some protocols they may be fewer, which the machines say
 export const world = computed(() => overview.value?.world ?? null);
 export const trace = computed(() => overview.value?.trace ?? null); // what is shown in place of a world
 export const live = computed(() => trace.value?.source === "live"); // a cluster that runs: see live.js
