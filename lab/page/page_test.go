@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/long"
+	"github.com/electd/elect/internal/webpage"
 )
 
 // small is a page whose machines are a few bytes.
@@ -122,7 +123,7 @@ func TestWrite(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q", name, data, err, f.data)
 		}
 	}
-	if text, err := fs.ReadFile(dist, "dist/"+licences); err != nil || !strings.HasPrefix(string(text), ours) {
+	if text, err := fs.ReadFile(webpage.Files(), licences); err != nil || !strings.HasPrefix(string(text), ours) {
 		t.Errorf("%s begins with %.40q, %v; want %q, by which a folder is known", licences, text, err, ours)
 	}
 
@@ -320,7 +321,7 @@ func TestSources(t *testing.T) {
 
 // TestDist: nothing in the page is inline, all of what it names is there, and all of it has a content type.
 func TestDist(t *testing.T) {
-	index, err := fs.ReadFile(dist, "dist/index.html")
+	index, err := fs.ReadFile(webpage.Files(), "index.html")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,13 +333,13 @@ func TestDist(t *testing.T) {
 	if !strings.Contains(text, `content="`+meta+`"`) {
 		t.Errorf("the page's own policy is not that of the server, without frame-ancestors; want %s", meta)
 	}
-	entries, err := fs.ReadDir(dist, "dist")
+	entries, err := fs.ReadDir(webpage.Files(), ".")
 	if err != nil {
 		t.Fatal(err)
 	}
 	total := 0
 	for _, e := range entries {
-		data, err := fs.ReadFile(dist, "dist/"+e.Name())
+		data, err := fs.ReadFile(webpage.Files(), e.Name())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -355,9 +356,10 @@ func TestDist(t *testing.T) {
 }
 
 // TestFresh runs the test of build, that dist is what the sources give. The go command does not see which files outside
-// of its module that test reads, and would keep its result for ever; here it sees them.
+// of its module that test reads, and would keep its result for ever; here it sees them. Those of dist it sees as part of
+// this program.
 func TestFresh(t *testing.T) {
-	for _, dir := range []string{"src", "vendor", "dist"} {
+	for _, dir := range []string{"src", "vendor"} {
 		if err := os.CopyFS(filepath.Join(t.TempDir(), dir), os.DirFS(dir)); err != nil {
 			t.Fatal(err)
 		}

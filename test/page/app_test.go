@@ -1,7 +1,6 @@
 package page
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -11,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -113,12 +110,7 @@ func plays(t *testing.T, s *site) {
 // still plays where the system asks for less motion: the page jumps from turn to turn.
 func still(t *testing.T, s *site) {
 	b := app(t, s, "")
-	b.must(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-reduced-motion", Value: "reduce"}},
-		})
-		return err
-	}))
+	b.must(calm)
 	b.until("matchMedia('(prefers-reduced-motion: reduce)').matches")
 	turns := eval[[]string](b, "elect.call('grow').then(o => o.turns.map(t => (t.at / 1e9).toFixed(6) + ' s'))")
 	eval[chromedp.Void](b, `(() => {

@@ -199,10 +199,15 @@ func (b *tab) until(script string) {
 }
 
 // mode chooses light or dark.
-func mode(scheme string) chromedp.Action[chromedp.Void] {
+func mode(scheme string) chromedp.Action[chromedp.Void] { return media("prefers-color-scheme", scheme) }
+
+// calm asks for less motion.
+var calm = media("prefers-reduced-motion", "reduce")
+
+func media(feature, value string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+			Features: []*emulation.MediaFeature{{Name: feature, Value: value}},
 		})
 		return err
 	})

@@ -120,8 +120,8 @@ func TestLive(t *testing.T) {
 	b.must(chromedp.Evaluate[chromedp.Void](`(r => { r.value = 3e9; r.dispatchEvent(new Event("input", {bubbles: true})); })(document.querySelector(".timeline input"))`))
 	b.says("#transport .now", "ago")
 	b.must(chromedp.KeyEvent("e")) // no key of this page
-	b.press("#transport", "Present")
-	b.says("#transport .now", "the present")
+	b.press("#transport", "Live")
+	b.says("#transport .now", "live")
 
 	for _, scheme := range []string{"light", "dark"} {
 		violations(b, scheme, "live")
@@ -132,11 +132,12 @@ func TestLive(t *testing.T) {
 	b.must(chromedp.KeyEvent("?"))
 	pictures(b)
 
-	// Another page sees the same.
-	other := open(t, strings.TrimSuffix(server, "/"))
+	// Another page sees the same, and follows without motion.
+	other := open(t, strings.TrimSuffix(server, "/"), calm)
 	other.must(chromedp.Navigate(address))
 	other.says("#log", first+" was killed.")
 	other.says("#status", "three processes")
+	other.says("#transport .now", "live")
 	for _, each := range []*tab{b, other} {
 		if said := each.said(); len(said) > 0 {
 			t.Errorf("the console says %q; want nothing", said)
@@ -164,7 +165,7 @@ func TestLiveBroken(t *testing.T) {
 	b := open(t, strings.TrimSuffix(server, "/"))
 	b.must(chromedp.Navigate(server))
 	b.says("#status", "This address has no token")
-	b.must(chromedp.Navigate(server+"?#token=WRONG"))
+	b.must(chromedp.Navigate(server + "?#token=WRONG"))
 	b.says("#status", "its token is missing, or of another one")
 	violations(b, "light", "without a cluster")
 	pictures(b)

@@ -118,7 +118,8 @@ func (p *player) do(c golden.Command) string {
 
 func acts() map[string]act {
 	return map[string]act{
-		"start": start, "kill": kill, "killjob": killJob, "pause": pause, "wake": wake, "cut": cut, "heal": heal, "resign": resign, "late": late,
+		"start": start, "kill": kill, "killjob": killJob, "pause": pause, "wake": wake, "cut": cut, "heal": heal, "resign": resign,
+		"transfer": transfer, "late": late,
 	}
 }
 

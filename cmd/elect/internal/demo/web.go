@@ -55,7 +55,7 @@ func Web(ctx context.Context, cfg Config) error {
 	out.say()
 	out.say(piece{"    http://" + cfg.Listener.Addr().String() + "/#token=" + token, strong})
 	out.say()
-	out.say(piece{"Whoever has this address can break them. Ctrl-C ends them.", normal})
+	out.say(piece{"Anybody with this address can break them. Ctrl-C ends them.", normal})
 	for i := range ids {
 		t.do(start, i)
 	}

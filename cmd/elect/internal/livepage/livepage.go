@@ -147,7 +147,7 @@ func (h *Handler) serveIndex(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "index.html", time.Time{}, bytes.NewReader(h.index))
 }
 
-// permitted refuses pages of other sites, and whoever has not the token.
+// permitted refuses pages of other sites, and clients without the token.
 func (h *Handler) permitted(serve http.HandlerFunc) http.HandlerFunc {
 	want := sha256.Sum256([]byte("Bearer " + h.cfg.Token))
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -217,10 +217,14 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	for {
+	batch := func() (more <-chan struct{}, ok bool) {
 		b := h.cfg.Since(last)
 		last = b.Last
-		if !send(last, "events", map[string]any{"now": b.Now, "events": b.Events}) {
+		return b.More, send(last, "events", map[string]any{"now": b.Now, "events": b.Events})
+	}
+	for {
+		more, ok := batch()
+		if !ok {
 			return
 		}
 		select {
@@ -230,12 +234,13 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		select {
-		case <-b.More:
+		case <-more:
 		case <-beat.C:
 		case <-h.ended:
 			h.mu.Lock()
 			why := h.why
 			h.mu.Unlock()
+			batch() // what came before the end
 			send(last, "end", map[string]string{"says": why})
 			return
 		case <-r.Context().Done():

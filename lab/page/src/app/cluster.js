@@ -71,7 +71,7 @@ function Rows({s}) {
   })} />`;
 }
 
-const Legend = () => html`<p class="legend">Letter and colour: the term. Inner arc: its timer. Outer arc: its lease. Dots above: votes.</p>`;
+const Legend = () => html`<p class="legend">Letter and colour: the term. ${unknown("timers") ? "Arc: its lease." : "Inner arc: its timer. Outer arc: its lease. Dots above: votes."}</p>`;
 
 export const Cluster = () => html`
   <${Drawn} id="cluster" title="Participants" table=${Nodes}>

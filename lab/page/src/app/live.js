@@ -208,7 +208,7 @@ function Proof() {
 function Now() {
   const o = overview.value, behind = (o?.at ?? 0) - time.value, on = atPresent.value && !o?.over;
   return html`<p class="now"><strong>${clock(time.value, 1)}</strong>
-    <span>${on ? html`<i class="lamp" aria-hidden="true"></i> the present` : o?.over ? "recorded" : `${length(Math.max(1e8, Math.round(behind / 1e8) * 1e8))} ago`}</span></p>`;
+    <span>${on ? html`<i class="lamp" aria-hidden="true"></i> live` : o?.over ? "recorded" : `${length(Math.max(1e8, Math.round(behind / 1e8) * 1e8))} ago`}</span></p>`;
 }
 
 function Transport() {
@@ -227,7 +227,7 @@ function Transport() {
         </div>
         <${Now} />
         <div class="buttons last"><button type="button" class=${names("to-present", !on && !over && "main")} aria-pressed=${String(on)} disabled=${over}
-          title="Follow the present (End)" onClick=${present}>Present</button></div>
+          title="Follow the present (End)" onClick=${present}>Live</button></div>
       </div>
       <${Timeline} />
       <${Announcer} />
@@ -268,7 +268,7 @@ function Status() {
 // Empty is the page without anything that was seen.
 const Empty = () => html`<main class="screen" aria-labelledby="screen-title">
   <h2 id="screen-title">${ended() ? "There is no cluster to see" : "Three processes start"}</h2>
-  <p class="lead">${ended() ? link.value.says : "In a moment they elect one of them as their leader."}</p>
+  <p class="lead" id="status" role=${ended() ? "alert" : "status"}>${ended() ? link.value.says : "In a moment they elect one of them as their leader."}</p>
   ${ended() && html`<p class="hint"><code>elect demo --web</code> starts one, and prints its address. Each has its own.</p>`}
 </main>`;
 
@@ -281,16 +281,16 @@ function Page() {
     <header>
       <h1>elect <span>a running cluster</span></h1>
       <p class="world-name">${a && `${plural(a.nodes.length, "process", "processes")} on this machine · profile ${a.profile}, a leader is promised ${length(a.promise)}`}</p>
-      <div class="buttons"><button type="button" aria-haspopup="dialog" aria-label="Help" onClick=${page.help}>?</button></div>
+      <div class="buttons help"><button type="button" aria-haspopup="dialog" aria-label="Help" onClick=${page.help}>?</button></div>
     </header>
     <${Problem} />
     ${overview.value ? html`<main>
       <${Transport} />
       <div class="column"><${Cluster} /><${Break} /></div>
-      <div class="column"><${Lanes} /><${Proof} /></div>
-      <div class="column lower"><${Log} /><${Inspector} /></div>
+      <div class="column"><${Lanes} /><${Log} /></div>
+      <div class="column lower"><${Proof} /><${Inspector} /></div>
     </main>` : html`<${Empty} />`}
-    <footer><${Status} /></footer>
+    ${overview.value && html`<footer><${Status} /></footer>`}
     <${Help} dialog=${dialog} keys=${keys}>What you see are real processes: it is no simulation, and nothing here is faster or slower than it was.
       Stories, challenges and simulated worlds are in <code>electlab page</code>. <//>`;
 }

@@ -8,7 +8,7 @@ const lasting = {kill: "start", pause: "resume", cut: "heal"}; // acts that go o
 
 const unknown = [
   {what: "timers", says: "Timers are not told."},
-  {what: "causes", says: " What led to what is known of simulated runs."},
+  {what: "causes", says: " Select a line to go to its moment."},
 ];
 
 export class Recording {

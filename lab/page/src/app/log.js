@@ -110,7 +110,7 @@ export function Log() {
       <ol class="log" ref=${list} tabindex="0" aria-label="Lines of the log">
         ${!ends.value.first && all.length > 0 && html`<li><button type="button" class="quiet" onClick=${() => more(true)}>Earlier lines</button></li>`}
         ${all.map(l => html`<${Row} key=${l.number} l=${l} now=${l.number === now} />`)}
-        ${!ends.value.last && all.length > 0 && html`<li><button type="button" class="quiet" onClick=${() => more(false)}>Later lines</button></li>`}
+        ${!ends.value.last && all.length > 0 && !(live.value && playing.value) && html`<li><button type="button" class="quiet" onClick=${() => more(false)}>Later lines</button></li>`}
         ${all.length === 0 && html`<li class="empty">No line fits.</li>`}
       </ol>
       <p class="hint">${count(overview.value?.lines ?? 0)} lines in all.

@@ -49,7 +49,7 @@ const Start = () => html`<${Emblem} />
     <${Choice} to="questions" title=${titles.questions} says="What interviewers ask about leader election, each with a world that shows the answer." />
   </ul>
   <p class="hint">Nothing is staged: the code that elects in production runs in your browser, in a simulated network. Nothing is sent
-    anywhere.</p>`;
+    anywhere. To see real processes instead, and to break them: <code>elect demo --web</code>.</p>`;
 
 // Listed waits for the catalogue.
 const Listed = ({of, children}) => (catalogue.value ? children(catalogue.value[of]) : html`<p class="empty">The machines are loading; the list comes with them.</p>`);
