@@ -77,7 +77,7 @@ func TestLive(t *testing.T) {
 	// The leader is killed: another one leads, and is announced.
 	b.press("#operate", "Kill")
 	second := leads(first)
-	b.says("#said", first+" was killed.")
+	b.says("#said", first+" was killed")
 	b.says("#said", second+" took over after")
 	row(first, "dead")
 	b.until("document.querySelectorAll('#lanes tbody tr').length >= 2")
@@ -135,7 +135,7 @@ func TestLive(t *testing.T) {
 	// Another page sees the same, and follows without motion.
 	other := open(t, strings.TrimSuffix(server, "/"), calm)
 	other.must(chromedp.Navigate(address))
-	other.says("#log", first+" was killed.")
+	other.says("#log", first+" was killed")
 	other.says("#status", "three processes")
 	other.says("#transport .now", "live")
 	for _, each := range []*tab{b, other} {
@@ -171,6 +171,16 @@ func TestLiveBroken(t *testing.T) {
 	pictures(b)
 	b.must(chromedp.Navigate("about:blank"), chromedp.Navigate(address))
 	b.says("#cluster table", "leader")
+
+	// It stands still for a while, and keeps its connections.
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	b.says("#status", "The cluster has said nothing for")
+	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	b.says("#status", "three processes")
 
 	// It is killed, and cannot say that it ends.
 	if err := cmd.Process.Kill(); err != nil {

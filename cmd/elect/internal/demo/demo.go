@@ -341,8 +341,10 @@ func (t *Demo) ask(i int) error {
 		runs, leads := t.model.nodes[i].condition == running, t.model.worker() == i || t.model.nodes[i].token != 0
 		t.mu.Unlock()
 		if runs {
+			asked := t.now()
 			r, err := t.processes.read(ctx, i)
 			at := t.now()
+			r.lease = max(r.lease-(at-asked), 0) // it may have answered at once
 			if err == nil {
 				t.tell(func(m *model) { m.answered(i, at, r) })
 			}

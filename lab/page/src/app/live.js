@@ -109,7 +109,7 @@ async function connect() {
 let news = performance.now();
 setInterval(() => {
   const quiet = performance.now() - news;
-  if (link.value.phase === "live" && quiet > silent) link.value = {phase: "live", says: `Nothing has come for ${Math.floor(quiet / 1000)} s.`};
+  if (!ended() && link.value.phase !== "lost" && quiet > silent) link.value = {...link.value, says: `The cluster has said nothing for ${Math.floor(quiet / 1000)} s.`};
 }, 1000);
 
 // present goes to the present, and follows it.
@@ -260,7 +260,7 @@ const keys = [
 
 function Status() {
   const {phase, says} = link.value;
-  const words = {connecting: "The page connects with the cluster.", live: says || "The cluster runs: three processes on this machine."}[phase] ?? says;
+  const words = says || {connecting: "The page connects with the cluster.", live: "The cluster runs: three processes on this machine."}[phase];
   return html`<p id="status" role=${ended() || phase === "lost" ? "alert" : "status"}>${words}</p>
     ${phase === "ended" && html`<button type="button" onClick=${() => location.reload()}>Connect anew</button>`}`;
 }
@@ -268,7 +268,7 @@ function Status() {
 // Empty is the page without anything that was seen.
 const Empty = () => html`<main class="screen" aria-labelledby="screen-title">
   <h2 id="screen-title">${ended() ? "There is no cluster to see" : "Three processes start"}</h2>
-  <p class="lead" id="status" role=${ended() ? "alert" : "status"}>${ended() ? link.value.says : "In a moment they elect one of them as their leader."}</p>
+  <p class="lead" id="status" role=${ended() ? "alert" : "status"}>${link.value.says || "In a moment they elect one of them as their leader."}</p>
   ${ended() && html`<p class="hint"><code>elect demo --web</code> starts one, and prints its address. Each has its own.</p>`}
 </main>`;
 

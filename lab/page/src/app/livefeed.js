@@ -1,6 +1,7 @@
 // The connection with a cluster that runs: its events, and the verbs by which it is broken. The token of the address is
 // kept for this tab, and taken out of the address, where it could be seen.
 const key = "elect live token";
+const patience = 12_000; // milliseconds for the answer to a verb; the server has 10 s
 
 export function token() {
   const given = /^#token=(\w+)$/.exec(location.hash)?.[1];
@@ -41,6 +42,9 @@ export async function listen(bearer, last, on) {
 export async function order(bearer, verb, node) {
   const response = await fetch(`live/${verb}`, {
     method: "POST", headers: {...authorized(bearer), "content-type": "application/json"}, body: JSON.stringify({node}),
+    signal: AbortSignal.timeout(patience),
+  }).catch(error => {
+    throw error.name === "TimeoutError" ? new Error(`The cluster has not answered for ${patience / 1000} s; it may be done all the same.`) : error;
   });
   if (!response.ok) throw new Error(await reason(response));
   return (await response.json()).refused;

@@ -30,7 +30,9 @@ async function around() {
   const from = before.at(-1)?.number ?? 0;
   const after = await ask({from: from + 1});
   if (run !== generation.value) return;
-  lines.value = [...before, ...after.filter(l => l.number > from)];
+  const next = [...before, ...after.filter(l => l.number > from)], was = lines.value;
+  // The same lines again must not scroll away what is read: what is live asks at every event.
+  if (next.length !== was.length || next.some((l, i) => l !== was[i])) lines.value = next;
   ends.value = {first: before.length < page, last: after.length < page && overview.value.over};
 }
 
