@@ -146,7 +146,7 @@ const verbs = {
   cut: {name: "Cut off", says: "no message reaches it or leaves it", idle: id => cutOff(id)},
   heal: {name: "Connect", says: "connects it again", idle: id => !cutOff(id)},
   resign: {name: "Resign", says: "asks the leader, whichever it is, to give leadership up", idle: () => !leading()},
-  transfer: {name: "Hand over to it", says: "asks the leader to hand leadership over to the chosen node", idle: id => !leading() || leading() === id},
+  transfer: {name: "Hand over", says: "asks the leader to hand leadership over to the chosen node", idle: id => !leading() || leading() === id},
   "late-write": {name: "Late write", says: "lets a write of an earlier leader arrive late, with its old token", idle: () => (proved.value?.lives ?? 0) < 2},
   chaos: {name: "Chaos", says: "does one of these every few seconds, until you press it again", idle: () => false},
 };
