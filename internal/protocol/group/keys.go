@@ -1,0 +1,538 @@
+package group
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/electd/elect/internal/protocol"
+)
+
+// want is a session's candidacy for a key.
+type want struct {
+	slot     uint32
+	priority int32
+}
+
+// entry is a key that a coordinator knows. Places and slots are 0 for none.
+type entry struct {
+	key        Key
+	tenure     uint64 // of the holder's token,
+	n          uint64 // and its number
+	wants      []want // in the order of their sessions; those of sessions that are over are removed late
+	last       uint32 // the greatest number that this tenure has assigned
+	holder     uint32 // its slot
+	reserved   uint32 // the slot of whom a move has it for
+	next, prev uint32 // places among the holder's keys
+	overruns   uint32 // how many cover it
+	mark       uint32 // the report that listed it last
+	kept       uint32 // the number of the keeping that keeps it
+	revoked    bool
+}
+
+func (e *entry) token() Token { return Token{e.tenure, e.n} }
+
+// keys are all that a coordinator knows. The place 0 is not used.
+type keys struct {
+	index  map[Key]uint32
+	all    []entry
+	mark   uint32
+	states map[uint32][]byte // that holders have left
+}
+
+// place returns the place of a key, and makes it known.
+func (ks *keys) place(k Key) uint32 {
+	if i, ok := ks.index[k]; ok {
+		return i
+	}
+	if ks.index == nil {
+		ks.index = make(map[Key]uint32)
+		ks.all = make([]entry, 1)
+	}
+	k = clone(k)
+	i := uint32(len(ks.all))
+	ks.index[k] = i
+	ks.all = append(ks.all, entry{key: k})
+	return i
+}
+
+// sort puts places into the order of their keys.
+func (ks *keys) sort(places []uint32) {
+	slices.SortFunc(places, func(a, b uint32) int { return strings.Compare(string(ks.all[a].key), string(ks.all[b].key)) })
+}
+
+// hold makes a session the holder of a free key.
+func (c *Coordinator) hold(i uint32, s *session, t Token, fx *Effects) {
+	e := &c.keys.all[i]
+	e.holder, e.tenure, e.n, e.revoked = s.slot, t.Tenure, t.N, false
+	e.prev, e.next = 0, s.first
+	if s.first != 0 {
+		c.keys.all[s.first].prev = i
+	}
+	s.first = i
+	s.keys++
+	fx.Changes = append(fx.Changes, Change{e.key, s.id, t})
+}
+
+// free makes a key free, and assigns it to whom it is reserved for.
+func (c *Coordinator) free(i uint32, s *session, fx *Effects) {
+	e := &c.keys.all[i]
+	if e.prev != 0 {
+		c.keys.all[e.prev].next = e.next
+	} else {
+		s.first = e.next
+	}
+	if e.next != 0 {
+		c.keys.all[e.next].prev = e.prev
+	}
+	s.keys--
+	e.holder, e.next, e.prev, e.revoked = 0, 0, 0, false
+	fx.Changes = append(fx.Changes, Change{Key: e.key})
+	c.redeem(i, fx)
+}
+
+// redeem assigns a key that has become free to whom it is reserved for, or drops the reservation.
+func (c *Coordinator) redeem(i uint32, fx *Effects) {
+	e := &c.keys.all[i]
+	if e.reserved == 0 || e.holder != 0 || e.overruns != 0 {
+		return
+	}
+	to := c.slots[e.reserved]
+	e.reserved = 0
+	if to != nil {
+		c.assign(i, to, fx)
+	}
+}
+
+// assign is G4. It reports whether the key was assigned.
+func (c *Coordinator) assign(i uint32, to *session, fx *Effects) bool {
+	e := &c.keys.all[i]
+	admitted := to.admitted || c.cfg.Mutant.Has("unadmitted-assigned")
+	if !c.covered || c.over || c.resigning || e.holder != 0 || e.overruns != 0 || !admitted || to.conn == 0 || to.traits.Draining || !e.wanted(to.slot) {
+		return false
+	}
+	if e.kept != 0 {
+		if k := c.keeping(e.kept); k.member != to.id.Member {
+			return false
+		}
+		e.kept = 0
+	}
+	t := Token{c.tenure, uint64(e.last) + 1}
+	switch {
+	case c.cfg.Mutant.Has("no-number"):
+		t.N = 1
+	case c.cfg.Mutant.Has("next-takes-adopted-tenure") && e.tenure != 0 && e.tenure < c.tenure:
+		t.Tenure, t.N = e.tenure, e.n+1
+	}
+	if t.N >= 1<<c.cfg.Bits {
+		c.end(fx, UsedUp, 0)
+		return false
+	}
+	e.last++
+	c.hold(i, to, t, fx)
+	h := Held{Key: e.key, Token: t}
+	if state, ok := c.keys.states[i]; ok {
+		h.State = state
+		delete(c.keys.states, i)
+	}
+	c.touch(to)
+	to.assigns = append(to.assigns, h)
+	return true
+}
+
+// revoke asks a holder to give a key up.
+func (c *Coordinator) revoke(s *session, h Held) {
+	c.touch(s)
+	s.revokes = append(s.revokes, h)
+}
+
+// move is what placement wants.
+func (c *Coordinator) move(m *Move, fx *Effects) {
+	i, ok := c.keys.index[m.Key]
+	if !ok || !c.covered || c.over || c.resigning {
+		return
+	}
+	e := &c.keys.all[i]
+	holder := c.slots[e.holder]
+	var from Session
+	if holder != nil {
+		from = holder.id
+	}
+	var to *session
+	if p := c.processes[m.To.Process]; p != nil && p.session != nil && p.session.id == m.To {
+		to = p.session
+	}
+	switch {
+	case from != m.From:
+		return
+	case m.To != Session{} && (to == nil || !e.wanted(to.slot)):
+		return
+	case holder == nil && to == nil:
+		e.reserved = 0
+		return
+	case holder == nil && e.overruns == 0:
+		e.reserved = 0
+		c.assign(i, to, fx)
+		return
+	case to == holder:
+		return
+	}
+	e.reserved = 0
+	if to != nil {
+		e.reserved = to.slot
+	}
+	if holder != nil && !e.revoked {
+		e.revoked = true
+		c.revoke(holder, Held{Key: e.key, Token: e.token()})
+	}
+}
+
+// released is G5: it counts for that very token.
+func (c *Coordinator) released(s *session, held []Held, now protocol.Instant, fx *Effects) {
+	var kept *keeping
+	if s.traits.Draining && s.traits.Back > 0 {
+		kept = c.keepFor(s, now)
+	}
+	for j := range held {
+		h := &held[j]
+		i, ok := c.keys.index[h.Key]
+		if !ok {
+			continue
+		}
+		e := &c.keys.all[i]
+		if e.holder != s.slot || e.token() != h.Token && !c.cfg.Mutant.Has("release-of-any-token") {
+			continue
+		}
+		if len(h.State) > 0 && len(h.State) <= MaxState {
+			if c.keys.states == nil {
+				c.keys.states = make(map[uint32][]byte)
+			}
+			c.keys.states[i] = h.State
+		}
+		if kept != nil {
+			c.keep(i, kept)
+		}
+		c.free(i, s, fx)
+	}
+}
+
+// ended is G12.
+func (c *Coordinator) ended(s *session, h *Held, fx *Effects) {
+	i, ok := c.keys.index[h.Key]
+	if !ok {
+		return
+	}
+	o := overrun{i, h.Token}
+	if _, ok := s.overruns[o]; ok {
+		delete(s.overruns, o)
+		c.uncover(i, fx)
+	}
+}
+
+func (c *Coordinator) uncover(i uint32, fx *Effects) {
+	c.keys.all[i].overruns--
+	c.redeem(i, fx)
+}
+
+// freeAll frees all keys of a session that is over, and uncovers those of its overruns.
+func (c *Coordinator) freeAll(s *session, fx *Effects) {
+	c.dropOverruns(s, fx)
+	places := make([]uint32, 0, s.keys)
+	for i := s.first; i != 0; i = c.keys.all[i].next {
+		places = append(places, i)
+	}
+	c.keys.sort(places)
+	for _, i := range places {
+		c.free(i, s, fx)
+	}
+}
+
+func (c *Coordinator) dropOverruns(s *session, fx *Effects) {
+	if len(s.overruns) == 0 {
+		return
+	}
+	places := make([]uint32, 0, len(s.overruns))
+	for o := range s.overruns {
+		places = append(places, o.key)
+	}
+	s.overruns = nil
+	c.keys.sort(places)
+	for _, i := range places {
+		c.uncover(i, fx)
+	}
+}
+
+// list takes the lists of a report: what it holds, which overruns there are, and what it wants. What a session held and
+// does not list is free (G5).
+func (c *Coordinator) list(s *session, msg *Message, again bool, fx *Effects) {
+	ks := &c.keys
+	ks.mark++
+	for j := range msg.Held {
+		h := &msg.Held[j]
+		if h.Token.Tenure == 0 {
+			continue
+		}
+		i := ks.place(h.Key)
+		e := &ks.all[i]
+		switch {
+		case e.holder == 0:
+			c.hold(i, s, h.Token, fx)
+		case e.holder != s.slot:
+			c.revoke(s, Held{Key: e.key, Token: h.Token})
+			continue
+		case e.token() != h.Token:
+			// Cannot be, if both keep the rules. What it runs counts.
+			e.tenure, e.n, e.revoked = h.Token.Tenure, h.Token.N, true
+		}
+		if h.Token.Tenure == c.tenure {
+			e.last = max(e.last, uint32(min(h.Token.N, 1<<c.cfg.Bits)))
+		}
+		e.mark = ks.mark
+		if e.revoked {
+			c.revoke(s, Held{Key: e.key, Token: e.token()})
+		}
+	}
+	if !c.cfg.Mutant.Has("overruns-not-covered") {
+		c.listOverruns(s, msg.Overruns, fx)
+	}
+	if again {
+		var void []uint32
+		for i := s.first; i != 0; i = ks.all[i].next {
+			if ks.all[i].mark != ks.mark {
+				void = append(void, i)
+			}
+		}
+		ks.sort(void)
+		c.forgetWants(s)
+		for j := range msg.Wants {
+			c.want(s, &msg.Wants[j])
+		}
+		for _, i := range void {
+			c.free(i, s, fx)
+		}
+		return
+	}
+	for j := range msg.Wants {
+		c.want(s, &msg.Wants[j])
+	}
+}
+
+// listOverruns replaces the overruns of a session.
+func (c *Coordinator) listOverruns(s *session, overruns []Held, fx *Effects) {
+	old := s.overruns
+	s.overruns = nil
+	for j := range overruns {
+		o := overrun{c.keys.place(overruns[j].Key), overruns[j].Token}
+		if _, ok := s.overruns[o]; ok {
+			continue
+		}
+		if s.overruns == nil {
+			s.overruns = make(map[overrun]struct{})
+		}
+		s.overruns[o] = struct{}{}
+		c.keys.all[o.key].overruns++
+	}
+	c.dropOverruns(&session{overruns: old}, fx)
+}
+
+// wanted reports whether a session wants the key, and may get it.
+func (e *entry) wanted(slot uint32) bool {
+	for _, w := range e.wants {
+		if w.slot == slot {
+			return w.priority != protocol.NeverLead
+		}
+	}
+	return false
+}
+
+// want adds or replaces a candidacy.
+func (c *Coordinator) want(s *session, w *Want) {
+	i := c.keys.place(w.Key)
+	e := &c.keys.all[i]
+	at, dead := len(e.wants), false
+	priority := int32(min(max(w.Priority, protocol.NeverLead), protocol.MaxPriority))
+	for j := range e.wants {
+		if e.wants[j].slot == s.slot {
+			e.wants[j].priority = priority
+			return
+		}
+		dead = dead || c.slots[e.wants[j].slot] == nil
+	}
+	if dead {
+		e.wants = slices.DeleteFunc(e.wants, func(w want) bool { return c.slots[w.slot] == nil })
+	}
+	at, _ = slices.BinarySearchFunc(e.wants, s.id, func(w want, id Session) int { return c.slots[w.slot].id.Compare(id) })
+	e.wants = slices.Insert(e.wants, at, want{s.slot, priority})
+}
+
+func (c *Coordinator) unwant(s *session, k Key) {
+	if i, ok := c.keys.index[k]; ok {
+		e := &c.keys.all[i]
+		e.wants = slices.DeleteFunc(e.wants, func(w want) bool { return w.slot == s.slot })
+	}
+}
+
+// forgetWants removes all candidacies of a session.
+func (c *Coordinator) forgetWants(s *session) {
+	for i := range c.keys.all {
+		e := &c.keys.all[i]
+		for j := range e.wants {
+			if e.wants[j].slot == s.slot {
+				e.wants = slices.Delete(e.wants, j, j+1)
+				break
+			}
+		}
+	}
+}
+
+// sweep removes what refers to sessions that are over, so that their slots can be used again.
+func (c *Coordinator) sweep() {
+	renamed := make([]uint32, len(c.slots))
+	slots := c.slots[:1]
+	for i, s := range c.slots[1:] {
+		if s != nil {
+			s.slot = uint32(len(slots))
+			slots = append(slots, s)
+			renamed[i+1] = s.slot
+		}
+	}
+	clear(c.slots[len(slots):])
+	c.slots, c.gone = slots, 0
+	for i := range c.keys.all {
+		e := &c.keys.all[i]
+		kept := e.wants[:0]
+		for _, w := range e.wants {
+			if w.slot = renamed[w.slot]; w.slot != 0 {
+				kept = append(kept, w)
+			}
+		}
+		e.wants = kept
+		e.holder, e.reserved = renamed[e.holder], renamed[e.reserved]
+	}
+}
+
+// keeping is keys that are kept for a member that will be back.
+type keeping struct {
+	number uint32
+	member protocol.NodeID
+	until  protocol.Instant
+	lasts  time.Duration
+	keys   []uint32 // those that were not kept for another since
+}
+
+func (c *Coordinator) keeping(number uint32) *keeping {
+	for _, k := range c.kept {
+		if k.number == number {
+			return k
+		}
+	}
+	return nil
+}
+
+// keepFor returns the keeping of a session's member, which lasts from now on.
+func (c *Coordinator) keepFor(s *session, now protocol.Instant) *keeping {
+	lasts := min(s.traits.Back, longest)
+	i := slices.IndexFunc(c.kept, func(k *keeping) bool { return k.member == s.id.Member })
+	if i < 0 {
+		i = len(c.kept)
+		c.keepings++
+		c.kept = append(c.kept, &keeping{number: c.keepings, member: s.id.Member})
+	}
+	k := c.kept[i]
+	k.until, k.lasts = now.Add(lasts), lasts
+	c.wake = min(c.wake, k.until)
+	return k
+}
+
+// keep keeps a key that is not asked for by a move.
+func (c *Coordinator) keep(i uint32, k *keeping) {
+	if e := &c.keys.all[i]; !e.revoked && e.kept == 0 {
+		e.kept = k.number
+		k.keys = append(k.keys, i)
+	}
+}
+
+// unkeep ends a keeping.
+func (c *Coordinator) unkeep(k *keeping) {
+	for _, i := range k.keys {
+		if c.keys.all[i].kept == k.number {
+			c.keys.all[i].kept = 0
+		}
+	}
+}
+
+// back assigns what was kept for a session's member.
+func (c *Coordinator) back(s *session, fx *Effects) {
+	i := slices.IndexFunc(c.kept, func(k *keeping) bool { return k.member == s.id.Member })
+	if i < 0 {
+		return
+	}
+	k := c.kept[i]
+	c.kept = slices.Delete(c.kept, i, i+1)
+	c.unkeep(k)
+	c.keys.sort(k.keys)
+	for _, i := range k.keys {
+		c.assign(i, s, fx)
+	}
+}
+
+// KeyState is what a coordinator knows of a key.
+type KeyState struct {
+	Key      Key             `json:"key"`
+	Session  Session         `json:"session,omitzero"` // the holder; zero: free
+	Token    Token           `json:"token,omitzero"`
+	Revoked  bool            `json:"revoked,omitzero"`  // it was asked to give it up
+	Overrun  bool            `json:"overrun,omitzero"`  // work of an older holder may still run
+	Reserved Session         `json:"reserved,omitzero"` // for whom a Move has it; zero: for none
+	Kept     protocol.NodeID `json:"kept,omitzero"`     // the member that it is kept for; see Traits.Back
+}
+
+func (c *Coordinator) state(i uint32) KeyState {
+	e := &c.keys.all[i]
+	k := KeyState{Key: e.key, Revoked: e.revoked, Overrun: e.overruns != 0}
+	if s := c.slots[e.holder]; s != nil {
+		k.Session, k.Token = s.id, e.token()
+	}
+	if s := c.slots[e.reserved]; s != nil {
+		k.Reserved = s.id
+	}
+	if e.kept != 0 {
+		k.Kept = c.keeping(e.kept).member
+	}
+	return k
+}
+
+// Key returns what is known of a key, and false if it is not known.
+func (c *Coordinator) Key(k Key) (KeyState, bool) {
+	i, ok := c.keys.index[k]
+	if !ok {
+		return KeyState{}, false
+	}
+	return c.state(i), true
+}
+
+// Keys calls yield for each known key, in no order, until it returns false.
+func (c *Coordinator) Keys(yield func(*KeyState) bool) {
+	for i := range c.keys.all {
+		if i == 0 {
+			continue
+		}
+		k := c.state(uint32(i))
+		if !yield(&k) {
+			return
+		}
+	}
+}
+
+// Wanted calls yield for each session that wants a key, with its priority, in the order of Compare.
+func (c *Coordinator) Wanted(k Key, yield func(Session, int) bool) {
+	i, ok := c.keys.index[k]
+	if !ok {
+		return
+	}
+	for _, w := range c.keys.all[i].wants {
+		if s := c.slots[w.slot]; s != nil && !yield(s.id, int(w.priority)) {
+			return
+		}
+	}
+}
