@@ -7,9 +7,9 @@ import (
 
 // The limits of settings.
 const (
-	longest  = 24 * time.Hour
-	maxBits  = 16
-	maxCount = 1<<48 - 1 // as protocol.MaxCount: what a token has below its era
+	longest     = 24 * time.Hour
+	maxBits     = 16
+	mostMembers = 1 << 16 // that another's word is believed for
 )
 
 // Validate returns an error if a group cannot run with these settings.

@@ -66,11 +66,10 @@ type Coordinator struct {
 	roll    roll
 	circle  circle
 
-	keys     keys
-	kept     []*keeping
-	keepings uint32           // their numbers
-	touched  []*session       // with an outbox, in this step
-	wake     protocol.Instant // no promise, and nothing kept, ends earlier
+	keys    keys
+	away    []Absence        // in the order of their ids
+	touched []*session       // with an outbox, in this step
+	wake    protocol.Instant // no promise, and no absence, ends earlier
 
 	resigning bool
 	resignAt  protocol.Instant
@@ -135,7 +134,10 @@ func (c *Coordinator) begin(in *Input, fx *Effects) {
 		return
 	}
 	c.begun, c.over, c.resigning, c.resignAt = true, false, false, protocol.Never
-	c.tenure, c.clock, c.before, c.provenOnce = in.Tenure, in.Now, in.Now, in.Proven
+	c.tenure, c.clock = in.Tenure, in.Now
+	if mutant.Built {
+		c.before, c.provenOnce = in.Now, in.Proven
+	}
 	c.begunAt = in.Now.Boot
 	cover := c.cfg.Cover
 	switch {
@@ -150,7 +152,7 @@ func (c *Coordinator) begin(in *Input, fx *Effects) {
 	c.circle.check = in.Now.Boot.Add(2 * c.cfg.Promise)
 	if !in.Proven {
 		c.end(fx, Unproven, 0)
-	} else if in.Tenure == 0 || in.Tenure > maxCount>>c.cfg.Bits {
+	} else if in.Tenure == 0 || in.Tenure&protocol.MaxCount > protocol.MaxCount>>c.cfg.Bits {
 		c.end(fx, TooGreat, 0)
 	}
 }
@@ -175,9 +177,6 @@ func (c *Coordinator) jumped(now protocol.Reading) {
 	if !c.covered {
 		c.cover = now.Boot.Add(c.cfg.Cover)
 	}
-	for _, k := range c.kept {
-		k.until = now.Boot.Add(k.lasts)
-	}
 	c.wake = now.Boot
 	c.circle.forgive(now.Boot)
 	c.begunAt = now.Boot
@@ -201,6 +200,7 @@ func (c *Coordinator) take(in *Input, now protocol.Instant, fx *Effects) {
 			delete(c.links, in.Conn)
 			if s := c.attached(l, in.Conn); s != nil {
 				s.conn = 0
+				fx.Members = true
 				if c.cfg.Mutant.Has("closed-proves") {
 					c.finish(s, now, fx)
 				}
@@ -225,8 +225,8 @@ func (c *Coordinator) take(in *Input, now protocol.Instant, fx *Effects) {
 
 // attached returns the session whose latest attachment is that of a link, or nil.
 func (c *Coordinator) attached(l *link, conn Conn) *session {
-	if p := c.processes[l.session.Process]; p != nil && p.session != nil && p.session.conn == conn && p.session.id == l.session {
-		return p.session
+	if s := c.session(l.session); s != nil && s.conn == conn {
+		return s
 	}
 	return nil
 }
@@ -244,9 +244,7 @@ func (c *Coordinator) receive(l *link, in *Input, now protocol.Instant, fx *Effe
 	}
 	s := c.attached(l, in.Conn)
 	if s == nil && c.cfg.Mutant.Has("old-attachment-counts") {
-		if p := c.processes[l.session.Process]; p != nil && p.session != nil && p.session.id == l.session {
-			s = p.session
-		}
+		s = c.session(l.session)
 	}
 	if s == nil {
 		c.tellOver(l, in.Conn, msg, fx)
@@ -259,20 +257,23 @@ func (c *Coordinator) receive(l *link, in *Input, now protocol.Instant, fx *Effe
 	case Poll:
 		c.polled(s, in.Conn, msg, now, fx)
 	case Released:
-		c.released(s, msg.Held, now, fx)
+		c.released(s, msg.Held, fx)
 	case Ended:
 		for i := range msg.Held {
 			c.ended(s, &msg.Held[i], fx)
 		}
 	case Wish:
 		for i := range msg.Wants {
-			c.want(s, &msg.Wants[i])
+			c.want(s, &msg.Wants[i], fx)
 		}
 		for _, k := range msg.Unwants {
-			c.unwant(s, k)
+			if i, ok := c.keys.index[k]; ok && c.keys.all[i].unwant(s.slot) {
+				fx.Wanted = append(fx.Wanted, c.keys.all[i].key)
+			}
 		}
 	case Tell:
 		s.traits = msg.Traits
+		fx.Members = true
 	}
 }
 
@@ -350,9 +351,9 @@ func (c *Coordinator) NextFire() protocol.Instant {
 // Standing is what a coordinator knows of a session.
 type Standing struct {
 	Session  Session          `json:"session"`
-	Conn     Conn             `json:"conn,omitzero"` // the latest attachment; 0 if it is closed
-	Promise  protocol.Instant `json:"promise"`       // it is promised until then
-	Admitted bool             `json:"admitted,omitzero"`
+	Conn     Conn             `json:"conn,omitzero"`     // the latest attachment; 0 if it is closed
+	Promise  protocol.Instant `json:"promise"`           // it is promised until then
+	Admitted bool             `json:"admitted,omitzero"` // and it knows: it can be given keys
 	Voucher  bool             `json:"voucher,omitzero"`
 	Traits   Traits           `json:"traits,omitzero"`
 	Keys     int              `json:"keys"` // that it holds
@@ -362,11 +363,21 @@ type Standing struct {
 func (c *Coordinator) Sessions(dst []Standing) []Standing {
 	for _, s := range c.sessions {
 		dst = append(dst, Standing{
-			Session: s.id, Conn: s.conn, Promise: s.promise, Admitted: s.admitted, Voucher: s.voucher, Traits: s.traits, Keys: s.keys,
+			Session: s.id, Conn: s.conn, Promise: s.promise, Admitted: s.shown, Voucher: s.voucher, Traits: s.traits, Keys: s.keys,
 		})
 	}
 	return dst
 }
+
+// Absence is a member that has said goodbye and that it will be back.
+type Absence struct {
+	Member protocol.NodeID  `json:"member"`
+	Until  protocol.Instant `json:"until"` // the latest, on the Boot clock
+}
+
+// Away appends the members that are away, in the order of their ids. Until they are back, or it is too late, placement
+// keeps their keys for them.
+func (c *Coordinator) Away(dst []Absence) []Absence { return append(dst, c.away...) }
 
 // Covered reports whether cover (G7) is over, so that free keys can be assigned.
 func (c *Coordinator) Covered() bool { return c.covered && !c.over }

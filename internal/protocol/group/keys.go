@@ -3,7 +3,6 @@ package group
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/electd/elect/internal/protocol"
 )
@@ -26,7 +25,7 @@ type entry struct {
 	next, prev uint32 // places among the holder's keys
 	overruns   uint32 // how many cover it
 	mark       uint32 // the report that listed it last
-	kept       uint32 // the number of the keeping that keeps it
+	wantMark   uint32 // the report by which it is wanted
 	revoked    bool
 }
 
@@ -99,23 +98,24 @@ func (c *Coordinator) redeem(i uint32, fx *Effects) {
 	}
 	to := c.slots[e.reserved]
 	e.reserved = 0
-	if to != nil {
-		c.assign(i, to, fx)
+	if to == nil || !c.assign(i, to, fx) {
+		c.tellChange(i, fx)
 	}
+}
+
+// tellChange tells who holds a key now.
+func (c *Coordinator) tellChange(i uint32, fx *Effects) {
+	k := c.state(i)
+	fx.Changes = append(fx.Changes, Change{k.Key, k.Session, k.Token})
 }
 
 // assign is G4. It reports whether the key was assigned.
 func (c *Coordinator) assign(i uint32, to *session, fx *Effects) bool {
 	e := &c.keys.all[i]
-	admitted := to.admitted || c.cfg.Mutant.Has("unadmitted-assigned")
+	// It is given nothing before it has shown that it knows of its admission: it would have to refuse.
+	admitted := to.shown || c.cfg.Mutant.Has("unadmitted-assigned")
 	if !c.covered || c.over || c.resigning || e.holder != 0 || e.overruns != 0 || !admitted || to.conn == 0 || to.traits.Draining || !e.wanted(to.slot) {
 		return false
-	}
-	if e.kept != 0 {
-		if k := c.keeping(e.kept); k.member != to.id.Member {
-			return false
-		}
-		e.kept = 0
 	}
 	t := Token{c.tenure, uint64(e.last) + 1}
 	switch {
@@ -146,10 +146,10 @@ func (c *Coordinator) revoke(s *session, h Held) {
 	s.revokes = append(s.revokes, h)
 }
 
-// move is what placement wants.
+// move is what placement wants. It is dropped if it does not fit the state any more.
 func (c *Coordinator) move(m *Move, fx *Effects) {
 	i, ok := c.keys.index[m.Key]
-	if !ok || !c.covered || c.over || c.resigning {
+	if !ok {
 		return
 	}
 	e := &c.keys.all[i]
@@ -158,41 +158,34 @@ func (c *Coordinator) move(m *Move, fx *Effects) {
 	if holder != nil {
 		from = holder.id
 	}
-	var to *session
-	if p := c.processes[m.To.Process]; p != nil && p.session != nil && p.session.id == m.To {
-		to = p.session
-	}
-	switch {
-	case from != m.From:
-		return
-	case m.To != Session{} && (to == nil || !e.wanted(to.slot)):
-		return
-	case holder == nil && to == nil:
-		e.reserved = 0
-		return
-	case holder == nil && e.overruns == 0:
-		e.reserved = 0
-		c.assign(i, to, fx)
-		return
-	case to == holder:
+	to := c.session(m.To)
+	usable := to != nil && e.wanted(to.slot) || m.To == Session{}
+	if !c.covered || c.over || c.resigning || from != m.From || !usable || to == holder && to != nil {
+		c.tellChange(i, fx)
 		return
 	}
 	e.reserved = 0
 	if to != nil {
 		e.reserved = to.slot
 	}
-	if holder != nil && !e.revoked {
+	if holder == nil {
+		c.redeem(i, fx)
+	} else if !e.revoked {
 		e.revoked = true
 		c.revoke(holder, Held{Key: e.key, Token: e.token()})
 	}
 }
 
-// released is G5: it counts for that very token.
-func (c *Coordinator) released(s *session, held []Held, now protocol.Instant, fx *Effects) {
-	var kept *keeping
-	if s.traits.Draining && s.traits.Back > 0 {
-		kept = c.keepFor(s, now)
+// session returns the session with that name, or nil.
+func (c *Coordinator) session(id Session) *session {
+	if p := c.processes[id.Process]; p != nil && p.session != nil && p.session.id == id {
+		return p.session
 	}
+	return nil
+}
+
+// released is G5: it counts for that very token.
+func (c *Coordinator) released(s *session, held []Held, fx *Effects) {
 	for j := range held {
 		h := &held[j]
 		i, ok := c.keys.index[h.Key]
@@ -208,9 +201,6 @@ func (c *Coordinator) released(s *session, held []Held, now protocol.Instant, fx
 				c.keys.states = make(map[uint32][]byte)
 			}
 			c.keys.states[i] = h.State
-		}
-		if kept != nil {
-			c.keep(i, kept)
 		}
 		c.free(i, s, fx)
 	}
@@ -292,33 +282,40 @@ func (c *Coordinator) list(s *session, msg *Message, again bool, fx *Effects) {
 			c.revoke(s, Held{Key: e.key, Token: e.token()})
 		}
 	}
-	if !c.cfg.Mutant.Has("overruns-not-covered") {
-		c.listOverruns(s, msg.Overruns, fx)
+	c.listOverruns(s, msg.Overruns, fx)
+	for j := range msg.Wants {
+		i := c.want(s, &msg.Wants[j], fx)
+		ks.all[i].wantMark = ks.mark
 	}
-	if again {
-		var void []uint32
-		for i := s.first; i != 0; i = ks.all[i].next {
-			if ks.all[i].mark != ks.mark {
-				void = append(void, i)
-			}
-		}
-		ks.sort(void)
-		c.forgetWants(s)
-		for j := range msg.Wants {
-			c.want(s, &msg.Wants[j])
-		}
-		for _, i := range void {
-			c.free(i, s, fx)
-		}
+	if !again {
 		return
 	}
-	for j := range msg.Wants {
-		c.want(s, &msg.Wants[j])
+	var void, unwanted []uint32
+	for i := s.first; i != 0; i = ks.all[i].next {
+		if ks.all[i].mark != ks.mark {
+			void = append(void, i)
+		}
+	}
+	for i := range ks.all {
+		if e := &ks.all[i]; e.wantMark != ks.mark && e.unwant(s.slot) {
+			unwanted = append(unwanted, uint32(i))
+		}
+	}
+	ks.sort(unwanted)
+	for _, i := range unwanted {
+		fx.Wanted = append(fx.Wanted, ks.all[i].key)
+	}
+	ks.sort(void)
+	for _, i := range void {
+		c.free(i, s, fx)
 	}
 }
 
 // listOverruns replaces the overruns of a session.
 func (c *Coordinator) listOverruns(s *session, overruns []Held, fx *Effects) {
+	if c.cfg.Mutant.Has("overruns-not-covered") {
+		return
+	}
 	old := s.overruns
 	s.overruns = nil
 	for j := range overruns {
@@ -345,44 +342,40 @@ func (e *entry) wanted(slot uint32) bool {
 	return false
 }
 
-// want adds or replaces a candidacy.
-func (c *Coordinator) want(s *session, w *Want) {
+// want adds or replaces a candidacy, and returns the key's place.
+func (c *Coordinator) want(s *session, w *Want, fx *Effects) uint32 {
 	i := c.keys.place(w.Key)
 	e := &c.keys.all[i]
-	at, dead := len(e.wants), false
 	priority := int32(min(max(w.Priority, protocol.NeverLead), protocol.MaxPriority))
+	gone := false
 	for j := range e.wants {
-		if e.wants[j].slot == s.slot {
-			e.wants[j].priority = priority
-			return
+		have := &e.wants[j]
+		if have.slot == s.slot {
+			if have.priority != priority {
+				have.priority = priority
+				fx.Wanted = append(fx.Wanted, e.key)
+			}
+			return i
 		}
-		dead = dead || c.slots[e.wants[j].slot] == nil
+		gone = gone || c.slots[have.slot] == nil
 	}
-	if dead {
+	if gone {
 		e.wants = slices.DeleteFunc(e.wants, func(w want) bool { return c.slots[w.slot] == nil })
 	}
-	at, _ = slices.BinarySearchFunc(e.wants, s.id, func(w want, id Session) int { return c.slots[w.slot].id.Compare(id) })
+	at, _ := slices.BinarySearchFunc(e.wants, s.id, func(w want, id Session) int { return c.slots[w.slot].id.Compare(id) })
 	e.wants = slices.Insert(e.wants, at, want{s.slot, priority})
+	fx.Wanted = append(fx.Wanted, e.key)
+	return i
 }
 
-func (c *Coordinator) unwant(s *session, k Key) {
-	if i, ok := c.keys.index[k]; ok {
-		e := &c.keys.all[i]
-		e.wants = slices.DeleteFunc(e.wants, func(w want) bool { return w.slot == s.slot })
+// unwant removes a candidacy, and reports whether there was one.
+func (e *entry) unwant(slot uint32) bool {
+	j := slices.IndexFunc(e.wants, func(w want) bool { return w.slot == slot })
+	if j < 0 {
+		return false
 	}
-}
-
-// forgetWants removes all candidacies of a session.
-func (c *Coordinator) forgetWants(s *session) {
-	for i := range c.keys.all {
-		e := &c.keys.all[i]
-		for j := range e.wants {
-			if e.wants[j].slot == s.slot {
-				e.wants = slices.Delete(e.wants, j, j+1)
-				break
-			}
-		}
-	}
+	e.wants = slices.Delete(e.wants, j, j+1)
+	return true
 }
 
 // sweep removes what refers to sessions that are over, so that their slots can be used again.
@@ -411,80 +404,14 @@ func (c *Coordinator) sweep() {
 	}
 }
 
-// keeping is keys that are kept for a member that will be back.
-type keeping struct {
-	number uint32
-	member protocol.NodeID
-	until  protocol.Instant
-	lasts  time.Duration
-	keys   []uint32 // those that were not kept for another since
-}
-
-func (c *Coordinator) keeping(number uint32) *keeping {
-	for _, k := range c.kept {
-		if k.number == number {
-			return k
-		}
-	}
-	return nil
-}
-
-// keepFor returns the keeping of a session's member, which lasts from now on.
-func (c *Coordinator) keepFor(s *session, now protocol.Instant) *keeping {
-	lasts := min(s.traits.Back, longest)
-	i := slices.IndexFunc(c.kept, func(k *keeping) bool { return k.member == s.id.Member })
-	if i < 0 {
-		i = len(c.kept)
-		c.keepings++
-		c.kept = append(c.kept, &keeping{number: c.keepings, member: s.id.Member})
-	}
-	k := c.kept[i]
-	k.until, k.lasts = now.Add(lasts), lasts
-	c.wake = min(c.wake, k.until)
-	return k
-}
-
-// keep keeps a key that is not asked for by a move.
-func (c *Coordinator) keep(i uint32, k *keeping) {
-	if e := &c.keys.all[i]; !e.revoked && e.kept == 0 {
-		e.kept = k.number
-		k.keys = append(k.keys, i)
-	}
-}
-
-// unkeep ends a keeping.
-func (c *Coordinator) unkeep(k *keeping) {
-	for _, i := range k.keys {
-		if c.keys.all[i].kept == k.number {
-			c.keys.all[i].kept = 0
-		}
-	}
-}
-
-// back assigns what was kept for a session's member.
-func (c *Coordinator) back(s *session, fx *Effects) {
-	i := slices.IndexFunc(c.kept, func(k *keeping) bool { return k.member == s.id.Member })
-	if i < 0 {
-		return
-	}
-	k := c.kept[i]
-	c.kept = slices.Delete(c.kept, i, i+1)
-	c.unkeep(k)
-	c.keys.sort(k.keys)
-	for _, i := range k.keys {
-		c.assign(i, s, fx)
-	}
-}
-
 // KeyState is what a coordinator knows of a key.
 type KeyState struct {
-	Key      Key             `json:"key"`
-	Session  Session         `json:"session,omitzero"` // the holder; zero: free
-	Token    Token           `json:"token,omitzero"`
-	Revoked  bool            `json:"revoked,omitzero"`  // it was asked to give it up
-	Overrun  bool            `json:"overrun,omitzero"`  // work of an older holder may still run
-	Reserved Session         `json:"reserved,omitzero"` // for whom a Move has it; zero: for none
-	Kept     protocol.NodeID `json:"kept,omitzero"`     // the member that it is kept for; see Traits.Back
+	Key      Key     `json:"key"`
+	Session  Session `json:"session,omitzero"` // the holder; zero: free
+	Token    Token   `json:"token,omitzero"`
+	Revoked  bool    `json:"revoked,omitzero"`  // it was asked to give it up
+	Overrun  bool    `json:"overrun,omitzero"`  // work of an older holder may still run
+	Reserved Session `json:"reserved,omitzero"` // for whom a Move has it; zero: for none
 }
 
 func (c *Coordinator) state(i uint32) KeyState {
@@ -495,9 +422,6 @@ func (c *Coordinator) state(i uint32) KeyState {
 	}
 	if s := c.slots[e.reserved]; s != nil {
 		k.Reserved = s.id
-	}
-	if e.kept != 0 {
-		k.Kept = c.keeping(e.kept).member
 	}
 	return k
 }

@@ -48,6 +48,7 @@ type Member struct {
 	traits   Traits
 
 	top    uint64 // the greatest tenure that was seen
+	crowd  uint64 // how many members the last coordinator knew of
 	at     attachment
 	number uint64 // of the latest report
 	seq    uint64 // of the latest poll
@@ -127,6 +128,9 @@ func (m *Member) take(in *Input, fx *Effects) {
 
 // watch is G1: a session whose claim has lapsed, or whose clock has jumped, is over for ever.
 func (m *Member) watch(now protocol.Reading, fx *Effects) {
+	if m.cfg.Mutant.Has("session-goes-on") {
+		return
+	}
 	if now.Jumped(m.clock) && !m.cfg.Mutant.Has("jump-ignored-by-member") {
 		m.clock = now
 		m.polls = m.polls[:0]
@@ -143,7 +147,7 @@ func (m *Member) watch(now protocol.Reading, fx *Effects) {
 
 // drain stops the work before the claim ends.
 func (m *Member) drain(now protocol.Instant, fx *Effects) {
-	if m.portions.running > 0 && now >= m.claim.Add(-m.cfg.Drain) {
+	if m.portions.running > 0 && now >= m.claim.Add(-m.cfg.Drain) && !m.cfg.Mutant.Has("session-goes-on") {
 		m.stopAll(Unrenewed, fx)
 	}
 }
@@ -157,13 +161,14 @@ func (m *Member) live(now protocol.Instant) bool {
 func (m *Member) end(why protocol.Reason, now protocol.Instant, fx *Effects) {
 	m.stopAll(why, fx)
 	m.claim = protocol.Always
-	if m.cfg.Mutant.Has("session-goes-on") {
-		return
-	}
 	m.portions.overrun()
 	m.session.Epoch++
+	vouches := m.registry
 	if !m.cfg.Mutant.Has("admission-outlives-session") {
 		m.admitted, m.registry = false, nil
+	}
+	if m.cfg.Mutant.Has("lapsed-vouches") {
+		m.registry = vouches
 	}
 	if m.at.conn != 0 {
 		m.report(now, fx)
@@ -231,10 +236,10 @@ func (m *Member) report(now protocol.Instant, fx *Effects) {
 
 // compose returns a report without its number, tenure and seq.
 func (m *Member) compose(now protocol.Instant) Message {
-	if !m.admitted && !m.cfg.Mutant.Has("unadmitted-vouches") {
+	if !m.admitted && !m.cfg.Mutant.Has("unadmitted-vouches") && !m.cfg.Mutant.Has("lapsed-vouches") {
 		m.registry = nil
 	}
-	msg := Message{Type: Report, Session: m.session, Admitted: m.admitted, Promise: m.cfg.Promise, Traits: m.traits}
+	msg := Message{Type: Report, Session: m.session, Admitted: m.admitted, Promise: m.cfg.Promise, Traits: m.traits, Members: m.crowd}
 	if m.registry != nil && (m.claim != protocol.Always && now < m.claim || m.cfg.Mutant.Has("lapsed-vouches")) {
 		msg.Registry = m.registry
 	}
@@ -319,6 +324,7 @@ func (m *Member) answered(msg *Message, now protocol.Instant) {
 	if i == len(m.polls) || m.polls[i].seq != msg.Seq {
 		return
 	}
+	m.crowd = msg.Members
 	from := m.polls[i].at
 	m.polls = append(m.polls[:0], m.polls[i+1:]...)
 	switch {
@@ -368,7 +374,7 @@ func (m *Member) assigned(held []Held, now protocol.Instant, fx *Effects) {
 		p := m.portions.find(h.Key)
 		switch {
 		case p != nil && p.stage == running && p.token == h.Token:
-		case m.live(now) && m.admitted && !m.leaving && p != nil && p.wanted && p.stage == idle && !m.portions.overruns(h.Key):
+		case (m.live(now) || m.cfg.Mutant.Has("begins-late")) && (m.admitted || m.cfg.Mutant.Has("unadmitted-assigned")) && !m.leaving && p != nil && p.wanted && p.stage == idle && !m.portions.overruns(h.Key):
 			p.stage, p.token = running, h.Token
 			m.portions.running++
 			m.portions.held++
@@ -484,7 +490,7 @@ func (m *Member) NextFire() protocol.Instant {
 	if m.at.conn != 0 {
 		next = m.pollAt
 	}
-	if m.claim != protocol.Always {
+	if m.claim != protocol.Always && !m.cfg.Mutant.Has("session-goes-on") {
 		next = min(next, m.claim)
 		if m.portions.running > 0 {
 			next = min(next, m.claim.Add(-m.cfg.Drain))

@@ -23,6 +23,9 @@ func (c *Coordinator) enrol(now protocol.Instant, fx *Effects) {
 			next.Sessions[i] = s.id
 			if s.since == 0 {
 				s.since = next.Version
+				if c.cfg.Mutant.Has("registry-of-arrival") {
+					s.arrival = next
+				}
 			}
 		}
 		r.registry = next
@@ -52,7 +55,6 @@ func (c *Coordinator) enrol(now protocol.Instant, fx *Effects) {
 			vouchers++
 		}
 		c.admit(s, now, fx)
-		c.back(s, fx)
 	}
 	for _, s := range c.sessions {
 		if s.admitted && !s.voucher && s.conn != 0 && (c.cfg.Vouchers == 0 || vouchers < c.cfg.Vouchers) {
@@ -115,6 +117,9 @@ func (c *Coordinator) admit(s *session, now protocol.Instant, fx *Effects) {
 	msg := Message{Type: Admit, Tenure: c.tenure, Number: s.number}
 	if s.voucher {
 		msg.Registry = c.roll.registry
+		if c.cfg.Mutant.Has("registry-of-arrival") {
+			msg.Registry = s.arrival
+		}
 		s.toldAt = now
 	}
 	fx.Sends = append(fx.Sends, Send{s.conn, msg})

@@ -24,6 +24,7 @@ type session struct {
 	since    uint64           // the first version of the registry that contains it; 0: none yet
 	acked    uint64           // the version that it keeps
 	toldAt   protocol.Instant // when it was last told a version
+	arrival  *Registry        // of the mutant registry-of-arrival
 
 	keys     int    // how many it holds,
 	first    uint32 // and the first of them, 0 if none
@@ -83,11 +84,16 @@ func (c *Coordinator) report(l *link, conn Conn, msg *Message, now protocol.Inst
 		return
 	}
 	s := p.session
-	if s != nil && s.id.Epoch != id.Epoch {
-		c.finish(s, now, fx)
-		s = nil
+	again := s != nil && s.id.Epoch == id.Epoch
+	if !again {
+		older := s
+		s = &session{id: id, promise: protocol.Always}
+		c.listOverruns(s, msg.Overruns, fx) // before the older session's keys are free
+		p.over = max(p.over, id.Epoch-1)
+		if older != nil {
+			c.finish(older, now, fx)
+		}
 	}
-	p.over = max(p.over, id.Epoch-1)
 	if c.cfg.Mutant.Has("new-life-ends-old") {
 		for _, o := range slices.Clone(c.sessions) {
 			if o.id.Member == id.Member && o.id.Process != id.Process {
@@ -95,16 +101,16 @@ func (c *Coordinator) report(l *link, conn Conn, msg *Message, now protocol.Inst
 			}
 		}
 	}
-	again := s != nil
 	if !again {
-		s = c.meet(id, p)
+		c.meet(s, p)
 		// Admitted by an earlier coordinator: what reports after cover cannot have a claim of that any more.
 		s.admitted = msg.Admitted && !c.covered
 		s.voucher = s.admitted && (c.cfg.Vouchers == 0 || msg.Registry != nil) && !c.cfg.Mutant.Has("inherited-not-vouchers")
 	} else if !msg.Admitted && !c.cfg.Mutant.Has("report-keeps-admission") {
 		s.admitted, s.voucher = false, false
 	}
-	s.conn, s.number, s.traits, s.shown, s.acked = conn, msg.Number, msg.Traits, msg.Admitted, 0
+	s.conn, s.number, s.traits, s.shown, s.acked = conn, msg.Number, msg.Traits, s.admitted && msg.Admitted, 0
+	fx.Members = true
 	if msg.Registry != nil && msg.Registry.Tenure == c.tenure {
 		s.acked = msg.Registry.Version
 	}
@@ -120,25 +126,26 @@ func (c *Coordinator) report(l *link, conn Conn, msg *Message, now protocol.Inst
 		for i := range c.account.all {
 			c.circle.meet(c.account.all[i].Member)
 		}
-	} else if !c.covered && msg.Registry != nil && c.cfg.Mutant.Has("unadmitted-vouches") {
+	} else if !c.covered && msg.Registry != nil && (c.cfg.Mutant.Has("unadmitted-vouches") || c.cfg.Mutant.Has("lapsed-vouches")) {
 		c.account.vouch(msg.Registry.Sessions)
 	}
+	c.circle.told = max(c.circle.told, min(msg.Members, mostMembers))
 	c.answer(s, conn, msg, fx)
 	c.list(s, msg, again, fx)
 }
 
-// meet makes a session known.
-func (c *Coordinator) meet(id Session, p *process) *session {
+// meet makes a new session known.
+func (c *Coordinator) meet(s *session, p *process) {
 	if c.gone > 16+len(c.sessions) {
 		c.sweep()
 	}
-	s := &session{id: id, slot: uint32(len(c.slots)), promise: protocol.Always, peer: c.circle.meet(id.Member)}
+	s.slot, s.peer = uint32(len(c.slots)), c.circle.meet(s.id.Member)
 	c.slots = append(c.slots, s)
 	p.session = s
-	i, _ := c.find(id)
+	i, _ := c.find(s.id)
 	c.sessions = slices.Insert(c.sessions, i, s)
 	c.roll.changed = true
-	return s
+	c.away = slices.DeleteFunc(c.away, func(a Absence) bool { return a.Member == s.id.Member })
 }
 
 // promise extends the promise to a session.
@@ -164,7 +171,9 @@ func (c *Coordinator) polled(s *session, conn Conn, msg *Message, now protocol.I
 		s.acked = msg.Acked
 		c.roll.pass = c.roll.pass || c.roll.waiting
 	}
-	s.shown = s.shown || msg.Admitted
+	if s.admitted && msg.Admitted && !s.shown {
+		s.shown, fx.Members = true, true
+	}
 	c.answer(s, conn, msg, fx)
 	switch {
 	case s.admitted && !s.shown && !c.cfg.Mutant.Has("admission-told-once"):
@@ -175,7 +184,7 @@ func (c *Coordinator) polled(s *session, conn Conn, msg *Message, now protocol.I
 }
 
 func (c *Coordinator) answer(s *session, conn Conn, msg *Message, fx *Effects) {
-	fx.Sends = append(fx.Sends, Send{conn, Message{Type: Answer, Tenure: c.tenure, Number: msg.Number, Seq: msg.Seq, Promise: c.cfg.Promise}})
+	fx.Sends = append(fx.Sends, Send{conn, Message{Type: Answer, Tenure: c.tenure, Number: msg.Number, Seq: msg.Seq, Promise: c.cfg.Promise, Members: c.circle.size()}})
 }
 
 // goodbye is G6: the session ends, because its work was joined. It needs no report before.
@@ -197,14 +206,17 @@ func (c *Coordinator) goodbye(l *link, conn Conn, msg *Message, now protocol.Ins
 		c.forget(id.Member)
 		return
 	}
-	if s.traits = msg.Traits; s.traits.Back > 0 {
-		k := c.keepFor(s, now)
-		for i := s.first; i != 0; i = c.keys.all[i].next {
-			c.keep(i, k)
-		}
-	}
 	c.finish(s, now, fx)
 	c.forget(id.Member)
+	if lasts := min(msg.Traits.Back, longest); lasts > 0 && !slices.ContainsFunc(c.sessions, func(s *session) bool { return s.id.Member == id.Member }) {
+		until := now.Add(lasts)
+		i, found := slices.BinarySearchFunc(c.away, id.Member, func(a Absence, id protocol.NodeID) int { return a.Member.Compare(id) })
+		if !found {
+			c.away = slices.Insert(c.away, i, Absence{})
+		}
+		c.away[i] = Absence{id.Member, until}
+		c.wake = min(c.wake, until)
+	}
 }
 
 // dead is G6: a witness says that a process is dead with all its work.
@@ -244,6 +256,7 @@ func (c *Coordinator) finish(s *session, now protocol.Instant, fx *Effects) {
 	c.slots[s.slot] = nil
 	c.gone++
 	c.roll.changed, c.roll.pass = true, true
+	fx.Members = true
 	c.freeAll(s, fx)
 }
 
@@ -254,19 +267,16 @@ func (c *Coordinator) expire(now protocol.Instant, fx *Effects) {
 			c.finish(s, now, fx)
 		}
 	}
-	c.kept = slices.DeleteFunc(c.kept, func(k *keeping) bool {
-		if now < k.until {
-			return false
-		}
-		c.unkeep(k)
-		return true
-	})
+	if n := len(c.away); n > 0 {
+		c.away = slices.DeleteFunc(c.away, func(a Absence) bool { return now >= a.Until })
+		fx.Members = fx.Members || len(c.away) < n
+	}
 	c.wake = protocol.Never
 	for _, s := range c.sessions {
 		c.wake = min(c.wake, s.promise)
 	}
-	for _, k := range c.kept {
-		c.wake = min(c.wake, k.until)
+	for _, a := range c.away {
+		c.wake = min(c.wake, a.Until)
 	}
 }
 
@@ -309,8 +319,11 @@ type peer struct {
 // circle is the members that a coordinator knows of.
 type circle struct {
 	peers map[protocol.NodeID]*peer
+	told  uint64           // how many there were, by what members heard of the coordinator before
 	check protocol.Instant // when to look next
 }
+
+func (r *circle) size() uint64 { return max(uint64(len(r.peers)), r.told) }
 
 func (r *circle) meet(id protocol.NodeID) *peer {
 	p := r.peers[id]
@@ -328,6 +341,7 @@ func (r *circle) meet(id protocol.NodeID) *peer {
 func (c *Coordinator) forget(id protocol.NodeID) {
 	if !slices.ContainsFunc(c.sessions, func(s *session) bool { return s.id.Member == id }) {
 		delete(c.circle.peers, id)
+		c.circle.told -= min(c.circle.told, 1)
 	}
 }
 
@@ -341,9 +355,12 @@ func (r *circle) forgive(now protocol.Instant) {
 // deserted is G13: more than half of the members have been silent for 2·D_V. It says when to look next. Members whose
 // sessions have ended are forgotten when most of the others are there.
 func (c *Coordinator) deserted(now protocol.Instant) bool {
-	heard := make([]protocol.Instant, 0, len(c.circle.peers))
+	heard := make([]protocol.Instant, 0, c.circle.size())
 	for _, p := range c.circle.peers {
 		heard = append(heard, max(p.heard, c.begunAt))
+	}
+	for len(heard) < cap(heard) {
+		heard = append(heard, c.begunAt)
 	}
 	if len(heard) == 0 {
 		c.circle.check = now.Add(2 * c.cfg.Promise)
@@ -356,7 +373,8 @@ func (c *Coordinator) deserted(now protocol.Instant) bool {
 	if now >= c.circle.check {
 		return true
 	}
-	if since := now.Add(-c.cfg.longestPromise()); half >= since {
+	if since := now.Add(-c.cfg.longestPromise()); half >= since && c.begunAt < since {
+		c.circle.told = 0
 		for id, p := range c.circle.peers {
 			if p.heard < since && !slices.ContainsFunc(c.sessions, func(s *session) bool { return s.peer == p }) {
 				delete(c.circle.peers, id)

@@ -82,7 +82,7 @@ type Traits struct {
 	Weight   int    `json:"weight,omitzero"`   // its share of the keys in proportion to the others'; 0 is 100
 	Zone     string `json:"zone,omitzero"`     // where it runs
 	Draining bool   `json:"draining,omitzero"` // it is to be emptied
-	// Back is how long its keys are kept for it after its goodbye, because it will be back under the same id.
+	// Back is how long it will be away after its goodbye, to come back under the same id. See Coordinator.Away.
 	Back time.Duration `json:"back,omitzero"`
 }
 
@@ -115,7 +115,7 @@ const (
 	Refuse MessageType = "refuse"
 
 	// Report is a member's first, composed after the Greet, and its first poll [Session, Number, Tenure, Seq, Admitted,
-	// Promise: its D_V, Registry: vouched if not nil, Held, Overruns, Wants: all, Traits].
+	// Promise: its D_V, Registry: vouched if not nil, Held, Overruns, Wants: all, Traits, Members].
 	Report MessageType = "report"
 	// Poll renews [Number, Tenure, Seq, Acked, Admitted].
 	Poll MessageType = "poll"
@@ -130,7 +130,7 @@ const (
 	// Goodbye ends the session: all its work was joined [Session, Number, Traits].
 	Goodbye MessageType = "goodbye"
 
-	// Answer answers a Report or a Poll [Tenure, Number, Seq, Promise: D_V].
+	// Answer answers a Report or a Poll [Tenure, Number, Seq, Promise: D_V, Members].
 	Answer MessageType = "answer"
 	// Assign gives keys [Tenure, Number, Held].
 	Assign MessageType = "assign"
@@ -160,7 +160,9 @@ type Message struct {
 	Wants    []Want        `json:"wants,omitempty"`
 	Unwants  []Key         `json:"unwants,omitempty"`
 	Traits   Traits        `json:"traits,omitzero"`
-	Text     string        `json:"text,omitzero"`
+	// Members is how many members the coordinator knows of, or the last one that answered did (G13).
+	Members uint64 `json:"members,omitzero"`
+	Text    string `json:"text,omitzero"`
 }
 
 // InputKind says which fields of an [Input] count.
@@ -176,7 +178,8 @@ const (
 	// Fire: NextFire has come.
 	Fire
 
-	// Begin is a coordinator's first input: the tenure with Tenure was proven, and Now read after that.
+	// Begin is a coordinator's first input: the tenure with Tenure was proven, and Now read after that. Tenure is the
+	// whole token, in which the count has the lower 48 bits.
 	Begin
 	// Opened: a member has connected on Conn, From.
 	Opened
@@ -235,8 +238,13 @@ type Effects struct {
 	Sends  []Send `json:"sends,omitempty"`
 	Starts []Held `json:"starts,omitempty"`
 	Closes []Conn `json:"closes,omitempty"`
-	// Changes are a coordinator's keys whose holder has changed.
+
+	// Changes are a coordinator's keys whose holder has changed, and those for which a Move was dropped, as they are
+	// now. Wanted are those that other sessions want than before, or with another priority; the end of a session is not
+	// told so. Members: sessions have begun, ended, been admitted, attached, detached, or changed their Traits.
 	Changes []Change `json:"changes,omitempty"`
+	Wanted  []Key    `json:"wanted,omitempty"`
+	Members bool     `json:"members,omitzero"`
 	// Resign, of a coordinator: the tenure is to be released. It decides nothing any more. Aside: its participant does
 	// not stand again for a while.
 	Resign bool          `json:"resign,omitzero"`
@@ -246,7 +254,9 @@ type Effects struct {
 
 // Reset empties the effects and keeps their memory.
 func (fx *Effects) Reset() {
-	*fx = Effects{Stops: fx.Stops[:0], Sends: fx.Sends[:0], Starts: fx.Starts[:0], Closes: fx.Closes[:0], Changes: fx.Changes[:0]}
+	*fx = Effects{
+		Stops: fx.Stops[:0], Sends: fx.Sends[:0], Starts: fx.Starts[:0], Closes: fx.Closes[:0], Changes: fx.Changes[:0], Wanted: fx.Wanted[:0],
+	}
 }
 
 // Stop tells the work of a key to end. When it has returned the driver says Returned.
