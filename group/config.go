@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/group/placement"
 )
 
 // Config configures a member of a group. The zero value is a member on one machine, for named elections. What is marked
@@ -55,14 +56,24 @@ type Config struct {
 	// Drain is how long before its claim ends a member stops its work. 0 means a tenth of Promise.
 	Drain time.Duration
 
+	// Vouchers is how many members know who may hold keys, so that a new coordinator need not wait for Cover (group). 0
+	// means 5.
+	Vouchers int
+
 	// Weight is this member's share of the keys in proportion to the others' weights. 0 means 100.
 	Weight int
 
 	// Zone names where this member runs. See package placement.
 	Zone string
 
-	// Placement decides who gets which key (group). Nil means that of package placement.
-	Placement func() Placement
+	// TokenBits is how many bits of a token's count number the assignments of a key in one term of the coordinator, from
+	// 8 to 16 (group). 0 means 16, which leaves 32 bits for the counts of the election's tokens. Where these are
+	// revisions of a store, which may grow beyond that, 8 leaves 40. Whoever changes it raises the era of the election.
+	TokenBits int
+
+	// Placement makes what decides who gets which key, anew for each term as coordinator (group). Nil means
+	// placement.New with its defaults.
+	Placement func() (placement.Placer, error)
 
 	// Logger receives log lines. Nil is silence.
 	Logger *slog.Logger

@@ -14,6 +14,10 @@ const (
 	Revoked     protocol.Reason = "revoked"        // the coordinator takes the key back
 )
 
+// maxID is the longest id of a member, as package driver has it: back ends name participants more freely than the other
+// protocols do.
+const maxID = 128
+
 // MemberConfig is what a member's machine is made with.
 type MemberConfig struct {
 	Settings
@@ -64,8 +68,8 @@ func NewMember(cfg MemberConfig) (*Member, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if _, err := protocol.ParseNodeID(string(cfg.ID)); err != nil {
-		return nil, fmt.Errorf("group: %w", err)
+	if n := len(cfg.ID); n == 0 || n > maxID {
+		return nil, fmt.Errorf("group: the id %.20q of a member has %d bytes; want 1 to %d", cfg.ID, n, maxID)
 	}
 	return &Member{cfg: cfg, claim: protocol.Always, pollAt: protocol.Never}, nil
 }
