@@ -81,10 +81,14 @@ func NewCoordinator(cfg CoordinatorConfig) (*Coordinator, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	return makeCoordinator(cfg), nil
+}
+
+func makeCoordinator(cfg CoordinatorConfig) *Coordinator {
 	return &Coordinator{
 		cfg: cfg, links: make(map[Conn]*link), processes: make(map[protocol.Nonce]*process), slots: make([]*session, 1),
 		wake: protocol.Never, resignAt: protocol.Never,
-	}, nil
+	}
 }
 
 // Step takes one input and appends its effects to fx.

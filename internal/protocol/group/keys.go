@@ -55,6 +55,14 @@ func (ks *keys) place(k Key) uint32 {
 	return i
 }
 
+// leave keeps what a holder has left for the next one.
+func (ks *keys) leave(i uint32, state []byte) {
+	if ks.states == nil {
+		ks.states = make(map[uint32][]byte)
+	}
+	ks.states[i] = state
+}
+
 // sort puts places into the order of their keys.
 func (ks *keys) sort(places []uint32) {
 	slices.SortFunc(places, func(a, b uint32) int { return strings.Compare(string(ks.all[a].key), string(ks.all[b].key)) })
@@ -105,7 +113,7 @@ func (c *Coordinator) redeem(i uint32, fx *Effects) {
 
 // tellChange tells who holds a key now.
 func (c *Coordinator) tellChange(i uint32, fx *Effects) {
-	k := c.state(i)
+	k := c.keyState(i)
 	fx.Changes = append(fx.Changes, Change{k.Key, k.Session, k.Token})
 }
 
@@ -197,13 +205,22 @@ func (c *Coordinator) released(s *session, held []Held, fx *Effects) {
 			continue
 		}
 		if len(h.State) > 0 && len(h.State) <= MaxState {
-			if c.keys.states == nil {
-				c.keys.states = make(map[uint32][]byte)
-			}
-			c.keys.states[i] = h.State
+			c.keys.leave(i, h.State)
 		}
 		c.free(i, s, fx)
 	}
+}
+
+// covers lets an overrun cover its key.
+func (s *session) covers(o overrun, ks *keys) {
+	if _, ok := s.overruns[o]; ok {
+		return
+	}
+	if s.overruns == nil {
+		s.overruns = make(map[overrun]struct{})
+	}
+	s.overruns[o] = struct{}{}
+	ks.all[o.key].overruns++
 }
 
 // ended is G12.
@@ -252,8 +269,8 @@ func (c *Coordinator) dropOverruns(s *session, fx *Effects) {
 	}
 }
 
-// list takes the lists of a report: what it holds, which overruns there are, and what it wants. What a session held and
-// does not list is free (G5).
+// list takes the lists of a report: what it holds, what it wants, and, if its session has reported before, which
+// overruns there are. What the session held and does not list is free (G5).
 func (c *Coordinator) list(s *session, msg *Message, again bool, fx *Effects) {
 	ks := &c.keys
 	ks.mark++
@@ -282,19 +299,18 @@ func (c *Coordinator) list(s *session, msg *Message, again bool, fx *Effects) {
 			c.revoke(s, Held{Key: e.key, Token: e.token()})
 		}
 	}
-	c.listOverruns(s, msg.Overruns, fx)
+	var void, unwanted []uint32
+	for i := s.first; i != 0 && again; i = ks.all[i].next {
+		if ks.all[i].mark != ks.mark {
+			void = append(void, i)
+		}
+	}
 	for j := range msg.Wants {
 		i := c.want(s, &msg.Wants[j], fx)
 		ks.all[i].wantMark = ks.mark
 	}
 	if !again {
 		return
-	}
-	var void, unwanted []uint32
-	for i := s.first; i != 0; i = ks.all[i].next {
-		if ks.all[i].mark != ks.mark {
-			void = append(void, i)
-		}
 	}
 	for i := range ks.all {
 		if e := &ks.all[i]; e.wantMark != ks.mark && e.unwant(s.slot) {
@@ -305,6 +321,8 @@ func (c *Coordinator) list(s *session, msg *Message, again bool, fx *Effects) {
 	for _, i := range unwanted {
 		fx.Wanted = append(fx.Wanted, ks.all[i].key)
 	}
+	// From here on keys are assigned, if they are reserved.
+	c.listOverruns(s, msg.Overruns, fx)
 	ks.sort(void)
 	for _, i := range void {
 		c.free(i, s, fx)
@@ -319,15 +337,7 @@ func (c *Coordinator) listOverruns(s *session, overruns []Held, fx *Effects) {
 	old := s.overruns
 	s.overruns = nil
 	for j := range overruns {
-		o := overrun{c.keys.place(overruns[j].Key), overruns[j].Token}
-		if _, ok := s.overruns[o]; ok {
-			continue
-		}
-		if s.overruns == nil {
-			s.overruns = make(map[overrun]struct{})
-		}
-		s.overruns[o] = struct{}{}
-		c.keys.all[o.key].overruns++
+		s.covers(overrun{c.keys.place(overruns[j].Key), overruns[j].Token}, &c.keys)
 	}
 	c.dropOverruns(&session{overruns: old}, fx)
 }
@@ -414,7 +424,7 @@ type KeyState struct {
 	Reserved Session `json:"reserved,omitzero"` // for whom a Move has it; zero: for none
 }
 
-func (c *Coordinator) state(i uint32) KeyState {
+func (c *Coordinator) keyState(i uint32) KeyState {
 	e := &c.keys.all[i]
 	k := KeyState{Key: e.key, Revoked: e.revoked, Overrun: e.overruns != 0}
 	if s := c.slots[e.holder]; s != nil {
@@ -432,7 +442,7 @@ func (c *Coordinator) Key(k Key) (KeyState, bool) {
 	if !ok {
 		return KeyState{}, false
 	}
-	return c.state(i), true
+	return c.keyState(i), true
 }
 
 // Keys calls yield for each known key, in no order, until it returns false.
@@ -441,7 +451,7 @@ func (c *Coordinator) Keys(yield func(*KeyState) bool) {
 		if i == 0 {
 			continue
 		}
-		k := c.state(uint32(i))
+		k := c.keyState(uint32(i))
 		if !yield(&k) {
 			return
 		}

@@ -105,17 +105,13 @@ func (ps *portions) overrun() {
 		return
 	}
 	ps.sort()
-	if ps.over == nil {
-		ps.over, ps.overKeys = make(map[work]struct{}), make(map[Key]int)
-	}
 	var unwanted []Key
 	for i := range ps.all {
 		p := &ps.all[i]
 		if p.stage == idle {
 			continue
 		}
-		ps.over[work{p.key, p.token}] = struct{}{}
-		ps.overKeys[p.key]++
+		ps.overran(work{p.key, p.token})
 		p.stage, p.token = idle, Token{}
 		if !p.wanted {
 			unwanted = append(unwanted, p.key)
@@ -125,6 +121,15 @@ func (ps *portions) overrun() {
 	for _, k := range unwanted {
 		ps.tidy(k)
 	}
+}
+
+// overran adds an overrun.
+func (ps *portions) overran(w work) {
+	if ps.over == nil {
+		ps.over, ps.overKeys = make(map[work]struct{}), make(map[Key]int)
+	}
+	ps.over[w] = struct{}{}
+	ps.overKeys[w.key]++
 }
 
 // overruns reports whether older work of a key still runs.
