@@ -244,11 +244,19 @@ func (m *Member) compose(now protocol.Instant) Message {
 		m.registry = nil
 	}
 	msg := Message{Type: Report, Session: m.session, Admitted: m.admitted, Promise: m.cfg.Promise, Traits: m.traits, Members: m.crowd}
-	if m.registry != nil && (m.claim != protocol.Always && now < m.claim || m.cfg.Mutant.Has("lapsed-vouches")) {
-		msg.Registry = m.registry
-	}
+	msg.Registry = m.Vouches(now)
 	m.portions.report(&msg)
 	return msg
+}
+
+// Vouches returns the registry for which a report at now vouches (G9), nil if for none.
+func (m *Member) Vouches(now protocol.Instant) *Registry {
+	lapsed := m.cfg.Mutant.Has("lapsed-vouches")
+	admitted := m.admitted || lapsed || m.cfg.Mutant.Has("unadmitted-vouches")
+	if !admitted || !lapsed && (m.claim == protocol.Always || now >= m.claim) {
+		return nil
+	}
+	return m.registry
 }
 
 // sends notes that a poll is sent now, and returns its number.

@@ -23,6 +23,7 @@ type conn struct {
 	open   [2]bool      // whether the sender of that direction has it for open
 	last   [2][2]sim.Time
 	lost   [2]sim.Time // what would arrive after that is lost
+	stall  [2]sim.Time // what is sent waits until then
 }
 
 // express reports whether a message may overtake others.
@@ -47,7 +48,7 @@ func (w *World) send(k *conn, dir int, m machine.Message) {
 		lane = 1
 	}
 	at := w.now + sim.Time(w.delay(k.member.node, k.cand.node))
-	at = max(at, w.link(k.member.node, k.cand.node).stall[dir], k.last[dir][lane])
+	at = max(at, k.stall[dir], k.last[dir][lane])
 	k.last[dir][lane] = at
 	w.at(at, func() { w.arrive(k, dir, &m) })
 }
@@ -109,7 +110,7 @@ func (w *World) closeEnd(k *conn, dir int, lossy bool, late time.Duration) {
 	if lossy {
 		k.lost[dir] = w.now
 	}
-	at := max(w.now+sim.Time(w.delay(k.member.node, k.cand.node)+late), k.last[dir][0], k.last[dir][1], w.link(k.member.node, k.cand.node).stall[dir])
+	at := max(w.now+sim.Time(w.delay(k.member.node, k.cand.node)+late), k.last[dir][0], k.last[dir][1], k.stall[dir])
 	w.at(at, func() { w.learn(k, 1-dir) })
 }
 

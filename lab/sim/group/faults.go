@@ -49,11 +49,21 @@ func (w *World) fault(f *Fault) {
 			w.cut(o, n, until)
 		}
 	case Stall:
-		l := w.link(n, to)
-		for dir := range 2 {
-			if f.Part%3 != dir {
-				l.stall[dir] = max(l.stall[dir], until)
+		if k := w.connected(n, to); k != nil {
+			for dir := range 2 {
+				if f.Part%3 != dir {
+					k.stall[dir] = max(k.stall[dir], until)
+				}
 			}
+			if f.Witness { // the member gives it up, and what it has sent arrives late
+				w.in(f.Linger, func() { w.learn(k, up) })
+			}
+		}
+	case Fade:
+		if k := w.connected(n, to); k != nil {
+			k.lost[up] = w.now + sim.Time(f.Late)
+			k.stall[down] = w.now + sim.Time(f.Linger)
+			w.in(f.For, func() { w.sever(k) })
 		}
 	case Lapse:
 		if t := w.e.tenure; t != nil {
@@ -122,6 +132,14 @@ func (w *World) fault(f *Fault) {
 			w.misfit(n)
 		}
 	}
+}
+
+// connected is the connection of the member at n: often that to the coordinator, or to the candidate at c.
+func (w *World) connected(n, c *node) *conn {
+	if t := w.e.tenure; t != nil && w.net.Chance(0.7) {
+		c = t.p.node
+	}
+	return n.p.conns[c.index]
 }
 
 // crash kills a node's process, which is back after a while.

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"slices"
 	"time"
 
 	machine "github.com/electd/elect/internal/protocol/group"
@@ -9,13 +10,16 @@ import (
 
 // The invariants beside those of package sim.
 const (
-	Revived sim.Invariant = "revived" // nothing of an epoch that has ended is proven again
-	Joined  sim.Invariant = "joined"  // nothing is given up before its work has returned, and no report leaves work out
-	Orders  sim.Invariant = "orders"  // stops and starts fit what runs
-	Silent  sim.Invariant = "silent"  // a coordinator whose Check is not nil gives nothing
-	Covered sim.Invariant = "covered" // no key is given while an overrun of it is reported
-	Spins   sim.Invariant = "spins"   // a Fire is followed by a later one
-	Misfits sim.Invariant = "misfits" // no member with a promise beyond the coordinator's cover is given a key
+	Revived sim.Invariant = "revived"           // nothing of an epoch that has ended is proven again
+	Joined  sim.Invariant = "joined"            // nothing is given up before its work has returned, and no report leaves work out
+	Orders  sim.Invariant = "orders"            // stops and starts fit what runs
+	Silent  sim.Invariant = "silent"            // a coordinator whose Check is not nil gives nothing
+	Covered sim.Invariant = "covered"           // no key is given while an overrun of it is reported
+	Spins   sim.Invariant = "spins"             // a Fire is followed by a later one
+	Vouched sim.Invariant = "known-to-vouchers" // who may vouch knows every admitted session with a live claim
+	Obeys   sim.Invariant = "obeys"             // no member reports to a coordinator below the greatest T that it has seen
+	Account sim.Invariant = "by-account"        // in a rolling restart no coordinator but the first waits for W
+	Misfits sim.Invariant = "misfits"           // no member with a promise beyond the coordinator's cover is given a key
 )
 
 // judgeKey checks the works of a key against each other. It is called where one begins or a claim grows: in between
@@ -85,7 +89,7 @@ func (p *process) judgeTold() {
 }
 
 // judgeSaid: what a member says of its keys is true.
-func (p *process) judgeSaid(m *machine.Message) {
+func (p *process) judgeSaid(b batch, m *machine.Message) {
 	w := p.w
 	has := func(all []machine.Held, x *work) bool {
 		for i := range all {
@@ -94,6 +98,9 @@ func (p *process) judgeSaid(m *machine.Message) {
 			}
 		}
 		return false
+	}
+	if m.Type == machine.Report && m.Tenure < b.top {
+		w.fail(Obeys, p.node, "it reports to T %d, and has seen T %d", m.Tenure, b.top)
 	}
 	for _, x := range p.works {
 		switch m.Type {
@@ -136,8 +143,46 @@ func (p *process) judgeGiven(b batch, m *machine.Message) {
 			w.fail(sim.TokensRise, p.node, "it gives %s under %v after %v", h.Key, h.Token, k.given)
 		}
 		k.given = greater(k.given, h.Token)
-		if ks, ok := b.c.Key(h.Key); ok && ks.Overrun {
-			w.fail(Covered, p.node, "it gives %s while an overrun of it is reported", h.Key)
+		for _, r := range b.c.reported {
+			if standing(b.c.Sessions(nil), r.session) == nil {
+				continue
+			}
+			for _, o := range r.overruns {
+				if o.Key == h.Key && slices.ContainsFunc(k.running, func(x *work) bool { return x.token == o.Token }) {
+					w.fail(Covered, p.node, "it gives %s while %v has reported an overrun of it under %v, which runs", h.Key, r.session, o.Token)
+				}
+			}
+		}
+	}
+}
+
+// judgeVouched: who may vouch now knows every session that is admitted and has a live claim.
+func (w *World) judgeVouched() {
+	if w.profile.beyond {
+		return
+	}
+	var admitted []machine.Session
+	for _, n := range w.nodes {
+		if p := n.p; p != nil && p.m != nil {
+			if v := p.m.View(); v.Admitted && v.Proven(p.reading()) {
+				admitted = append(admitted, v.Session)
+			}
+		}
+	}
+	for _, n := range w.nodes {
+		p := n.p
+		if p == nil || p.m == nil {
+			continue
+		}
+		now := p.reading()
+		r := p.m.Vouches(now.Boot)
+		if v := p.m.View(); r == nil || now.Jumped(v.Read) {
+			continue
+		}
+		for _, s := range admitted {
+			if !slices.Contains(r.Sessions, s) {
+				w.fail(Vouched, n, "it may vouch for version %d of T %d, %v, which lacks %v", r.Version, r.Tenure, r.Sessions, s)
+			}
 		}
 	}
 }

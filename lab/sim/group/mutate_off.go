@@ -4,6 +4,8 @@ package group
 
 import machine "github.com/electd/elect/internal/protocol/group"
 
+const mutated = false
+
 // There are no mutants of the machines in this build.
 func mutateMember(*machine.MemberConfig, string)           {}
 func mutateCoordinator(*machine.CoordinatorConfig, string) {}

@@ -59,8 +59,11 @@ func (w *World) wanting(c *coordinator, sessions []machine.Standing, k machine.K
 	var good, poor []machine.Session
 	c.Wanted(k, func(s machine.Session, _ int) bool {
 		i := slices.IndexFunc(sessions, func(x machine.Standing) bool { return x.Session == s })
-		if i < 0 || !sessions[i].Admitted || sessions[i].Conn == 0 {
+		if i < 0 {
 			return true
+		}
+		if (!sessions[i].Admitted || sessions[i].Conn == 0) && !w.chance.Chance(0.15) {
+			return true // now and then it is careless: the machine drops the move
 		}
 		if sessions[i].Traits.Draining {
 			poor = append(poor, s)

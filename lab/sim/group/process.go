@@ -31,12 +31,15 @@ type process struct {
 	conns    map[int]*conn // by the index of the candidate's node
 	leaving  bool
 	left     bool // its goodbye was sent
+	leftBy   sim.Time
 	resigned bool // its coordinator was asked to resign
 	misfit   bool
 	c        *coordinator
 	accepted []*conn
 	words    []machine.Session // of witnesses
 	armed    [2]sim.Time
+	spins    int                  // Fires after which the next one was no later
+	top      uint64               // the greatest T that a coordinator has greeted with
 	was      *machine.Coordinator // of the tenure before
 	earlier  protocol.Reading     // of the step before, for a careless driver
 }
@@ -51,12 +54,18 @@ type view struct {
 // coordinator is a machine and its tenure.
 type coordinator struct {
 	*machine.Coordinator
-	tenure  *tenure
-	t0      protocol.Instant
-	covered bool
-	proven  bool
-	placing bool
-	order   sim.Time // placement was last asked for
+	tenure   *tenure
+	t0       protocol.Instant
+	covered  bool
+	proven   bool
+	placing  bool
+	reported []reported
+}
+
+// reported is what a session has said of overruns, as a coordinator has taken it in.
+type reported struct {
+	session  machine.Session
+	overruns []machine.Held
 }
 
 func (p *process) isMember() bool { return p.node.Member }
@@ -143,7 +152,18 @@ func (p *process) step(in machine.Input) {
 	p.m.Step(&in, &w.fx)
 	w.digest(uint64(w.now), w.events, uint64(in.Kind), uint64(len(w.fx.Stops)), uint64(len(w.fx.Sends)), uint64(len(w.fx.Starts)))
 	p.notice(&in)
-	p.carry(batch{fx: &w.fx, view: p.m.View(), now: in.Now}, 0)
+	top := p.top
+	if in.Kind == machine.Receive {
+		switch in.Message.Type {
+		case machine.Admit, machine.Enrol:
+			w.judgeVouched()
+		case machine.Greet:
+			top = max(top, in.Message.Tenure)
+		}
+	}
+	b := batch{fx: &w.fx, view: p.m.View(), now: in.Now, top: p.top}
+	p.top = top
+	p.carry(b, 0)
 }
 
 // now is a reading after the arrival of what is reported; a careless driver uses an older one.
@@ -213,7 +233,7 @@ func (p *process) coordinate(c *coordinator, in machine.Input) {
 	c.Step(&in, &w.fx)
 	w.digest(uint64(w.now), w.events, uint64(in.Kind)<<8, uint64(len(w.fx.Sends)), uint64(len(w.fx.Changes)))
 	p.noticeCoordinator(c, &in, before)
-	p.carry(batch{fx: &w.fx, c: c, resign: w.fx.Resign, proven: in.Proven}, 0)
+	p.carry(batch{fx: &w.fx, c: c, resign: w.fx.Resign, proven: proven}, 0)
 	if !in.Proven && p.c == c {
 		p.drop()
 	}
@@ -236,6 +256,7 @@ type batch struct {
 	view   machine.View
 	now    protocol.Reading // of the step
 	c      *coordinator     // nil: of the member
+	top    uint64           // the greatest T that the member had seen before the step
 	resign bool
 	proven bool
 	// It goes on after it stood still in the middle.
@@ -337,7 +358,7 @@ func (p *process) send(b batch, s *machine.Send) {
 		}
 		return
 	}
-	p.judgeSaid(&s.Message)
+	p.judgeSaid(b, &s.Message)
 	if s.Message.Type == machine.Goodbye {
 		p.left = true
 	}
@@ -456,8 +477,12 @@ func (p *process) fire(role int) {
 	} else {
 		p.coordinate(p.c, in)
 	}
-	if p.alive() && !p.frozen && !p.w.over && p.nextFire(role) <= i {
-		p.w.fail(Spins, p.node, "after a Fire the next one is at %v still; it is %v", p.nextFire(role), p.reading().Boot)
+	if p.alive() && !p.frozen && p.nextFire(role) <= i {
+		if p.spins++; p.spins > 100 && !p.w.over {
+			p.w.fail(Spins, p.node, "after a Fire the next one is at %v still; it is %v", p.nextFire(role), p.reading().Boot)
+		}
+	} else {
+		p.spins = 0
 	}
 }
 
@@ -584,7 +609,7 @@ func (w *World) leave(n *node, back time.Duration) {
 	if p == nil || p.leaving {
 		return
 	}
-	p.leaving = true
+	p.leaving, p.leftBy = true, w.now+sim.Time(300*time.Millisecond)
 	w.tell(n, "leaves, and is back after %v", back)
 	p.deliver(func() {
 		p.step(machine.Input{Kind: machine.Leave})
@@ -605,6 +630,7 @@ func (w *World) wake(p *process, back time.Duration) {
 		case !p.alive():
 			return
 		case p.m != nil && !p.left || len(p.works) > 0 || p.frozen:
+		case p.c != nil && !p.resigned && p.known() && w.now < p.leftBy: // its goodbye is under way
 		case p.c != nil && !p.resigned:
 			p.resigned = true
 			p.coordinate(p.c, machine.Input{Kind: machine.Resign})
@@ -619,6 +645,11 @@ func (w *World) wake(p *process, back time.Duration) {
 		}
 		w.wake(p, back)
 	})
+}
+
+// known reports whether the process's own coordinator still has a session of its member.
+func (p *process) known() bool {
+	return slices.ContainsFunc(p.c.Sessions(nil), func(s machine.Standing) bool { return s.Session.Process == p.nonce })
 }
 
 // tellMessage writes a message into the story.

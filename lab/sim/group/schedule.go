@@ -24,6 +24,7 @@ const (
 	Cut       Kind = "cut"      // no connection from Node to To for For
 	Isolate   Kind = "isolate"  // Node can reach and is reached by nobody for For
 	Stall     Kind = "stall"    // what is sent between Node and To, in the direction Part, waits for For
+	Fade      Kind = "fade"     // what Node's member says is lost, and what it is told waits for Linger
 	Lapse     Kind = "lapse"    // E's tenure ends
 	Resign    Kind = "resign"   // the coordinator is asked to resign
 	Slow      Kind = "slow"     // work on Node takes up to Linger to return, for For
@@ -102,14 +103,17 @@ type profile struct {
 	beyond     bool // E's contract breaks: only tokens help
 }
 
-var common = []Kind{Pause, Trap, TrapCrash, Crash, Both, Break, Cut, Isolate, Stall, Lapse, Resign, Slow, Move, Wild, GiveUp, Choose, Drain, Leave, Standing, Rate}
+var common = []Kind{Pause, Trap, TrapCrash, Crash, Both, Break, Cut, Isolate, Stall, Fade, Lapse, Resign, Slow, Move, Wild, GiveUp, Choose, Drain, Leave, Standing, Rate}
 
 func profiles() []profile {
 	return []profile{
 		{name: "swarm", says: "the seed draws which kinds of faults there are", kinds: slices.Concat(common, []Kind{Twin, Rolling, Desert}), dense: 120 * time.Millisecond},
 		{name: "storm", says: "all kinds of faults, without a rest", kinds: slices.Concat(common, []Kind{Twin}), dense: 40 * time.Millisecond, all: true},
 		{name: "registry", says: "members come, go silent and come back, while coordinators die and change", kinds: []Kind{Pause, Crash, Both, Lapse, Cut, Stall, Break, Twin, TrapCrash, Trap}, dense: 60 * time.Millisecond, all: true},
-		{name: "clocks", says: "pauses, and delays at the edge of promises", kinds: []Kind{Pause, Trap, Stall, Lapse, Rate, Break, Cut, Slow}, dense: 80 * time.Millisecond, all: true},
+		{name: "clocks", says: "pauses, and delays at the edge of promises", kinds: []Kind{Pause, Trap, Stall, Fade, Lapse, Rate, Break, Cut, Slow}, dense: 80 * time.Millisecond, all: true},
+		{name: "edge", says: "the last word of a member comes late, and clocks are at their bounds", kinds: []Kind{Fade, Stall, Slow, Lapse, Move}, dense: 60 * time.Millisecond, all: true},
+		{name: "moves", says: "placement changes its mind all the time", kinds: []Kind{Move, Wild, GiveUp, Choose, Drain, Slow, Break, Stall}, dense: 10 * time.Millisecond, all: true},
+		{name: "rolling", says: "nothing but rolling restarts of three"},
 		{name: "leaving", says: "goodbyes, drains, resignations and rolling restarts", kinds: []Kind{Leave, Rolling, Drain, Resign, Move, Crash, Choose}, dense: 250 * time.Millisecond},
 		{name: "settings", says: "a longer promise is rolled out in two steps, among faults", kinds: []Kind{Pause, Crash, Both, Lapse, Break, Stall, Misfit}, dense: 150 * time.Millisecond},
 		{name: "jumps", says: "machines sleep, and clocks jump", kinds: []Kind{Suspend, Jump, Pause, Lapse, Crash, Break, Stall}, dense: 100 * time.Millisecond, all: true},
@@ -157,6 +161,10 @@ func Generate(seed uint64, o Options) (*Schedule, error) {
 	if r.Chance(0.3) {
 		set.Cover += r.Between(0, 300*time.Millisecond)
 	}
+	set.Drain = []time.Duration{5 * time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond}[r.Below(3)]
+	if p.name == "edge" {
+		set.Drain = 2 * time.Millisecond
+	}
 	set.Vouchers = []int{0, 0, 1, 2, 3, 5}[r.Below(6)]
 	s.Settings = append(s.Settings, set)
 	if p.name == "settings" {
@@ -167,6 +175,9 @@ func Generate(seed uint64, o Options) (*Schedule, error) {
 		s.Settings = append(s.Settings, wide, long)
 	}
 	nodes := o.Nodes
+	if nodes == 0 && p.name == "rolling" {
+		nodes = 3
+	}
 	if nodes == 0 {
 		nodes = 3 + r.Below(4)
 	}
@@ -174,7 +185,11 @@ func Generate(seed uint64, o Options) (*Schedule, error) {
 	candidates := 0
 	for i := range nodes {
 		n := Node{ID: protocol.NodeID(fmt.Sprintf("n%d", i+1)), Candidate: true, Member: true, Zero: int64(r.Below(1 << 40))}
-		switch r.Below(6) {
+		draw := r.Below(6)
+		if p.name == "rolling" {
+			draw = 5
+		}
+		switch draw {
 		case 0:
 			n.Candidate = candidates < 2
 		case 1:
@@ -184,6 +199,9 @@ func Generate(seed uint64, o Options) (*Schedule, error) {
 			candidates++
 		}
 		n.Rate = drawRate(r, rho)
+		if p.name == "edge" {
+			n.Rate = []int64{rho, -rho}[r.Below(2)]
+		}
 		s.Nodes = append(s.Nodes, n)
 	}
 	if s.Keys = o.Keys; s.Keys == 0 {
@@ -268,7 +286,13 @@ func (s *Schedule) draw(p profile, rho int64) {
 			s.Faults = append(s.Faults, Fault{At: third * sim.Time(i), Kind: Rollout, Part: i, For: r.Between(10*time.Millisecond, 120*time.Millisecond)})
 		}
 		if r.Chance(0.3) {
-			s.Faults = append(s.Faults, Fault{At: sim.Time(r.Between(0, s.Span)), Kind: Misfit, Node: r.Below(len(s.Nodes))})
+			s.Nodes[len(s.Nodes)-1].Candidate, s.Nodes[len(s.Nodes)-1].Member = false, true
+			s.Faults = append(s.Faults, Fault{At: sim.Time(r.Between(0, s.Span)), Kind: Misfit, Node: len(s.Nodes) - 1})
+		}
+	case "rolling":
+		s.Span = 5 * time.Second
+		for i := range 3 {
+			s.Faults = append(s.Faults, Fault{At: sim.Time(1500+i*1000) * sim.Time(time.Millisecond), Kind: Rolling, For: r.Between(100*time.Millisecond, 300*time.Millisecond)})
 		}
 	case "deserted":
 		s.Faults = append(s.Faults, Fault{At: sim.Time(s.Span) - 1, Kind: Desert})

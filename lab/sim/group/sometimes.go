@@ -1,6 +1,8 @@
 package group
 
 import (
+	"slices"
+
 	machine "github.com/electd/elect/internal/protocol/group"
 )
 
@@ -138,14 +140,27 @@ func (p *process) noticeCoordinator(c *coordinator, in *machine.Input, b before)
 		} else {
 			w.saw(sawTime)
 			w.stats.ByTime++
+			if w.profile.name == "rolling" && w.stats.Tenures > 1 {
+				w.fail(Account, p.node, "the cover of tenure %d ends by time", c.tenure.count)
+			}
 		}
 		w.tell(p.node, "its cover is over")
 	}
 	m := &in.Message
 	switch {
+	case in.Kind == machine.Receive && m.Type == machine.Ended:
+		for i := range c.reported {
+			c.reported[i].overruns = slices.DeleteFunc(slices.Clone(c.reported[i].overruns), func(o machine.Held) bool {
+				return slices.ContainsFunc(m.Held, func(h machine.Held) bool { return h.Key == o.Key && h.Token == o.Token })
+			})
+		}
 	case in.Kind == machine.Receive && m.Type == machine.Report:
+		if s := standing(c.Sessions(nil), m.Session); s != nil && s.Conn == in.Conn {
+			c.reported = slices.DeleteFunc(c.reported, func(r reported) bool { return r.session == m.Session })
+			c.reported = append(c.reported, reported{m.Session, m.Overruns})
+		}
 		old, now := standing(b.sessions, m.Session), standing(c.Sessions(nil), m.Session)
-		if old != nil && old.Admitted && now != nil && !now.Admitted {
+		if old != nil && old.Admitted && now != nil && !m.Admitted {
 			w.saw(sawTakenBack)
 		}
 		if now != nil && now.Admitted && old == nil {

@@ -62,8 +62,7 @@ type node struct {
 
 // link is the network from one node to another, for connections of a member to a candidate.
 type link struct {
-	cut   sim.Time // until then nothing passes
-	stall [2]sim.Time
+	cut sim.Time // until then nothing passes
 }
 
 // longest is the time by which a world that has healed has to be in order again.
