@@ -163,6 +163,10 @@ var repository = house{
 			why: "a back end knows the contract, not the portable layer above it nor the other back ends",
 		},
 		{
+			at: "group/placement", tests: []string{"internal/long", "internal/race"}, others: nothing,
+			why: "who should hold which key, as a function of what it is told; a program can have one of its own",
+		},
+		{
 			at: "electhttp", may: []string{".", "driver"}, tests: []string{"store/memory"}, others: nothing,
 			why: "a face of an election, for any program; it sees what a program sees",
 		},
@@ -318,6 +322,7 @@ var repository = house{
 		{at: "fence/fenceredis", names: 24, why: "guard"},
 		{at: "fence/fencesql", names: 37, why: "guard"},
 		{at: "file", names: 19, why: "backend"},
+		{at: "group/placement", names: 61, why: "the planner of a group's keys, and what one of a program's own implements"},
 		{at: "peer", names: 187, why: "backend; measurements; the status of one node"},
 		{at: "peer/certs", names: 51, why: "certificates"},
 		{at: "store/consul", names: 19, why: "backend; flight record; refusals"},
