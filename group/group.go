@@ -274,7 +274,7 @@ func (g *Group) placer() (placement.Placer, error) {
 	if g.cfg.Placement != nil {
 		return g.cfg.Placement()
 	}
-	return standard()
+	return placement.New(placement.Settings{})
 }
 
 func (g *Group) event(e Event) {
