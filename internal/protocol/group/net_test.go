@@ -120,7 +120,7 @@ type net struct {
 	trace   []string
 	traced  bool
 	stats   struct{ tenures, terms, accounts, covers, admitted int }
-	watch   func(h *host, c *Coordinator, in *Input)
+	watch   func(m machine, fx *Effects, in *Input)
 }
 
 func newNet(t testing.TB, seed uint64, g gust, mutate func(*MemberConfig, *CoordinatorConfig)) *net {
@@ -302,7 +302,7 @@ func (h *host) member(in Input) {
 	before := h.m.View()
 	h.m.Step(&in, &fx)
 	if n.watch != nil {
-		n.watch(h, nil, &in)
+		n.watch(h.m, &fx, &in)
 	}
 	for _, s := range fx.Stops {
 		w := h.works[work{s.Key, s.Token}]
@@ -543,7 +543,7 @@ func (h *host) coordinator(in Input) {
 	covered := c.Covered()
 	c.Step(&in, &fx)
 	if n.watch != nil {
-		n.watch(h, c, &in)
+		n.watch(c, &fx, &in)
 	}
 	if !covered && c.Covered() {
 		if in.Now.Boot >= c.cover {

@@ -196,7 +196,7 @@ func (c *Coordinator) stateOfKeys(e *protocol.Coder) {
 		places = append(places, uint32(i))
 	}
 	ks.sort(places)
-	n := e.Len(len(places), 70)
+	n := e.Len(len(places), 65)
 	var named []uint32 // the places of sessions, from 1, by slot
 	if !e.Loads() {
 		named = make([]uint32, len(c.slots))
