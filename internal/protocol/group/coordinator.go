@@ -308,7 +308,7 @@ func (c *Coordinator) decide(now protocol.Instant, fx *Effects) {
 	}
 	switch {
 	case c.over:
-	case now >= c.circle.check && c.deserted(now) && !c.cfg.Mutant.Has("no-deserted"):
+	case now >= c.circle.check && c.deserted(now):
 		c.end(fx, Deserted, 2*c.cfg.Promise)
 	case c.resigning && (c.acknowledged() || c.cfg.Mutant.Has("resigns-at-once")):
 		c.flush(fx)

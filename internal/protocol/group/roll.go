@@ -125,13 +125,14 @@ func (c *Coordinator) admit(s *session, now protocol.Instant, fx *Effects) {
 	fx.Sends = append(fx.Sends, Send{s.conn, msg})
 }
 
-// acknowledged reports whether all vouchers that are there keep the registry of now.
+// acknowledged reports whether all vouchers that are there keep the registry of now, and know that they are admitted:
+// else they could not vouch.
 func (c *Coordinator) acknowledged() bool {
 	if c.roll.registry == nil {
 		return true
 	}
 	for _, s := range c.sessions {
-		if s.voucher && s.conn != 0 && s.acked < c.roll.registry.Version {
+		if s.voucher && s.conn != 0 && (s.acked < c.roll.registry.Version || !s.shown) {
 			return false
 		}
 	}

@@ -88,7 +88,11 @@ func (e *election) end(t *tenure, why string, next time.Duration) {
 	}
 	// Its process learns of it later, by a Check or by a word of E.
 	p := t.p
-	e.w.in(e.r.Between(0, 30*time.Millisecond), func() {
+	late := e.r.Between(0, 30*time.Millisecond)
+	if e.r.Chance(0.5) {
+		late = e.r.Between(0, 300*time.Millisecond)
+	}
+	e.w.in(late, func() {
 		p.deliver(func() {
 			if c := p.c; c != nil && c.tenure == t {
 				p.coordinate(c, machine.Input{Kind: machine.Fire})

@@ -65,6 +65,14 @@ func (w *World) fault(f *Fault) {
 			k.stall[down] = w.now + sim.Time(f.Linger)
 			w.in(f.For, func() { w.sever(k) })
 		}
+	case Orphan:
+		if t := w.e.tenure; t != nil && t.p.node != n {
+			for _, o := range w.nodes {
+				w.cut(n, o, until)
+				w.cut(o, n, until)
+			}
+			w.in(f.Late, func() { w.e.end(t, "E's lease has lapsed", 0) })
+		}
 	case Lapse:
 		if t := w.e.tenure; t != nil {
 			w.e.end(t, "E's lease has lapsed", w.e.gap())
@@ -241,7 +249,7 @@ func (w *World) complete(c *coordinator) bool {
 // rollout gives the processes new settings, one after the other.
 func (w *World) rollout(f *Fault) {
 	for i, n := range w.nodes[:len(w.s.Nodes)] {
-		w.in(time.Duration(i)*min(f.For, 100*time.Millisecond), func() {
+		w.in(time.Duration(i)*f.For, func() {
 			n.settings = f.Part
 			w.tell(n, "gets settings %d", f.Part)
 			w.leave(n, 5*time.Millisecond)

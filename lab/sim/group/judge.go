@@ -10,16 +10,17 @@ import (
 
 // The invariants beside those of package sim.
 const (
-	Revived sim.Invariant = "revived"           // nothing of an epoch that has ended is proven again
-	Joined  sim.Invariant = "joined"            // nothing is given up before its work has returned, and no report leaves work out
-	Orders  sim.Invariant = "orders"            // stops and starts fit what runs
-	Silent  sim.Invariant = "silent"            // a coordinator whose Check is not nil gives nothing
-	Covered sim.Invariant = "covered"           // no key is given while an overrun of it is reported
-	Spins   sim.Invariant = "spins"             // a Fire is followed by a later one
-	Vouched sim.Invariant = "known-to-vouchers" // who may vouch knows every admitted session with a live claim
-	Obeys   sim.Invariant = "obeys"             // no member reports to a coordinator below the greatest T that it has seen
-	Account sim.Invariant = "by-account"        // in a rolling restart no coordinator but the first waits for W
-	Misfits sim.Invariant = "misfits"           // no member with a promise beyond the coordinator's cover is given a key
+	Revived  sim.Invariant = "revived"           // nothing of an epoch that has ended is proven again
+	Joined   sim.Invariant = "joined"            // nothing is given up before its work has returned, and no report leaves work out
+	Orders   sim.Invariant = "orders"            // stops and starts fit what runs
+	Silent   sim.Invariant = "silent"            // a coordinator whose Check is not nil gives nothing
+	Covered  sim.Invariant = "covered"           // no key is given while an overrun of it is reported
+	Spins    sim.Invariant = "spins"             // a Fire is followed by a later one
+	Vouched  sim.Invariant = "known-to-vouchers" // who may vouch knows every admitted session with a live claim
+	Obeys    sim.Invariant = "obeys"             // no member reports to a coordinator below the greatest T that it has seen
+	Admitted sim.Invariant = "admitted"          // no work begins in a session that is not admitted
+	Account  sim.Invariant = "by-account"        // in a rolling restart no coordinator but the first waits for W
+	Misfits  sim.Invariant = "misfits"           // no member with a promise beyond the coordinator's cover is given a key
 )
 
 // judgeKey checks the works of a key against each other. It is called where one begins or a claim grows: in between
@@ -46,6 +47,9 @@ func (p *process) judgeStart(x *work) {
 		w.fail(sim.Once, p.node, "work of %s begins under %v, under which work began before", x.name, x.token)
 	case c < 0 && !w.profile.beyond:
 		w.fail(sim.TokensRise, p.node, "work of %s begins under %v after work under %v", x.name, x.token, x.greatest)
+	}
+	if !x.view.Admitted {
+		w.fail(Admitted, p.node, "work of %s begins in %v, which is not admitted", x.name, x.view.Session)
 	}
 	if p.misfit && p.c == nil {
 		w.fail(Misfits, p.node, "work of %s begins with a promise of %v", x.name, p.settings.Promise)
@@ -98,6 +102,9 @@ func (p *process) judgeSaid(b batch, m *machine.Message) {
 			}
 		}
 		return false
+	}
+	if m.Type == machine.Report && m.Registry != nil && (!m.Admitted || b.view.Claim <= b.now.Boot) {
+		w.fail(Vouched, p.node, "it vouches, admitted %v, its claim until %v; it is %v", m.Admitted, b.view.Claim, b.now.Boot)
 	}
 	if m.Type == machine.Report && m.Tenure < b.top {
 		w.fail(Obeys, p.node, "it reports to T %d, and has seen T %d", m.Tenure, b.top)

@@ -277,7 +277,7 @@ const (
 func (p *process) carry(b batch, from int) {
 	w := p.w
 	for part := from; part < parts; part++ {
-		if f := p.trap; f != nil && part == f.Part && len(b.fx.Stops)+len(b.fx.Sends)+len(b.fx.Starts) > 0 {
+		if f := p.trap; f != nil && part == f.Part && b.fits(part) {
 			p.trap = nil
 			if f.Kind == TrapCrash {
 				w.tell(p.node, "dies in the middle of its effects, before part %d", part)
@@ -308,6 +308,17 @@ func (p *process) carry(b batch, from int) {
 	}
 	p.arm(memberRole)
 	p.arm(coordinatorRole)
+}
+
+// fits reports whether there is something to be in the middle of.
+func (b *batch) fits(part int) bool {
+	switch part {
+	case partStops:
+		return len(b.fx.Stops) > 0
+	case partStarts:
+		return len(b.fx.Starts) > 0
+	}
+	return len(b.fx.Stops)+len(b.fx.Sends)+len(b.fx.Starts) > 0
 }
 
 func (p *process) part(b batch, part int) {

@@ -25,6 +25,7 @@ const (
 	Isolate   Kind = "isolate"  // Node can reach and is reached by nobody for For
 	Stall     Kind = "stall"    // what is sent between Node and To, in the direction Part, waits for For
 	Fade      Kind = "fade"     // what Node's member says is lost, and what it is told waits for Linger
+	Orphan    Kind = "orphan"   // Node is alone for For, and another coordinator begins
 	Lapse     Kind = "lapse"    // E's tenure ends
 	Resign    Kind = "resign"   // the coordinator is asked to resign
 	Slow      Kind = "slow"     // work on Node takes up to Linger to return, for For
@@ -111,11 +112,11 @@ func profiles() []profile {
 		{name: "storm", says: "all kinds of faults, without a rest", kinds: slices.Concat(common, []Kind{Twin}), dense: 40 * time.Millisecond, all: true},
 		{name: "registry", says: "members come, go silent and come back, while coordinators die and change", kinds: []Kind{Pause, Crash, Both, Lapse, Cut, Stall, Break, Twin, TrapCrash, Trap}, dense: 60 * time.Millisecond, all: true},
 		{name: "clocks", says: "pauses, and delays at the edge of promises", kinds: []Kind{Pause, Trap, Stall, Fade, Lapse, Rate, Break, Cut, Slow}, dense: 80 * time.Millisecond, all: true},
-		{name: "edge", says: "the last word of a member comes late, and clocks are at their bounds", kinds: []Kind{Fade, Stall, Slow, Lapse, Move}, dense: 60 * time.Millisecond, all: true},
+		{name: "edge", says: "the last word of a member comes late, and clocks are at their bounds", kinds: []Kind{Fade, Stall, Slow, Lapse, Move, Orphan, Orphan}, dense: 150 * time.Millisecond, all: true},
 		{name: "moves", says: "placement changes its mind all the time", kinds: []Kind{Move, Wild, GiveUp, Choose, Drain, Slow, Break, Stall}, dense: 10 * time.Millisecond, all: true},
 		{name: "rolling", says: "nothing but rolling restarts of three"},
 		{name: "leaving", says: "goodbyes, drains, resignations and rolling restarts", kinds: []Kind{Leave, Rolling, Drain, Resign, Move, Crash, Choose}, dense: 250 * time.Millisecond},
-		{name: "settings", says: "a longer promise is rolled out in two steps, among faults", kinds: []Kind{Pause, Crash, Both, Lapse, Break, Stall, Misfit}, dense: 150 * time.Millisecond},
+		{name: "settings", says: "a longer promise is rolled out in two steps, among faults", kinds: []Kind{Pause, Crash, Both, Lapse, Break, Stall, Fade, Orphan, Misfit}, dense: 120 * time.Millisecond},
 		{name: "jumps", says: "machines sleep, and clocks jump", kinds: []Kind{Suspend, Jump, Pause, Lapse, Crash, Break, Stall}, dense: 100 * time.Millisecond, all: true},
 		{name: "deserted", says: "in the end the coordinator is cut off from most members, for ever", kinds: []Kind{Pause, Crash, Lapse, Break, Cut}, dense: 300 * time.Millisecond},
 		{name: "overlap", says: "E has two leaders at a time; only tokens help", kinds: slices.Concat(common, []Kind{Overlap}), dense: 80 * time.Millisecond, all: true, beyond: true},
@@ -163,7 +164,7 @@ func Generate(seed uint64, o Options) (*Schedule, error) {
 	}
 	set.Drain = []time.Duration{5 * time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond}[r.Below(3)]
 	if p.name == "edge" {
-		set.Drain = 2 * time.Millisecond
+		set.Drain, set.Cover, set.Poll = 2*time.Millisecond, set.Promise, 40*time.Millisecond
 	}
 	set.Vouchers = []int{0, 0, 1, 2, 3, 5}[r.Below(6)]
 	s.Settings = append(s.Settings, set)
@@ -210,7 +211,10 @@ func Generate(seed uint64, o Options) (*Schedule, error) {
 	s.Delay = []time.Duration{500 * time.Microsecond, time.Millisecond, 2 * time.Millisecond, 10 * time.Millisecond}[r.Below(4)]
 	s.Writes = 40 * time.Millisecond
 	s.Reuse = r.Chance(0.5)
-	if s.Span = o.Span; s.Span == 0 {
+	if s.Span = o.Span; s.Span == 0 && p.name == "settings" {
+		s.Span = 9 * time.Second
+	}
+	if s.Span == 0 {
 		s.Span = 3*time.Second + r.Between(0, 3*time.Second)
 	}
 	s.draw(p, rho)
@@ -269,6 +273,9 @@ func (s *Schedule) draw(p profile, rho int64) {
 			if f.Kind == Rolling {
 				f.For = r.Between(20*time.Millisecond, 250*time.Millisecond)
 			}
+			if (f.Kind == Fade || f.Kind == Orphan) && p.name == "edge" {
+				f.For, f.Linger = r.Between(long, 2*long), r.Between(0, long)
+			}
 			if f.Kind == Jump && r.Chance(0.5) {
 				f.For = -f.For
 			}
@@ -283,7 +290,7 @@ func (s *Schedule) draw(p profile, rho int64) {
 	case "settings":
 		third := sim.Time(s.Span / 3)
 		for i := 1; i < 3; i++ {
-			s.Faults = append(s.Faults, Fault{At: third * sim.Time(i), Kind: Rollout, Part: i, For: r.Between(10*time.Millisecond, 120*time.Millisecond)})
+			s.Faults = append(s.Faults, Fault{At: third * sim.Time(i), Kind: Rollout, Part: i, For: r.Between(10*time.Millisecond, 400*time.Millisecond)})
 		}
 		if r.Chance(0.3) {
 			s.Nodes[len(s.Nodes)-1].Candidate, s.Nodes[len(s.Nodes)-1].Member = false, true

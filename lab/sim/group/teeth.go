@@ -55,7 +55,7 @@ func grounds(m Mutant) []string {
 		return []string{"overlap"}
 	case m.Name == "resigns-at-once":
 		return []string{"rolling"}
-	case m.Rule == "G3":
+	case m.Rule == "G3", strings.HasPrefix(m.Name, "cover-"), m.Name == CarelessBegin, m.Name == CarelessCheck:
 		return []string{"edge", "clocks"}
 	case m.Rule == "G5", m.Rule == "G2":
 		return []string{"moves", "edge", "registry", "storm"}
