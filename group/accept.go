@@ -166,9 +166,10 @@ func (g *Group) accept() {
 
 // welcome finds out who connects, and serves it.
 func (g *Group) welcome(nc net.Conn) {
-	stop := context.AfterFunc(g.ctx, func() { _ = nc.Close() })
+	raw := nc
+	stop := context.AfterFunc(g.ctx, func() { _ = raw.Close() })
 	defer stop()
-	defer nc.Close()
+	defer raw.Close()
 	nc, r, from, err := g.meet(nc)
 	g.lobby.mu.Lock()
 	g.lobby.guests--

@@ -80,8 +80,8 @@ func (p *planning) run(placer placement.Placer) {
 				p.c.g.log.Warn("placement refuses what it is told", "error", err)
 			}
 		}
-		clear(orders)
 		moves, next := placer.Plan(time.Now())
+		clear(orders)
 		if len(moves) > 0 {
 			p.c.put(item2{do: func() { p.handIn(moves) }})
 		}
@@ -96,7 +96,8 @@ func (o *order) tell(to placement.Placer) error {
 	case o.key != nil:
 		return to.SetKey(*o.key)
 	case o.name != "":
-		return to.RemoveKey(o.name)
+		_ = to.RemoveKey(o.name) // which may not know it
+		return nil
 	case o.member != nil:
 		return to.SetMember(*o.member)
 	}

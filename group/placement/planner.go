@@ -254,7 +254,7 @@ func (p *Planner) SetKey(k Key) error {
 		p.dirty = true
 	}
 	to.load, to.class, to.replace, to.holder, to.next, to.last = load, c, k.Replace, holder, next, last
-	if to.owner() != owner || owner == none {
+	if to.owner() != owner || owner == none || was && !to.moving() { // what has arrived can move on
 		p.dirty = true
 	}
 	p.count(was, to)
