@@ -2,7 +2,6 @@ package group
 
 import (
 	"fmt"
-	"testing"
 	"time"
 
 	"github.com/electd/elect/internal/protocol"
@@ -19,18 +18,21 @@ func settings() Settings {
 // world is one coordinator at a time and its members, with one clock and connections that deliver at once. What it
 // sends can be held back.
 type world struct {
-	t       testing.TB
 	set     Settings
+	mutate  func(*MemberConfig, *CoordinatorConfig) // nil: no mutant
+	clocked bool                                    // its coordinators' election depends on no clock
 	now     protocol.Instant
 	c       *Coordinator
 	fx      Effects
 	resign  string
+	aside   time.Duration
 	members map[protocol.NodeID]*node
 	order   []*node
 	conns   map[Conn]*node
 	next    Conn
-	lose    func(from, to string, msg *Message) bool
+	lose    func(from, to string, msg *Message) bool // what is true for is lost
 	proven  bool
+	jump    protocol.Instant // of all Boot clocks
 	changes []Change
 	queue   []func()
 	busy    bool
@@ -45,11 +47,17 @@ type node struct {
 	fx      Effects
 	running map[Key]Token // begun, not returned
 	stopped map[Key]Stop
-	hang    bool // its work does not return when it is stopped
+	got     map[Key][]byte // the states that it began with
+	hang    bool           // its work does not return when it is stopped
 }
 
-func newWorld(t testing.TB, set Settings, ids ...protocol.NodeID) *world {
-	w := &world{t: t, set: set, now: 1e9, members: make(map[protocol.NodeID]*node), conns: make(map[Conn]*node), proven: true, sent: make(map[MessageType]int)}
+// wrong is what a world panics with.
+type wrong string
+
+func (w *world) fail(format string, args ...any) { panic(wrong(fmt.Sprintf(format, args...))) }
+
+func newWorld(mutate func(*MemberConfig, *CoordinatorConfig), set Settings, ids ...protocol.NodeID) *world {
+	w := &world{mutate: mutate, set: set, now: 1e9, members: make(map[protocol.NodeID]*node), conns: make(map[Conn]*node), proven: true, sent: make(map[MessageType]int)}
 	for i, id := range ids {
 		w.start(id, uint64(i+1))
 	}
@@ -57,11 +65,15 @@ func newWorld(t testing.TB, set Settings, ids ...protocol.NodeID) *world {
 }
 
 func (w *world) start(id protocol.NodeID, process uint64) *node {
-	m, err := NewMember(MemberConfig{Settings: w.set, ID: id})
-	if err != nil {
-		w.t.Fatal(err)
+	cfg := MemberConfig{Settings: w.set, ID: id}
+	if w.mutate != nil {
+		w.mutate(&cfg, &CoordinatorConfig{})
 	}
-	n := &node{w: w, id: id, m: m, running: make(map[Key]Token), stopped: make(map[Key]Stop)}
+	m, err := NewMember(cfg)
+	if err != nil {
+		w.fail("%v", err)
+	}
+	n := &node{w: w, id: id, m: m, running: make(map[Key]Token), stopped: make(map[Key]Stop), got: make(map[Key][]byte)}
 	if w.members[id] == nil {
 		w.order = append(w.order, n)
 	} else {
@@ -76,13 +88,19 @@ func (w *world) start(id protocol.NodeID, process uint64) *node {
 	return n
 }
 
-func (w *world) reading() protocol.Reading { return protocol.Reading{Boot: w.now, Mono: w.now} }
+func (w *world) reading() protocol.Reading {
+	return protocol.Reading{Boot: w.now + w.jump, Mono: w.now}
+}
 
 // begin begins a tenure, and connects all members.
 func (w *world) begin(tenure uint64, connect ...protocol.NodeID) {
-	c, err := NewCoordinator(CoordinatorConfig{Settings: w.set})
+	cfg := CoordinatorConfig{Settings: w.set, Unclocked: w.clocked}
+	if w.mutate != nil {
+		w.mutate(&MemberConfig{}, &cfg)
+	}
+	c, err := NewCoordinator(cfg)
 	if err != nil {
-		w.t.Fatal(err)
+		w.fail("%v", err)
 	}
 	w.c, w.resign = c, ""
 	clear(w.conns)
@@ -108,7 +126,7 @@ func (w *world) coordinate(in Input) {
 	w.c.Step(&in, &w.fx)
 	w.changes = append(w.changes, w.fx.Changes...)
 	if w.fx.Resign {
-		w.resign = w.fx.Reason
+		w.resign, w.aside = w.fx.Reason, w.fx.Aside
 	}
 	c := w.c
 	for _, s := range w.fx.Sends {
@@ -133,7 +151,7 @@ func (n *node) give(in Input) {
 	var back []Held
 	for _, s := range n.fx.Stops {
 		if _, ok := n.running[s.Key]; !ok {
-			n.w.t.Fatalf("%s: a stop of %v, which does not run", n.id, s)
+			n.w.fail("%s: a stop of %v, which does not run", n.id, s)
 		}
 		n.stopped[s.Key] = s
 		if !n.hang {
@@ -156,9 +174,9 @@ func (n *node) give(in Input) {
 	}
 	for _, h := range n.fx.Starts {
 		if _, ok := n.running[h.Key]; ok {
-			n.w.t.Fatalf("%s: %v begins while it runs", n.id, h)
+			n.w.fail("%s: %v begins while it runs", n.id, h)
 		}
-		n.running[h.Key] = h.Token
+		n.running[h.Key], n.got[h.Key] = h.Token, h.State
 	}
 	if back != nil {
 		n.w.queue = append(n.w.queue, func() { n.give(Input{Kind: Returned, Held: back}) })
@@ -173,7 +191,7 @@ func (w *world) run() {
 	w.busy = true
 	for i := 0; len(w.queue) > 0; i++ {
 		if i > 1e6 {
-			w.t.Fatal("it never ends")
+			w.fail("it never ends")
 		}
 		next := w.queue[0]
 		w.queue = w.queue[1:]
@@ -190,17 +208,17 @@ func (w *world) sleep(d time.Duration) {
 		for _, n := range w.order {
 			at = min(at, n.m.NextFire())
 		}
-		if at > end {
+		if at == protocol.Never || at-w.jump > end {
 			break
 		}
-		w.now = max(w.now, at)
+		w.now = max(w.now, at-w.jump)
 		for _, n := range w.order {
-			if n.m.NextFire() <= w.now {
+			if n.m.NextFire() <= w.now+w.jump {
 				n.give(Input{Kind: Fire})
 			}
 		}
 		w.run()
-		if w.c.NextFire() <= w.now {
+		if w.c.NextFire() <= w.now+w.jump {
 			w.coordinate(Input{Kind: Fire})
 		}
 		w.run()
@@ -235,54 +253,52 @@ func (w *world) holder(k Key) protocol.NodeID {
 	return s.Session.Member
 }
 
-func TestHappy(t *testing.T) {
-	w := newWorld(t, settings(), "n1", "n2", "n3")
-	for _, id := range []protocol.NodeID{"n1", "n2", "n3"} {
-		w.want(id, "a", "b", "c")
-	}
-	w.begin(1, "n1", "n2", "n3")
-	w.move("a", "n1")
-	if w.holder("a") != "" {
-		t.Fatal("assigned during cover")
-	}
-	w.sleep(4 * time.Second)
-	if !w.c.Covered() {
-		t.Fatal("cover does not end")
-	}
-	w.move("a", "n1")
-	w.move("b", "n2")
-	w.move("c", "n2")
-	if w.members["n1"].running["a"] != (Token{1, 1}) || w.members["n2"].running["c"] != (Token{1, 1}) {
-		t.Fatalf("%v %v; want work begun", w.members["n1"].running, w.members["n2"].running)
-	}
-	w.move("a", "n3")
-	if w.members["n3"].running["a"] != (Token{1, 2}) || len(w.members["n1"].running) != 0 {
-		t.Fatalf("%v; want it moved", w.members["n3"].running)
-	}
-	w.sleep(time.Minute)
-	if len(w.members["n2"].running) != 2 || w.resign != "" {
-		t.Fatalf("%v %q; want all to go on", w.members["n2"].running, w.resign)
-	}
-	// A new coordinator: cover ends by account, and the work goes on.
-	w.begin(2, "n1", "n2", "n3")
-	if !w.c.Covered() {
-		t.Fatal("cover does not end by account")
-	}
-	if w.holder("b") != "n2" || w.members["n2"].running["b"] != (Token{1, 1}) {
-		t.Fatal("the key is not adopted")
-	}
-	w.move("b", "n1")
-	if w.members["n1"].running["b"] != (Token{2, 1}) {
-		t.Fatalf("%v; want it moved", w.members["n1"].running)
-	}
-	// A member dies.
-	w.coordinate(Input{Kind: Dead, Session: w.members["n2"].m.View().Session})
+// raw hands the coordinator a message that a member's machine did not send.
+func (w *world) raw(conn Conn, from protocol.NodeID, msg Message) {
+	w.coordinate(Input{Kind: Receive, Conn: conn, From: from, Message: msg})
 	w.run()
-	if w.holder("c") != "" {
-		t.Fatal("the key of a dead member is held")
+}
+
+// dies stops a member without a word.
+func (w *world) dies(id protocol.NodeID) Session {
+	n := w.members[id]
+	for conn, o := range w.conns {
+		if o == n {
+			delete(w.conns, conn)
+		}
 	}
-	w.move("c", "n3")
-	if w.members["n3"].running["c"] != (Token{2, 1}) {
-		t.Fatalf("%v; want the key of the dead", w.members["n3"].running)
+	for i, o := range w.order {
+		if o == n {
+			w.order = append(w.order[:i:i], w.order[i+1:]...)
+			break
+		}
 	}
+	delete(w.members, id)
+	return n.m.View().Session
+}
+
+// ready is a world after cover whose members want the keys a to d, and hold a, b and c in turn.
+func ready(mutate func(*MemberConfig, *CoordinatorConfig), set Settings, ids ...protocol.NodeID) *world {
+	w := newWorld(mutate, set, ids...)
+	for _, id := range ids {
+		w.want(id, "a", "b", "c", "d")
+	}
+	w.begin(1, ids...)
+	w.sleep(set.Cover + set.Poll)
+	for i, k := range []Key{"a", "b", "c"} {
+		w.move(k, ids[i%len(ids)])
+	}
+	return w
+}
+
+func (w *world) session(id protocol.NodeID) Session { return w.members[id].m.View().Session }
+
+// standing returns what the coordinator knows of a member's session.
+func (w *world) standing(s Session) (Standing, bool) {
+	for _, st := range w.c.Sessions(nil) {
+		if st.Session == s {
+			return st, true
+		}
+	}
+	return Standing{}, false
 }
