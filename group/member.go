@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -40,6 +41,7 @@ type member struct {
 	traits   *machine.Traits
 	leaving  bool
 	left     chan struct{} // closed when all was given up
+	active   atomic.Int64  // tenures whose work has not returned
 	slots    map[machine.Key]*candidacy
 	shards   *server // of Run or Serve
 	closed   bool
@@ -116,6 +118,7 @@ func (m *member) returns(t *tenure, stays bool) {
 	if !first {
 		return
 	}
+	m.active.Add(-1)
 	m.mu.Lock()
 	if !stays {
 		m.choices = append(m.choices, choice{machine.Want{Key: t.key}, true})
@@ -405,6 +408,7 @@ func (m *member) lapsed() {
 func (m *member) start(h *machine.Held) {
 	t := &tenure{m: m, key: h.Key, token: h.Token, fence: m.g.tokens.token(h.Token), epoch: m.epoch, state: h.State}
 	m.tenures[h.Key] = t
+	m.active.Add(1)
 	m.g.counted.starts.Add(1)
 	m.g.event(Event{Kind: EventBegan, Key: string(t.key), Token: t.fence})
 	m.mu.Lock()
