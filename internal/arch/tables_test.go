@@ -207,7 +207,7 @@ var repository = house{
 			why: "it shows simulated worlds, never a real one",
 		},
 		{
-			at: "examples/...", may: []string{".", "driver", "fence/...", "file", "peer", "store/...", "agent/...", "adapter"}, others: listed,
+			at: "examples/...", may: []string{".", "driver", "fence/...", "file", "group/...", "peer", "store/...", "agent/...", "adapter"}, others: listed,
 			why: "an example can do what a user's program can, so it imports nothing internal",
 		},
 		{
@@ -295,6 +295,7 @@ var repository = house{
 		{module: "adapter/leaderelection", needs: "k8s.io/client-go", why: "what it adapts"},
 		{module: "adapter/leaderelection", needs: "k8s.io/klog/v2", why: "where client-go's programs log to"},
 		{module: "examples/gocron", needs: "github.com/go-co-op/gocron/v2", why: "the scheduler that it shows"},
+		{module: "examples/partitions", needs: "github.com/jackc/pgx/v5", why: "the driver of the database that it keeps its records in"},
 		{module: "test/fencing", needs: "github.com/go-redsync/redsync/v4", why: "tests: Redlock as people use it, which is shown to be unsafe"},
 		{module: "examples/exactlyonce", needs: "github.com/jackc/pgx/v5", why: "the driver of the database that it keeps its runs in"},
 		{module: "cmd/elect", needs: "github.com/lib/pq", why: "the marks of elect fence in PostgreSQL; with pgx the command is 3.5 MB longer"},
