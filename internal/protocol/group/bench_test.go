@@ -14,8 +14,8 @@ const (
 	benchMembers = 3
 )
 
-// fleet is a coordinator whose members are played.
-type fleet struct {
+// played is a coordinator whose members are played.
+type played struct {
 	c        *Coordinator
 	fx       Effects
 	in       Input
@@ -25,12 +25,12 @@ type fleet struct {
 
 func benchKey(i int) Key { return Key(fmt.Sprintf("shard-%06d", i)) }
 
-func newFleet(tb testing.TB, members, keys int) *fleet {
+func newPlayed(tb testing.TB, members, keys int) *played {
 	c, err := NewCoordinator(CoordinatorConfig{Settings: settings()})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	f := &fleet{c: c, in: Input{Now: protocol.Reading{Boot: 1e9, Mono: 1e9}}}
+	f := &played{c: c, in: Input{Now: protocol.Reading{Boot: 1e9, Mono: 1e9}}}
 	f.give(Input{Kind: Begin, Tenure: 1})
 	wants := make([]Want, keys)
 	for i := range members {
@@ -59,30 +59,30 @@ func newFleet(tb testing.TB, members, keys int) *fleet {
 	return f
 }
 
-func (f *fleet) pass(d time.Duration) {
+func (f *played) pass(d time.Duration) {
 	f.in.Now.Boot += protocol.Instant(d)
 	f.in.Now.Mono += protocol.Instant(d)
 }
 
-func (f *fleet) give(in Input) {
+func (f *played) give(in Input) {
 	in.Now, in.Proven = f.in.Now, true
 	f.in = in
 	f.fx.Reset()
 	f.c.Step(&f.in, &f.fx)
 }
 
-func (f *fleet) message(i int, msg Message) {
+func (f *played) message(i int, msg Message) {
 	msg.Number, msg.Tenure = 1, 1
 	f.give(Input{Kind: Receive, Conn: Conn(i + 1), From: f.sessions[i].Member, Message: msg})
 }
 
-func (f *fleet) poll(i int) {
+func (f *played) poll(i int) {
 	f.seq++
 	f.message(i, Message{Type: Poll, Seq: f.seq, Acked: 9, Admitted: f.c.sessions[i].admitted})
 }
 
 // moves are of all keys, each in turn to another member.
-func (f *fleet) moves(keys int) []Move {
+func (f *played) moves(keys int) []Move {
 	all := make([]Move, keys)
 	for i := range all {
 		all[i] = Move{Key: benchKey(i), To: f.sessions[i%len(f.sessions)]}
@@ -90,7 +90,7 @@ func (f *fleet) moves(keys int) []Move {
 	return all
 }
 
-func (f *fleet) assignAll(tb testing.TB, keys int) {
+func (f *played) assignAll(tb testing.TB, keys int) {
 	f.give(Input{Kind: Moves, Moves: f.moves(keys)})
 	if n := len(f.fx.Changes); n != keys || len(f.fx.Sends) != len(f.sessions) {
 		tb.Fatalf("%d changes, %d messages", n, len(f.fx.Sends))
@@ -109,7 +109,7 @@ func inUse() uint64 {
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		before := inUse()
-		f := newFleet(b, benchMembers, benchKeys)
+		f := newPlayed(b, benchMembers, benchKeys)
 		f.assignAll(b, benchKeys)
 		f.fx, f.in = Effects{}, Input{}
 		coordinator := inUse() - before
@@ -157,7 +157,7 @@ func holding(tb testing.TB, keys int) *Member {
 
 // BenchmarkPoll is a step of a coordinator with 100 members.
 func BenchmarkPoll(b *testing.B) {
-	f := newFleet(b, 100, 10)
+	f := newPlayed(b, 100, 10)
 	b.ReportAllocs()
 	for b.Loop() {
 		f.poll(50)
@@ -166,7 +166,7 @@ func BenchmarkPoll(b *testing.B) {
 
 // BenchmarkAssign is one step that assigns 33,334 keys.
 func BenchmarkAssign(b *testing.B) {
-	f := newFleet(b, benchMembers, benchKeys)
+	f := newPlayed(b, benchMembers, benchKeys)
 	var fresh []byte
 	fresh = f.c.AppendState(fresh)
 	moves := f.moves(benchKeys / 3)
@@ -186,7 +186,7 @@ func BenchmarkAssign(b *testing.B) {
 
 // BenchmarkReport is a step that takes a report of 33,333 held keys and 100,000 wishes.
 func BenchmarkReport(b *testing.B) {
-	f := newFleet(b, benchMembers, benchKeys)
+	f := newPlayed(b, benchMembers, benchKeys)
 	f.assignAll(b, benchKeys)
 	var held []Held
 	var wants []Want
@@ -208,7 +208,7 @@ func BenchmarkReport(b *testing.B) {
 
 // BenchmarkEnd is a step in which a witness says that the holder of 33,333 keys is dead.
 func BenchmarkEnd(b *testing.B) {
-	f := newFleet(b, benchMembers, benchKeys)
+	f := newPlayed(b, benchMembers, benchKeys)
 	f.assignAll(b, benchKeys)
 	var fresh []byte
 	fresh = f.c.AppendState(fresh)
@@ -244,7 +244,7 @@ func BenchmarkLapse(b *testing.B) {
 
 // TestPollAllocatesNothing: a poll costs the same whatever the number of keys and members.
 func TestPollAllocatesNothing(t *testing.T) {
-	f := newFleet(t, 10, 100)
+	f := newPlayed(t, 10, 100)
 	if n := testing.AllocsPerRun(1000, func() { f.poll(5) }); n != 0 || len(f.fx.Sends) != 1 {
 		t.Errorf("a poll allocates %v times and sends %d; want 0 and 1", n, len(f.fx.Sends))
 	}

@@ -95,8 +95,8 @@ var rules = []rule{
 		w.now = claim
 		n.give(Input{Kind: Receive, Conn: n.conn, Message: Message{Type: Answer, Tenure: 1, Number: n.m.number, Seq: n.m.seq, Promise: w.set.Promise}})
 		v := n.m.View()
-		if v.Session.Epoch != 2 || v.Claim != protocol.Always || len(n.m.portions.over) != 2 {
-			w.fail("%+v after %v; want epoch 2 without a claim, and 2 overruns", v, late)
+		if v.Session.Epoch != 2 || v.Claim != protocol.Always || v.Admitted || len(n.m.portions.over) != 2 {
+			w.fail("%+v after %v; want epoch 2 without a claim and not admitted, and 2 overruns", v, late)
 		}
 	}},
 	{"overruns cover their keys", func(mutate mutation) {
@@ -453,37 +453,45 @@ var rules = []rule{
 		}
 	}},
 	{"admission waits for all vouchers", func(mutate mutation) {
-		w := ready(mutate, settings(), "n1", "n2")
+		w := ready(mutate, settings(), "n1", "n2", "n3")
 		w.lose = func(from, _ string, msg *Message) bool { return from == "n2" && msg.Type == Poll }
-		w.start("n3", 3)
-		w.connect("n3")
-		if w.members["n3"].m.View().Admitted {
+		w.start("n4", 4)
+		w.connect("n4")
+		if w.members["n4"].m.View().Admitted {
 			w.fail("admitted before n2 has acknowledged the registry")
 		}
 		w.coordinate(Input{Kind: Closed, Conn: w.members["n2"].conn})
-		if w.members["n3"].m.View().Admitted {
+		w.start("n5", 5)
+		w.connect("n5")
+		if w.members["n4"].m.View().Admitted {
 			w.fail("admitted because n2 is detached")
 		}
-		w.lose = nil
+		w.lose = func(_, _ string, msg *Message) bool {
+			if msg.Type == Admit && (msg.Registry == nil || len(msg.Registry.Sessions) != 5) {
+				w.fail("admitted with %+v; want the registry of now", msg.Registry)
+			}
+			return false
+		}
 		w.connect("n2")
 		w.sleep(2 * w.set.Poll)
-		if !w.members["n3"].m.View().Admitted {
-			w.fail("not admitted when all have acknowledged")
-		}
-		r := w.members["n3"].m.registry
-		if r == nil || len(r.Sessions) != 3 {
-			w.fail("it is told %+v; want the registry of now", r)
+		for _, id := range []protocol.NodeID{"n4", "n5"} {
+			if !w.members[id].m.View().Admitted {
+				w.fail("%s is not admitted when all have acknowledged", id)
+			}
 		}
 	}},
 	{"an inherited session is a voucher", func(mutate mutation) {
 		w := ready(mutate, settings(), "n1", "n2")
-		w.begin(2, "n1", "n2")
 		w.lose = func(from, _ string, msg *Message) bool { return from == "n2" && msg.Type == Poll }
-		w.begin(3, "n1", "n2")
 		w.start("n3", 3)
-		w.connect("n3")
+		w.begin(2, "n3", "n1", "n2")
 		if !w.c.Covered() || w.members["n3"].m.View().Admitted {
 			w.fail("covered %v, %+v; want n3 not admitted before n2 has acknowledged", w.c.Covered(), w.members["n3"].m.View())
+		}
+		w.lose = nil
+		w.sleep(2 * w.set.Poll)
+		if !w.members["n3"].m.View().Admitted {
+			w.fail("n3 is not admitted when n2 has acknowledged")
 		}
 	}},
 	{"few vouchers", func(mutate mutation) {
@@ -538,12 +546,10 @@ var rules = []rule{
 		w := ready(mutate, settings(), "n1", "n2")
 		w.next++
 		w.coordinate(Input{Kind: Opened, Conn: w.next, From: "n1"})
-		w.lose = func(from, _ string, msg *Message) bool { return msg.Type == Poll }
-		w.start("n3", 3)
-		w.connect("n3") // a version that is not acknowledged
+		w.sent = map[MessageType]int{}
 		w.raw(w.next, "n1", Message{Type: Report, Session: w.session("n1"), Number: 50, Tenure: 1})
-		if s := w.c.session(w.session("n1")); s.admitted && s.acked == 0 && w.c.sessions[1].acked < s.since {
-			w.fail("it is still admitted")
+		if s, _ := w.standing(w.session("n1")); s.Admitted || w.sent[Admit] != 1 {
+			w.fail("%+v, %v sent; want it admitted anew", s, w.sent)
 		}
 	}},
 	{"numbers of assignments", func(mutate mutation) {

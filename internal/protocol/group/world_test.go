@@ -235,7 +235,7 @@ func (w *world) want(id protocol.NodeID, keys ...Key) {
 	w.run()
 }
 
-// move moves a key from whoever has it.
+// move moves a key from its holder.
 func (w *world) move(k Key, to protocol.NodeID) {
 	mv := Move{Key: k}
 	if s, ok := w.c.Key(k); ok {
