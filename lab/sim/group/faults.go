@@ -67,11 +67,19 @@ func (w *World) fault(f *Fault) {
 		}
 	case Orphan:
 		if t := w.e.tenure; t != nil && t.p.node != n {
-			for _, o := range w.nodes {
-				w.cut(n, o, until)
-				w.cut(o, n, until)
+			alone := func() {
+				for _, o := range w.nodes {
+					w.cut(n, o, until)
+					w.cut(o, n, until)
+				}
 			}
-			w.in(f.Late, func() { w.e.end(t, "E's lease has lapsed", 0) })
+			if f.Part%2 == 0 {
+				alone()
+				w.in(f.Late, func() { w.e.end(t, "E's lease has lapsed", 0) })
+			} else { // it may have reported to the next one
+				w.e.end(t, "E's lease has lapsed", 0)
+				w.in(10*time.Millisecond+f.Late, alone)
+			}
 		}
 	case Lapse:
 		if t := w.e.tenure; t != nil {

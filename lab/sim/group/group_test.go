@@ -26,7 +26,7 @@ func TestSuite(t *testing.T) {
 	all := map[string]int{}
 	for _, p := range Profiles() {
 		t.Run(p[0], func(t *testing.T) {
-			r, err := Hunt(t.Context(), Options{Profile: p[0]}, *from, n)
+			r, err := Hunt(t.Context(), Options{Profile: p[0]}, *from, n, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

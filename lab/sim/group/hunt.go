@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,9 +18,10 @@ type Tally struct {
 	Worst     *Result     `json:"worst,omitempty"` // the violation of the least seed
 }
 
-// Hunt runs the seeds from first on, several at a time, until one violates an invariant. The result depends on its
-// arguments alone: after a violation the seeds below it are finished, and no more counted.
-func Hunt(ctx context.Context, o Options, first uint64, runs int) (*Tally, error) {
+// Hunt runs the seeds from first on, several at a time, until one violates an invariant, or ctx ends. The result depends
+// on its other arguments alone: after a violation the seeds below it are finished, and no more counted. ran, if not nil,
+// is how many runs have ended so far.
+func Hunt(ctx context.Context, o Options, first uint64, runs int, ran *atomic.Uint64) (*Tally, error) {
 	if _, err := Generate(first, o); err != nil {
 		return nil, err
 	}
@@ -49,6 +51,9 @@ func Hunt(ctx context.Context, o Options, first uint64, runs int) (*Tally, error
 				failed = err
 				mu.Unlock()
 				return
+			}
+			if ran != nil {
+				ran.Add(1)
 			}
 			results[i] = r
 			if r.Violation != nil {

@@ -66,8 +66,9 @@ type Node struct {
 	ID        protocol.NodeID `json:"id"`
 	Candidate bool            `json:"candidate,omitzero"` // of E
 	Member    bool            `json:"member,omitzero"`
-	Rate      int64           `json:"rate,omitzero"` // of its clocks, in parts per million that they are fast
-	Zero      int64           `json:"zero,omitzero"` // what they show at first
+	Rate      int64           `json:"rate,omitzero"`     // of its clocks, in parts per million that they are fast
+	Zero      int64           `json:"zero,omitzero"`     // what they show at first
+	Settings  int             `json:"settings,omitzero"` // in the schedule's
 }
 
 // Schedule is a whole run as data. The same schedule gives the same run, with the same build.
@@ -117,6 +118,7 @@ func profiles() []profile {
 		{name: "rolling", says: "nothing but rolling restarts of three"},
 		{name: "leaving", says: "goodbyes, drains, resignations and rolling restarts", kinds: []Kind{Leave, Rolling, Drain, Resign, Move, Crash, Choose}, dense: 250 * time.Millisecond},
 		{name: "settings", says: "a longer promise is rolled out in two steps, among faults", kinds: []Kind{Pause, Crash, Both, Lapse, Break, Stall, Fade, Orphan, Misfit}, dense: 120 * time.Millisecond},
+		{name: "mixed", says: "half of the processes have the longer promise already", kinds: []Kind{Orphan, Orphan, Fade, Stall, Lapse, Move}, dense: 150 * time.Millisecond, all: true},
 		{name: "jumps", says: "machines sleep, and clocks jump", kinds: []Kind{Suspend, Jump, Pause, Lapse, Crash, Break, Stall}, dense: 100 * time.Millisecond, all: true},
 		{name: "deserted", says: "in the end the coordinator is cut off from most members, for ever", kinds: []Kind{Pause, Crash, Lapse, Break, Cut}, dense: 300 * time.Millisecond},
 		{name: "overlap", says: "E has two leaders at a time; only tokens help", kinds: slices.Concat(common, []Kind{Overlap}), dense: 80 * time.Millisecond, all: true, beyond: true},
@@ -175,6 +177,12 @@ func Generate(seed uint64, o Options) (*Schedule, error) {
 		long.Promise = 900 * time.Millisecond
 		s.Settings = append(s.Settings, wide, long)
 	}
+	if p.name == "mixed" {
+		s.Settings[0].Cover, s.Settings[0].Drain = 900*time.Millisecond, 2*time.Millisecond
+		long := s.Settings[0]
+		long.Promise = 900 * time.Millisecond
+		s.Settings = append(s.Settings, long)
+	}
 	nodes := o.Nodes
 	if nodes == 0 && p.name == "rolling" {
 		nodes = 3
@@ -200,7 +208,10 @@ func Generate(seed uint64, o Options) (*Schedule, error) {
 			candidates++
 		}
 		n.Rate = drawRate(r, rho)
-		if p.name == "edge" {
+		if p.name == "mixed" {
+			n.Settings = r.Below(2)
+		}
+		if p.name == "edge" || p.name == "mixed" {
 			n.Rate = []int64{rho, -rho}[r.Below(2)]
 		}
 		s.Nodes = append(s.Nodes, n)
@@ -273,7 +284,7 @@ func (s *Schedule) draw(p profile, rho int64) {
 			if f.Kind == Rolling {
 				f.For = r.Between(20*time.Millisecond, 250*time.Millisecond)
 			}
-			if (f.Kind == Fade || f.Kind == Orphan) && p.name == "edge" {
+			if (f.Kind == Fade || f.Kind == Orphan) && (p.name == "edge" || p.name == "mixed") {
 				f.For, f.Linger = r.Between(long, 2*long), r.Between(0, long)
 			}
 			if f.Kind == Jump && r.Chance(0.5) {

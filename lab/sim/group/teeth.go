@@ -49,8 +49,10 @@ func grounds(m Mutant) []string {
 		return []string{"jumps"}
 	case m.Name == "no-deserted":
 		return []string{"deserted"}
-	case m.Name == "longer-promise-admitted", m.Name == "report-promised-as-a-poll":
+	case m.Name == "longer-promise-admitted":
 		return []string{"settings"}
+	case m.Name == "report-promised-as-a-poll":
+		return []string{"mixed"}
 	case m.Name == "older-tenure-obeyed":
 		return []string{"overlap"}
 	case m.Name == "resigns-at-once":

@@ -98,7 +98,7 @@ func New(s *Schedule, out io.Writer) (*World, error) {
 }
 
 func (w *World) addNode(n Node) *node {
-	x := &node{Node: n, index: len(w.nodes), clock: sim.NewClock(protocol.Instant(n.Zero), n.Rate)}
+	x := &node{Node: n, index: len(w.nodes), clock: sim.NewClock(protocol.Instant(n.Zero), n.Rate), settings: n.Settings}
 	w.nodes = append(w.nodes, x)
 	return x
 }
