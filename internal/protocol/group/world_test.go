@@ -156,7 +156,7 @@ func (n *node) give(in Input) {
 		n.stopped[s.Key] = s
 		if !n.hang {
 			delete(n.running, s.Key)
-			back = append(back, Held{Key: s.Key, Token: s.Token, State: []byte(fmt.Sprintf("by %s", n.id))})
+			back = append(back, Held{Key: s.Key, Token: s.Token, State: fmt.Appendf(nil, "by %s", n.id)})
 		}
 	}
 	for _, s := range n.fx.Sends {
