@@ -45,6 +45,10 @@ type Config struct {
 	// Watchers is the greatest number of clients that watch at the same time; 0 means 1024.
 	Watchers int
 
+	// Pause makes this participant stand aside, or stand again, and is called by clients that may resign. It is for a
+	// program that can do so; nil means that these verbs are not supported.
+	Pause func(on bool) error
+
 	// Metrics serves /metrics. Nil means that there is no such path.
 	Metrics http.Handler
 
@@ -161,9 +165,13 @@ func (h *Handler) routes() []route {
 		{"GET", "/readyz", h.serveReady},
 		{"GET", "/v1/elections", produces(jsonType, h.serveAll)},
 		{"GET", "/v1/elections/{name}", produces(jsonType, h.named(h.serveOne))},
+		{"GET", "/v1/elections/{name}/leader", h.named(h.serveLeader)},
+		{"GET", "/v1/elections/{name}/follower", h.named(h.serveFollower)},
 		{"GET", "/v1/elections/{name}/watch", produces("text/event-stream", h.named(h.serveWatch))},
 		{"POST", "/v1/elections/{name}/resign", produces(jsonType, h.named(h.permitted(h.serveResign)))},
 		{"POST", "/v1/elections/{name}/transfer", produces(jsonType, h.named(h.permitted(h.serveTransfer)))},
+		{"POST", "/v1/elections/{name}/pause", produces(jsonType, h.named(h.permitted(h.servePause(true))))},
+		{"POST", "/v1/elections/{name}/resume", produces(jsonType, h.named(h.permitted(h.servePause(false))))},
 		{"GET", "/openapi.json", produces(jsonType, serveOpenAPI)},
 	}
 	if h.cfg.Metrics != nil {
@@ -178,8 +186,8 @@ func (h *Handler) routes() []route {
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
-	if !h.hasName(r.Host) {
-		problem(w, http.StatusMisdirectedRequest, "", fmt.Sprintf("the Host %.100q is not of this server; want %s", r.Host, strings.Join(append(h.cfg.Hosts, "localhost"), " or ")))
+	if !hasName(h.cfg.Hosts, r.Host) {
+		misdirected(w, r, h.cfg.Hosts)
 		return
 	}
 	clean := path.Clean("/" + r.URL.Path)
@@ -193,9 +201,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-// hasName reports whether a Host is a name of this server. A request of HTTP/1.0 may have none, which no browser sends.
-func (h *Handler) hasName(host string) bool {
-	if h.cfg.Hosts == nil || host == "" {
+func misdirected(w http.ResponseWriter, r *http.Request, hosts []string) {
+	want := strings.Join(append(slices.Clip(hosts), "localhost"), " or ")
+	problem(w, http.StatusMisdirectedRequest, "", fmt.Sprintf("the Host %.100q is not of this server; want %s", r.Host, want))
+}
+
+// hasName reports whether a Host is a name of this server, by [Config].Hosts. A request of HTTP/1.0 may have none, which
+// no browser sends.
+func hasName(hosts []string, host string) bool {
+	if hosts == nil || host == "" {
 		return true
 	}
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -208,7 +222,7 @@ func (h *Handler) hasName(host string) bool {
 		return true
 	}
 	same := func(name string) bool { return strings.EqualFold(name, host) }
-	return same("localhost") || slices.ContainsFunc(h.cfg.Hosts, same)
+	return same("localhost") || slices.ContainsFunc(hosts, same)
 }
 
 // Attach begins to observe the election whose events OnEvent gets. It is called once. It returns an error after Close,
@@ -357,17 +371,11 @@ func (h *Handler) serveLive(w http.ResponseWriter, _ *http.Request) {
 
 func (h *Handler) serveReady(w http.ResponseWriter, r *http.Request) {
 	h.need(r.Context())
-	v := h.present().view
-	switch {
-	case v.State == idle && v.Ill:
-		problem(w, http.StatusServiceUnavailable, notReady, "the participant stands aside, because it is ill")
-	case v.State != candidate && v.State != starting && v.State != leader:
-		problem(w, http.StatusServiceUnavailable, notReady, "the participant does not take part; its state is "+string(v.State))
-	case v.Stale || v.Leader == nil:
-		problem(w, http.StatusServiceUnavailable, notReady, cmp.Or(v.Cause, "no leader is known"))
-	default:
-		text(w, "ready\n")
+	if why := h.unready(); why != "" {
+		problem(w, http.StatusServiceUnavailable, notReady, why)
+		return
 	}
+	text(w, "ready\n")
 }
 
 func (h *Handler) serveAll(w http.ResponseWriter, r *http.Request) {

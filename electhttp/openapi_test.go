@@ -198,7 +198,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 		synctest.Wait()
 		const job = "/v1/elections/job"
-		gets := []string{"/leader", "/follower", "/livez", "/readyz", "/v1/elections", job, job + "/watch", "/openapi.json", "/metrics", "/"}
+		gets := []string{"/leader", "/follower", "/livez", "/readyz", "/v1/elections", job, job + "/leader", job + "/follower", job + "/watch", "/openapi.json", "/metrics", "/"}
 		verbs := []string{job + "/resign", job + "/transfer"}
 		auth := []string{"Authorization", "Bearer secret", "Content-Type", "application/json"}
 		for _, path := range gets {
@@ -207,7 +207,9 @@ func TestOpenAPI(t *testing.T) {
 			if !strings.HasPrefix(path, "/v1/") && path != "/openapi.json" {
 				continue
 			}
-			try(a, "GET", path, "", "Accept", "text/html")
+			if answer := path[strings.LastIndex(path, "/"):]; answer != "/leader" && answer != "/follower" { // these are text
+				try(a, "GET", path, "", "Accept", "text/html")
+			}
 			if strings.HasPrefix(path, job) {
 				try(a, "GET", strings.Replace(path, "job", "other", 1), "")
 			}
@@ -228,6 +230,31 @@ func TestOpenAPI(t *testing.T) {
 			try(a, "POST", path, "[]", auth...)
 			try(a, "POST", path, strings.Repeat(" ", 5000), auth...)
 			try(a, "POST", path, "", auth...) // nobody leads
+		}
+		pausing := []string{job + "/pause", job + "/resume"}
+		for _, path := range pausing {
+			try(a, "POST", path, "", "Host", "evil.example")
+			try(a, "POST", path, "")
+			try(b, "POST", path, "")
+			try(a, "POST", strings.Replace(path, "job", "other", 1), "")
+			try(a, "POST", path, "", "Accept", "text/html")
+			try(a, "POST", path, "{}", auth[:2]...)
+			try(a, "POST", path, `{"token":"1"}`, auth...)
+			try(a, "POST", path, strings.Repeat(" ", 5000), auth...)
+			try(a, "POST", path, "", auth...) // it cannot
+			for _, err := range []error{nil, errors.New("the disk is full")} {
+				h, herr := electhttp.New(electhttp.Config{Name: "job", ID: "p", Trusted: true, Pause: func(on bool) error {
+					if on != strings.HasSuffix(path, "/pause") {
+						t.Errorf("%s: %v", path, on)
+					}
+					return err
+				}})
+				if herr != nil {
+					t.Fatal(herr)
+				}
+				try(h, "POST", path, "")
+				h.Close()
+			}
 		}
 		a.stand(t)
 		synctest.Wait()

@@ -78,6 +78,29 @@ func (h *Handler) serveTransfer(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// servePause has this participant, and no other, stand aside or stand again.
+func (h *Handler) servePause(on bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !readOrder(w, r) {
+			return
+		}
+		if h.cfg.Pause == nil {
+			problem(w, http.StatusNotImplemented, unsupported, "this server cannot pause its participant")
+			return
+		}
+		if err := h.cfg.Pause(on); err != nil {
+			problem(w, http.StatusBadGateway, unreachable, err.Error())
+			return
+		}
+		writeJSON(w, struct {
+			Election string `json:"election"`
+			Name     string `json:"name"`
+			ID       string `json:"id"`
+			Paused   bool   `json:"paused"`
+		}{h.cfg.Election, h.cfg.Name, h.cfg.ID, on})
+	}
+}
+
 // field is a field of the body of a verb.
 type field struct {
 	name  string
@@ -125,7 +148,7 @@ func parseOrder(body []byte, fields []field) error {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
 		switch {
 		case i < 0:
-			return fmt.Errorf("unknown field %q; want %s", name, names(fields))
+			return fmt.Errorf("unknown field %q; want %s", name, cmp.Or(names(fields), "no field"))
 		case seen[name]:
 			return fmt.Errorf("field %q is there twice; want it once", name)
 		}

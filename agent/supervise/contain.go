@@ -68,6 +68,17 @@ func (c *Containment) String() string {
 	return c.Level().String()
 }
 
+// Bare is the same containment without limits and without a network guard, for commands beside the work. That of nil is
+// nil.
+func (c *Containment) Bare() *Containment {
+	if c == nil {
+		return nil
+	}
+	bare := *c
+	bare.network, bare.allow, bare.limits = false, nil, nil
+	return &bare
+}
+
 // Network reports whether the network is guarded: see GuardNetwork.
 func (c *Containment) Network() bool { return c != nil && c.network }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -30,6 +32,11 @@ renewed. Keys kill, pause and cut off nodes; ? lists the keys. Without a termina
 with --plain, a script does this in about 20 seconds and reports it line by line. At the
 end demo reads the log and prints how often two jobs ran at once.
 
+--web shows the same as a page for a browser, with the lanes, the log and the buttons of
+electlab page, and prints its address. What you see is real: it can be wound back, and
+several pages may watch. Only this machine can connect, and only with the address in full,
+which has a secret in it.
+
 demo needs no network and works in a temporary directory. It leaves nothing behind
 unless --keep is given, which also prints how to go on by hand.
 
@@ -40,7 +47,7 @@ Exit codes: 0 all went as it should; 1 it did not; 130 after Ctrl-C.`
 
 func newDemo() *cobra.Command {
 	cfg := demo.Config{JobVerb: jobVerb, SweepVerb: sweepVerb, Profile: "lan", Pause: 1500 * time.Millisecond}
-	plain := false
+	plain, web, addr := false, false, "127.0.0.1:0"
 	cmd := &cobra.Command{
 		Use:   "demo [flags]",
 		Short: "show three nodes, a job that must not run twice at a time, and keys to break them",
@@ -53,6 +60,12 @@ func newDemo() *cobra.Command {
 			if !slices.Contains(profiles(), cfg.Profile) {
 				return exit.Usagef("--profile %q; want lan, fast, wan or calm", cfg.Profile)
 			}
+			switch {
+			case web && plain:
+				return exit.Usagef("--web and --plain; want one of them")
+			case !web && cmd.Flags().Changed("listen"):
+				return exit.Usagef("--listen has no effect without --web; want --web, too")
+			}
 			var err error
 			if cfg.Program, err = cluster.Self(); err != nil {
 				return err
@@ -60,7 +73,13 @@ func newDemo() *cobra.Command {
 			cfg.Command = typed(cfg.Program)
 			cfg.Out, cfg.Colour, cfg.ASCII = cmd.OutOrStdout(), cli.Colour(os.Stdout), !unicode()
 			play := demo.Script
-			if !plain && onTerminal() {
+			switch {
+			case web:
+				play = demo.Web
+				if cfg.Listener, err = listenLoopback(addr); err != nil {
+					return err
+				}
+			case !plain && onTerminal():
 				cfg.Terminal, play = os.Stdout, demo.Live
 			}
 			return playDemo(cmd.Context(), cfg, play)
@@ -69,10 +88,28 @@ func newDemo() *cobra.Command {
 	cmd.AddCommand(newZombie())
 	f := cmd.Flags()
 	f.BoolVar(&plain, "plain", false, "run the script without a picture, at a terminal, too")
+	f.BoolVar(&web, "web", false, "show it as a page for a browser, until Ctrl-C")
+	f.StringVar(&addr, "listen", addr, "`HOST:PORT` of loopback to serve the page of --web on; port 0 is any that is free")
 	f.BoolVar(&cfg.Keep, "keep", false, "keep the directory, and print how to go on by hand")
 	f.StringVar(&cfg.Profile, "profile", cfg.Profile, "the nodes' `PROFILE`: lan, fast, wan or calm")
 	f.Var(cli.Duration(&cfg.Pause), "pause", "`TIME` between two steps of the script")
 	return cmd
+}
+
+// listenLoopback listens where only this machine can connect.
+func listenLoopback(addr string) (net.Listener, error) {
+	to, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return nil, exit.Usagef("--listen %q: %w; want HOST:PORT, such as 127.0.0.1:4040", addr, err)
+	}
+	if !to.IP.IsLoopback() {
+		return nil, exit.Usagef("--listen %s is not on loopback; want 127.0.0.1:PORT", addr)
+	}
+	l, err := net.ListenTCP("tcp", to)
+	if err != nil {
+		return nil, exit.With(1, fmt.Errorf("--listen: %w", err))
+	}
+	return l, nil
 }
 
 // built matches the places where go run puts a program: a directory that is removed when the program ends, and from
@@ -108,6 +145,8 @@ func playDemo(ctx context.Context, cfg demo.Config, play func(context.Context, d
 		return nil
 	case errors.Is(err, demo.ErrInterrupted):
 		return exit.Silent(exit.BySignal(syscall.SIGINT))
+	case errors.As(err, &ended) && cfg.Listener != nil && ended.signal == syscall.SIGINT: // as the page's address says
+		return exit.Silent(exit.BySignal(ended.signal))
 	case errors.As(err, &ended):
 		return exit.With(exit.BySignal(ended.signal), errors.New("interrupted"))
 	}

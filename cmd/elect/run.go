@@ -180,7 +180,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	var notify notifyFlags
 	var server httpFlags
 	exclusive := true
-	cfg := runner.Config{Openers: openers, Wait: runner.NoLimit, Grace: supervise.DefaultGrace}
+	cfg := runner.Config{Openers: openers, Wait: runner.NoLimit, Grace: supervise.DefaultGrace, Stdin: os.Stdin}
 	restart := runner.OnFailure.String()
 	contain, guard := supervise.Auto.String(), ""
 	var allow []string

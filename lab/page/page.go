@@ -1,5 +1,6 @@
 // Package page serves and writes the laboratory's page: files for a browser, in which the machines run, compiled to
-// WebAssembly. Package build builds the page from src and vendor; every program that imports this package contains it.
+// WebAssembly. Package build builds the page from src and vendor into internal/webpage, so every program that imports
+// this package contains it.
 // The machines are in a program only if it was built with the tag embedmachines; else the Go toolchain compiles them on
 // first use, which takes about a minute.
 //
@@ -12,7 +13,6 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
-	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -22,12 +22,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+
+	"github.com/electd/elect/internal/webpage"
 )
 
-//go:embed dist
-var dist embed.FS
-
-// The files of the machines, beside those of dist.
+// The files of the machines, beside those of webpage.
 const (
 	program    = "machines.wasm"
 	compressed = "machines.wasm.gz"
@@ -42,10 +41,7 @@ type Site struct {
 // Open returns the page with its machines. If they have to be compiled, it calls say before that, with a line for the
 // user. The end of ctx ends the compiler, and Open returns the cause of ctx.
 func Open(ctx context.Context, say func(string)) (*Site, error) {
-	all, err := fs.Sub(dist, "dist")
-	if err != nil {
-		return nil, err
-	}
+	all := webpage.Files()
 	made, err := machines(ctx, say)
 	if err != nil {
 		return nil, err

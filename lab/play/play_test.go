@@ -373,3 +373,19 @@ func TestRefusedComparisons(t *testing.T) {
 		}
 	}
 }
+
+// Of 15 participants nine vote, and a store's are all candidates; where neither is so, fewer are allowed.
+func TestFifteen(t *testing.T) {
+	for _, w := range []*World{
+		{Protocol: "quorum", Nodes: MaxNodes, Seconds: 5}, {Protocol: "quorum", Nodes: MaxNodes, Profile: "swarm", Seconds: 5},
+		{Protocol: "lease", Nodes: MaxNodes, Seconds: 30},
+	} {
+		o := whole(t, New(), w)
+		if len(o.Nodes) < MaxNodes || len(o.Lanes) == 0 {
+			t.Errorf("%s %q: %d participants with %d tenures; want %d, and one tenure at least", w.Protocol, w.Profile, len(o.Nodes), len(o.Lanes), MaxNodes)
+		}
+	}
+	if _, err := New().Call("open", []byte(`{"protocol": "raft", "nodes": 15}`)); err == nil || !strings.Contains(err.Error(), "want 1 to 9") {
+		t.Errorf("15 nodes of raft: %v; want them refused", err)
+	}
+}

@@ -28,7 +28,8 @@ type World struct {
 	// Seed is the seed of all chance; 0 is 1.
 	Seed uint64 `json:"seed,omitempty"`
 	// Nodes and Seconds (of virtual time) are for a calm world and a profile. 0 is 5 nodes, and 60
-	// s.
+	// s. Of more nodes than an election may have voters, the others are observers, as far as the
+	// protocol has them.
 	Nodes   int     `json:"nodes,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"`
 	// Delay is the least one-way delay of the links of a calm world, and of the way to its store; 0 is
@@ -40,6 +41,7 @@ type World struct {
 
 // The limits of a World.
 const (
+	MaxNodes   = 15 // where no store elects them; sim.MaxNodes of them vote
 	MaxSeconds = 24 * 60 * 60
 	MaxHands   = 1000
 	MaxDelay   = 10 * time.Second
@@ -74,8 +76,11 @@ func (w *World) schedule() (*sim.Protocol, *sim.Schedule, error) {
 		return nil, nil, fmt.Errorf("%d hands; want %d at most", len(w.Hands), MaxHands)
 	}
 	most := sim.MaxNodes
-	if p.Store != sim.StoreNone {
+	switch {
+	case p.Store != sim.StoreNone:
 		most = sim.MaxCandidates
+	case p.Members != nil:
+		most = MaxNodes
 	}
 	if w.Nodes < 0 || w.Nodes > most {
 		return nil, nil, fmt.Errorf("nodes %d; want 1 to %d", w.Nodes, most)
@@ -86,6 +91,11 @@ func (w *World) schedule() (*sim.Protocol, *sim.Schedule, error) {
 	}
 	if span == 0 {
 		span = time.Minute
+	}
+	observers := 0
+	if p.Store == sim.StoreNone {
+		observers = max(nodes-sim.MaxNodes, 0)
+		nodes -= observers
 	}
 	var s *sim.Schedule
 	var err error
@@ -107,10 +117,10 @@ func (w *World) schedule() (*sim.Protocol, *sim.Schedule, error) {
 		}
 		s.Ops = slices.Clone(s.Ops)
 	case w.Profile != "":
-		s, err = sim.Generate(p, seed, sim.Options{Nodes: nodes, Profile: w.Profile, Faults: span, Settle: -1, Spares: -1})
+		s, err = sim.Generate(p, seed, sim.Options{Nodes: nodes, Observers: observers, Profile: w.Profile, Faults: span, Settle: -1, Spares: -1})
 	default:
 		if s, err = scenario.Calm(p.Name, nodes); err == nil {
-			s.Seed, s.Faults = seed, span
+			s.Seed, s.Faults, s.Observers = seed, span, observers
 			if w.Delay > 0 {
 				s.Links.Delay, s.Links.Jitter = w.Delay, w.Delay/10
 				if p.Store != sim.StoreNone {

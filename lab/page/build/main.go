@@ -1,6 +1,6 @@
-// Command build bundles the sources of the page and the code of others in vendor into dist, which is committed, so that
-// building electlab does not need this command. go generate runs it. Its one argument is the folder of the page,
-// lab/page if there is none. An error of the sources is on stderr, and leaves dist as it was.
+// Command build bundles the sources of the page and the code of others in vendor into internal/webpage/dist, which is
+// committed, so that building electlab or elect does not need this command. go generate runs it. Its one argument is the
+// folder of the page, lab/page if there is none. An error of the sources is on stderr, and leaves dist as it was.
 package main
 
 import (
@@ -34,7 +34,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	dist := filepath.Join(page, "dist")
+	dist := dist(page)
 	if err := os.RemoveAll(dist); err != nil {
 		return err
 	}
@@ -48,6 +48,9 @@ func run(args []string) error {
 	}
 	return nil
 }
+
+// dist is the folder of what the page is built into.
+func dist(page string) string { return filepath.Join(page, "..", "..", "internal", "webpage", "dist") }
 
 // bundle returns the files of dist. The names of scripts and styles have a hash of their content, so that browsers may
 // keep them for ever.
@@ -95,7 +98,7 @@ func build(page string, files map[string][]byte, name, entry string, define map[
 		AbsWorkingDir:       src,
 		EntryPointsAdvanced: []api.EntryPoint{{InputPath: entry, OutputPath: name}},
 		EntryNames:          "[name]-[hash]",
-		Outdir:              filepath.Join(page, "dist"),
+		Outdir:              dist(page),
 		Bundle:              true,
 		MinifyWhitespace:    true,
 		MinifyIdentifiers:   true,

@@ -14,12 +14,12 @@ func TestFresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, data := range want {
-		has, err := os.ReadFile(filepath.Join("..", "dist", name))
+		has, err := os.ReadFile(filepath.Join(dist(".."), name))
 		if err != nil || !bytes.Equal(has, data) {
 			t.Errorf("dist/%s is stale (%v); run: go generate ./lab/page/build", name, err)
 		}
 	}
-	all, err := os.ReadDir(filepath.Join("..", "dist"))
+	all, err := os.ReadDir(dist(".."))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/cmd/elect/internal/cluster"
+	"github.com/electd/elect/cmd/elect/internal/livepage"
 	"github.com/electd/elect/cmd/elect/internal/stamp"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/internal/protocol/quorum"
@@ -39,6 +41,8 @@ type Config struct {
 	Colour bool
 	ASCII  bool          // the terminal shows ASCII only; for Live
 	Pause  time.Duration // between two steps of Script, for the reader
+
+	Listener net.Listener // of Web, on loopback; Web closes it
 }
 
 // The intervals of polling.
@@ -60,7 +64,7 @@ type Demo struct {
 	ctx    context.Context // ends when the demo does; its cause is the reason
 	cancel context.CancelCauseFunc
 	work   sync.WaitGroup
-	acts   chan order
+	acts   chan request
 
 	mu      sync.Mutex
 	model   *model
@@ -73,9 +77,15 @@ type order struct {
 	node int
 }
 
+// request is an order, and where its outcome is sent, with room for it; nil if nobody waits.
+type request struct {
+	order
+	answer chan<- error
+}
+
 // open makes the directory, and everything in it except the nodes' data.
 func open(ctx context.Context, cfg Config) (t *Demo, err error) {
-	t = &Demo{cfg: cfg, acts: make(chan order, 16), changed: make(chan struct{})}
+	t = &Demo{cfg: cfg, acts: make(chan request, 16), changed: make(chan struct{})}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	defer func() {
 		if err != nil {
@@ -143,6 +153,7 @@ func (t *Demo) tell(do func(m *model)) {
 	defer t.mu.Unlock()
 	t.model.tick(t.now())
 	do(t.model)
+	t.model.record.look(t.model)
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
@@ -172,7 +183,7 @@ func (t *Demo) await(limit time.Duration, ok func(m *model) bool) error {
 // do requests an act. It does not wait for it.
 func (t *Demo) do(a act, node int) {
 	select {
-	case t.acts <- order{a, node}:
+	case t.acts <- request{order: order{a, node}}:
 	case <-t.ctx.Done():
 	default: // a key that is held down
 	}
@@ -185,12 +196,16 @@ func (t *Demo) perform() error {
 		case <-t.ctx.Done():
 			return nil
 		case o := <-t.acts:
-			t.act(o)
+			err := t.act(o.order)
+			if o.answer != nil {
+				o.answer <- err
+			}
 		}
 	}
 }
 
-func (t *Demo) act(o order) {
+// act does an act, and returns why it was not done, as it was told.
+func (t *Demo) act(o order) error {
 	refused, now, old := "", life{}, life{}
 	t.tell(func(m *model) {
 		if refused = m.refused(o.act, o.node); refused != "" {
@@ -202,7 +217,7 @@ func (t *Demo) act(o order) {
 		m.did(o.act, o.node, t.now())
 	})
 	if refused != "" {
-		return
+		return livepage.Refusal(refused)
 	}
 	ctx, cancel := context.WithTimeoutCause(t.ctx, actLimit, errors.New("no answer within "+actLimit.String()))
 	defer cancel()
@@ -224,6 +239,8 @@ func (t *Demo) act(o order) {
 		s.local.Heal(ids[i])
 	case resign:
 		err = s.resign(ctx, i, now.token)
+	case transfer:
+		err = s.transfer(ctx, index(now.id), i, now.token)
 	case late:
 		err = s.late(old)
 		if refusal, ok := errors.AsType[*fence.StaleError](err); ok {
@@ -236,6 +253,7 @@ func (t *Demo) act(o order) {
 	if err != nil {
 		t.tell(func(m *model) { m.failed(o.act, o.node, err) })
 	}
+	return err
 }
 
 // watchLog reads the log as it grows.
@@ -244,15 +262,24 @@ func (t *Demo) watchLog() error {
 	defer tick.Stop()
 	tail := &logTail{path: t.processes.log()}
 	defer tail.close()
+	proofs := &proofs{log: t.processes.log()}
+	defer proofs.close()
 	for {
 		lines, err := tail.read()
 		if err != nil {
 			return err
 		}
+		proofs.follow(lines)
 		t.tell(func(m *model) { // even without lines: time passes
 			for _, l := range lines {
 				l.At -= t.begin
 				m.wrote(l)
+			}
+			for i, is := range proofs.read() {
+				if is != nil {
+					m.nodes[i].paged = true
+					m.proves(i, is.token, m.now+is.left)
+				}
 			}
 		})
 		select {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/electd/elect/agent/lease"
 	"github.com/electd/elect/fence"
 )
 
@@ -23,6 +24,11 @@ func Job(path string) error {
 		return err
 	}
 	defer log.close()
+	if page := os.Getenv(lease.Env); page != "" { // for who looks on
+		if err := os.WriteFile(leaseFile(path, os.Getenv("ELECT_ID")), []byte(page), 0o600); err != nil {
+			return err
+		}
+	}
 	l := line{Token: token, ID: os.Getenv("ELECT_ID"), PID: os.Getpid()}
 	tick := time.NewTicker(beat)
 	defer tick.Stop()

@@ -35,7 +35,11 @@ type node struct {
 	reading
 	leaseEnd time.Duration // the end of its lease, by its last answer
 	renewed  time.Duration // when an answer last extended the lease
-	said     []string      // the last lines of its elect run
+
+	proven    fence.Token   // of the lease that it can prove, by the lease page of its job, or by its answers; 0 is none
+	provenEnd time.Duration // of that lease
+	paged     bool          // it is of a lease page
+	said      []string      // the last lines of its elect run
 }
 
 // returned is the event after which a node still has to find the others.
@@ -52,6 +56,7 @@ const (
 type reading struct {
 	role    string
 	founded bool
+	term    uint64
 	follows string      // its leader; "" is none
 	token   fence.Token // its token if it leads; 0 otherwise
 	active  bool
@@ -71,7 +76,8 @@ const (
 	cut
 	heal
 	resign
-	late // a write with an old token, of the job before the node's last
+	transfer // to the node
+	late     // a write with an old token, of the job before the node's last
 )
 
 // model is everything that is shown. It is pure: reports change it, and it reads no clock. Times are since the demo
@@ -86,7 +92,8 @@ type model struct {
 	selected int
 	chaos    bool
 	help     bool
-	over     bool // the nodes are being ended
+	over     bool    // the nodes are being ended
+	record   *record // for a page; nil if there is none
 
 	ledger ledger
 	tail   []line // the last lines of the log
@@ -195,6 +202,7 @@ const tailLines = 12
 
 // wrote handles a line of the log.
 func (m *model) wrote(l line) {
+	m.record.wrote(l)
 	was, wrong := len(m.ledger.lives), m.ledger.overlaps+m.ledger.disorder
 	m.ledger.add(l)
 	m.tail = append(m.tail, l)
@@ -227,7 +235,22 @@ func (m *model) answered(i int, at time.Duration, r reading) {
 		n.renewed = at
 	}
 	n.leaseEnd = end
+	if !n.paged {
+		m.proves(i, r.token, end)
+	}
 	m.arrived(i)
+}
+
+// proves handles until when a node's lease is proven, by its own clock, as a reader of its lease page sees it.
+func (m *model) proves(i int, token fence.Token, end time.Duration) {
+	n := &m.nodes[i]
+	if end <= m.now {
+		token = 0
+	}
+	if n.condition == dead || n.proven == token && (token == 0 || max(end-n.provenEnd, n.provenEnd-end) < renewal) {
+		return
+	}
+	n.proven, n.provenEnd = token, end
 }
 
 // renewal is the least extension of a lease that counts as a renewal and not as a difference between two readings of
@@ -241,6 +264,7 @@ const keptLines = 40
 func (m *model) spoke(i int, text string) {
 	n := &m.nodes[i]
 	n.said = append(n.said, text)
+	m.record.spoke(i, text, m.now)
 	if extra := len(n.said) - keptLines; extra > 0 {
 		n.said = slices.Delete(n.said, 0, extra)
 	}
@@ -267,6 +291,10 @@ func (m *model) refused(a act, i int) string {
 		return id + " runs no job."
 	case a == resign && m.worker() != i:
 		return id + " does not lead: there is nothing to resign from."
+	case a == transfer && m.worker() < 0:
+		return "No node leads: there is nothing to hand over."
+	case a == transfer && m.worker() == i:
+		return id + " leads already."
 	case a == resign && n.condition == paused:
 		return id + " is paused and receives nothing. Press p to wake it."
 	case a == pause && n.condition == paused, a == wake && n.condition != paused, a == cut && n.cut, a == heal && !n.cut:
@@ -280,7 +308,8 @@ func (m *model) did(a act, i int, at time.Duration) {
 	m.now = max(m.now, at)
 	n := &m.nodes[i]
 	leads := m.worker() == i
-	forget := func() { n.reading, n.leaseEnd, n.heard = reading{}, 0, -1 }
+	m.record.did(a, i, m.now)
+	forget := func() { n.reading, n.leaseEnd, n.heard, n.proven, n.paged = reading{}, 0, -1, 0, false }
 	switch a {
 	case start:
 		if m.reachable() == 0 && len(m.story) == 0 {
@@ -330,7 +359,7 @@ func (m *model) failed(a act, i int, err error) {
 	if m.over {
 		return
 	}
-	if b := m.blow; b != nil && b.node == i && b.act == a {
+	if b := m.blow; b != nil && (b.node == i || a == transfer) && b.act == a {
 		m.finish(b.key, plain, "")
 		m.blow = nil
 	}

@@ -106,6 +106,11 @@ func (s *processes) resign(ctx context.Context, i int, token fence.Token) error 
 	return s.clients[i].Resign(ctx, token)
 }
 
+// transfer asks the leader, which is node i, to hand leadership over to node to.
+func (s *processes) transfer(ctx context.Context, i, to int, token fence.Token) error {
+	return s.clients[i].Transfer(ctx, token, ids[to])
+}
+
 // read asks a node for its state.
 func (s *processes) read(ctx context.Context, i int) (reading, error) {
 	all := s.clients[i].Statuses(ctx)
@@ -116,7 +121,7 @@ func (s *processes) read(ctx context.Context, i int) (reading, error) {
 		return reading{}, all[0].Err
 	}
 	st := all[0].Status
-	now := reading{role: st.Role, founded: st.Founded, token: st.Token, active: st.Active, lease: st.LeaseLeft}
+	now := reading{role: st.Role, term: st.Term, founded: st.Founded, token: st.Token, active: st.Active, lease: st.LeaseLeft}
 	if st.Leader != nil && !st.Stale {
 		now.follows = st.Leader.ID
 	}

@@ -131,6 +131,13 @@ func (m *model) narrate(a act, i int, leads bool) {
 		m.begin("%s is connected again.", id)
 	case resign:
 		strike(m.begin("%s was asked to resign.", id))
+	case transfer:
+		from := m.worker()
+		key := m.begin("%s was asked to hand leadership over to %s.", ids[from], id)
+		if m.blow != nil {
+			m.finish(m.blow.key, plain, "")
+		}
+		m.blow = &blow{act: a, node: from, at: m.now, key: key}
 	}
 }
 
@@ -191,6 +198,8 @@ func (m *model) began() {
 		text = fmt.Sprintf("%s was asked to resign. It ended its job and gave leadership up; no other node took over, so it leads again, after %s.", old, after)
 	case b.act == resign:
 		text = fmt.Sprintf("%s was asked to resign. It ended its job first, and then %s took over: %s after it was asked.", old, now.id, after)
+	case b.act == transfer:
+		text = fmt.Sprintf("%s was asked to hand leadership over. It ended its job first, and then %s took over: %s after it was asked.", old, now.id, after)
 	default: // paused or cut off
 		blow := map[act]string{pause: "the pause", cut: "the cut"}[b.act]
 		text = fmt.Sprintf("The promise to %s has run out: %s took over %s after %s. %s", old, now.id, after, blow, ended)

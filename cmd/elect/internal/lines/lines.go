@@ -30,6 +30,7 @@ const (
 type Form struct {
 	JSON  bool        // a line is an object with time, level, msg and attributes
 	Time  bool        // a line for people begins with the time
+	About string      // what a line for people is about, if a process has several such things
 	Attrs []slog.Attr // of each object
 }
 
@@ -71,7 +72,7 @@ const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 // line is a record in the form of the Writer.
 func (w *Writer) line(r slog.Record) string {
 	if !w.form.JSON {
-		text := prefix + r.Message + "\n"
+		text := prefix + w.about() + r.Message + "\n"
 		if w.form.Time {
 			text = r.Time.Format(timeFormat) + " " + text
 		}
@@ -80,6 +81,13 @@ func (w *Writer) line(r slog.Record) string {
 	var b strings.Builder
 	_ = w.objects(&b, slog.LevelDebug).Handle(context.Background(), r) // a Builder accepts everything
 	return b.String()
+}
+
+func (w *Writer) about() string {
+	if w.form.About == "" {
+		return ""
+	}
+	return w.form.About + ": "
 }
 
 // objects writes records as objects. A duration is text, for people.

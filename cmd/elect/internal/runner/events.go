@@ -9,11 +9,14 @@ import (
 	"github.com/electd/elect"
 )
 
-// The events in the log of elect run that are not those of an election. The others have the words of elect.EventKind.
+// The events in the log of elect run and elect agent that are not those of an election. The others have the words of elect.EventKind.
 // docs/operating.md lists all.
 const (
 	eventFailed        elect.EventKind = "failed" // elect run ends with an error of its own
-	eventKilled        elect.EventKind = "killed" // by the keeper, before this process ended the command
+	eventHook          elect.EventKind = "hook"   // a hook has run
+	eventHookFailed    elect.EventKind = "hook-failed"
+	eventHookOutput    elect.EventKind = "hook-output" // a line that a hook has written
+	eventKilled        elect.EventKind = "killed"      // by the keeper, before this process ended the command
 	eventNotPrepared   elect.EventKind = "not-prepared"
 	eventNotReleased   elect.EventKind = "not-released"
 	eventNotStarted    elect.EventKind = "not-started"
@@ -22,6 +25,8 @@ const (
 	eventServing       elect.EventKind = "serving"
 	eventStandingAside elect.EventKind = "standing-aside"
 	eventStandingBy    elect.EventKind = "standing-by"
+	eventUnclean       elect.EventKind = "unclean" // a term was activated and not demoted
+	eventReloaded      elect.EventKind = "reloaded"
 	eventUnguarded     elect.EventKind = "unguarded"
 )
 

@@ -21,6 +21,18 @@ type HTTP struct {
 	Certificate *tls.Certificate
 	Handler     *electhttp.Handler
 	Metrics     *electprom.Metrics // what Handler serves at /metrics
+	Group       *electhttp.Group   // instead of Handler, for the server of an agent
+}
+
+// handler is what it serves.
+func (s *HTTP) handler() interface {
+	http.Handler
+	Close()
+} {
+	if s.Group != nil {
+		return s.Group
+	}
+	return s.Handler
 }
 
 // Limits of the server.
@@ -47,7 +59,7 @@ func (s *HTTP) serve(log *slog.Logger) (close func()) {
 	most, _ := HTTPLimits()
 	l := newBounded(s.Listener, most)
 	server := &http.Server{
-		Handler: l.serving(s.Handler), ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: readTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		Handler: l.serving(s.handler()), ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: readTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelInfo),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, slotKey{}, slotOf(c))
@@ -71,7 +83,7 @@ func (s *HTTP) serve(log *slog.Logger) (close func()) {
 		}
 	}()
 	return func() {
-		s.Handler.Close()
+		s.handler().Close()
 		l.cut() // TLS would take up to 5 s to say goodbye to a client that does not read
 		_ = server.Close()
 	}

@@ -159,9 +159,10 @@ func (n *notices) ready(ctx context.Context, after time.Duration) {
 	})
 }
 
-// starting sets whether the command is not active yet. It does nothing without WaitReady.
+// starting sets whether the work is not active yet. It does nothing if it is active from the start.
 func (r *run) starting(is bool) {
-	if r.cfg.WaitReady > 0 && r.handler != nil {
+	h := &r.cfg.Hooks
+	if (r.cfg.WaitReady > 0 || h.Fence.Run != "" || h.Activate.Run != "") && r.handler != nil {
 		r.handler.Starting(is)
 	}
 }

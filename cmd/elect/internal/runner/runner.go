@@ -26,8 +26,10 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/cmd/elect/internal/lines"
 	"github.com/electd/elect/cmd/elect/internal/sdnotify"
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/electhttp"
 	"github.com/electd/elect/internal/cli/exit"
+	"github.com/electd/elect/internal/place"
 	"github.com/electd/elect/internal/runtime"
 )
 
@@ -35,7 +37,7 @@ import (
 const NoLimit time.Duration = -1
 
 // Config configures Run. All fields are required, except Once, Health, Watchdog, WaitReady, Prepare, Contained, Allow,
-// Limits, Verbose, Grace and HTTP.
+// Limits, Verbose, Grace, Stdin, Drain, Hooks, State, Env and HTTP.
 type Config struct {
 	Openers elect.Openers
 	URL     string // of the election
@@ -43,7 +45,7 @@ type Config struct {
 	Name    string
 	ID      string
 
-	Path string   // of the command, as found
+	Path string   // of the command, as found; empty if there is none, and something is to lead all the same
 	Args []string // the command's name first
 
 	Restart Restart
@@ -69,6 +71,21 @@ type Config struct {
 	Verbose bool             // log everything
 	JSON    bool             // lines on stderr are objects
 	Time    bool             // or, for people, begin with the time
+
+	// Stdin is that of the command; nil is the null device.
+	Stdin *os.File
+
+	// Drain is elect.Config.Drain.
+	Drain time.Duration
+
+	// Hooks run at the steps of a term. State is the directory in which it is kept that one was activated, so that it
+	// is demoted after a crash; it is needed for Hooks.Activate and Hooks.Demote.
+	Hooks Hooks
+	Gate  Hook // is Health.Check, if it has a Run
+	State *place.Dir
+
+	// Env are further variables of the command and the hooks, as KEY=value.
+	Env []string
 
 	// HTTP serves until Run returns, and may be nil. Run closes its listener.
 	HTTP *HTTP
@@ -144,6 +161,7 @@ type run struct {
 	contain  *supervise.Containment
 	manager  manager
 	handler  *electhttp.Handler // nil without HTTP and without a service manager's watchdog
+	steps    steps
 
 	life context.Context // ends at a signal that asks for it
 	end  context.CancelCauseFunc
@@ -156,6 +174,7 @@ type run struct {
 	mu      sync.Mutex
 	cancel  context.CancelCauseFunc  // of the current Lead
 	keep    func(*supervise.Command) // puts a command under the mandate of the term
+	mandate driver.Guarded           // of the term
 	family  *supervise.Family        // nil while none runs
 	kept    *supervise.Family        // of the term; nil before it was started
 	starts  bool                     // the command is being started
@@ -167,6 +186,8 @@ type run struct {
 	spare   *supervise.Spare         // a keeper started in advance, or nil
 	trouble error                    // of the last campaign, if it failed
 	outcome *outcome                 // of the last term; nil if no command was started
+
+	resumed chan struct{} // closed by resume; nil unless it is paused
 
 	prepareDone <-chan struct{} // closed when Prepare has ended; nil before it began
 }
@@ -192,12 +213,11 @@ func (o *outcome) code() int {
 // Run stands and runs the command until nothing is left to do. It returns nil or an error with the exit code. With
 // Config.JSON it has written the error itself.
 func Run(ctx context.Context, cfg Config) (err error) {
-	form := lines.Form{JSON: cfg.JSON, Time: cfg.Time, Attrs: []slog.Attr{slog.String("place", cfg.Shown)}}
-	r := &run{cfg: cfg, say: lines.New(os.Stderr, form), terminal: controllingTerminal(os.Stdin)}
+	r := newRun(ctx, cfg, "")
 	defer r.say.Close()
+	r.terminal = controllingTerminal(os.Stdin)
 	r.manager.take(r.log())
 	defer r.manager.down()
-	r.env = environment(&cfg)
 	defer cfg.HTTP.serve(r.log())()
 	defer func() {
 		if code, tell := exit.Of(err); tell && cfg.JSON {
@@ -205,19 +225,44 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			err = exit.Silent(code)
 		}
 	}()
-	r.life, r.end = context.WithCancelCause(ctx)
 	defer r.end(nil)
 	defer context.AfterFunc(r.life, r.manager.down)()
 	defer r.forward()()
 	if cfg.supervised() && !sdnotify.Supported {
 		return exit.With(exit.NoProc, errors.New("--watchdog and --wait-ready are not possible on this system; want Linux"))
 	}
-
-	if err := supervise.AdoptOrphans(); errors.Is(err, supervise.ErrProc) {
-		return exit.With(exit.NoProc, fmt.Errorf("a command cannot be killed in time on this system: %w", err))
-	} else if err != nil && !errors.Is(err, supervise.ErrUnsupported) {
-		r.log().Warn("orphans cannot be adopted: if the keeper is killed, a process of the command that called setsid may survive", "error", err)
+	if err := adoptOrphans(r.log()); err != nil {
+		return err
 	}
+	return r.stand()
+}
+
+// newRun begins a run; about is its name in lines for people, or empty.
+func newRun(ctx context.Context, cfg Config, about string) *run {
+	form := lines.Form{JSON: cfg.JSON, Time: cfg.Time, About: about, Attrs: []slog.Attr{slog.String("place", cfg.Shown)}}
+	r := &run{cfg: cfg, say: lines.New(os.Stderr, form), env: environment(&cfg)}
+	r.life, r.end = context.WithCancelCause(ctx)
+	if cfg.Gate.Run != "" {
+		r.cfg.Health.Check = r.gate
+	}
+	return r
+}
+
+// adoptOrphans is about the whole process.
+func adoptOrphans(log *slog.Logger) error {
+	err := supervise.AdoptOrphans()
+	if errors.Is(err, supervise.ErrProc) {
+		return exit.With(exit.NoProc, fmt.Errorf("a command cannot be killed in time on this system: %w", err))
+	}
+	if err != nil && !errors.Is(err, supervise.ErrUnsupported) {
+		log.Warn("orphans cannot be adopted: if the keeper is killed, a process of the command that called setsid may survive", "error", err)
+	}
+	return nil
+}
+
+// stand opens the election, and stands in it until nothing is left to do.
+func (r *run) stand() (err error) {
+	cfg := r.cfg
 	r.contain, err = supervise.Contain(r.life, cfg.Contain, cfg.Name, r.log())
 	switch {
 	case r.life.Err() != nil:
@@ -255,7 +300,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err := r.makeHandler(); err != nil {
 		return err
 	}
-	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Metadata: r.metadata(false), Health: cfg.Health, Guardian: r, Logger: r.say.Logger(cfg.Verbose, runtime.NoLeaderKnown), OnEvent: r.event})
+	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Metadata: r.metadata(false), Drain: cfg.Drain, Health: cfg.Health, Guardian: r, Logger: r.say.Logger(cfg.Verbose, runtime.NoLeaderKnown), OnEvent: r.event})
 	if err != nil {
 		return failed.Opening(err)
 	}
@@ -270,7 +315,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if cfg.HTTP != nil {
 		cfg.HTTP.Metrics.Attach(r.election)
 		defer cfg.HTTP.Metrics.Close()
-		r.tell(slog.LevelInfo, eventServing, 0, "serving HTTP on %s", cfg.HTTP.Shown)
+		if cfg.HTTP.Shown != "" {
+			r.tell(slog.LevelInfo, eventServing, 0, "serving HTTP on %s", cfg.HTTP.Shown)
+		}
 	}
 	if cfg.Introduce != nil {
 		if text := cfg.Introduce(); text != "" {
@@ -284,7 +331,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		r.manager.feed(feeding, r.handler.Live)
 	}()
 	defer func() { stop(); <-fed }()
+	defer r.steps.watch(r)()
 	for {
+		if !r.awaitResume() || !r.steps.clean(r) {
+			return nil // told to end
+		}
 		again, err := r.lead()
 		if !again {
 			return err
@@ -310,6 +361,9 @@ func (r *run) lead() (again bool, err error) {
 	defer cancel(nil)
 	r.mu.Lock()
 	r.cancel, r.outcome = cancel, nil
+	if r.resumed != nil {
+		cancel(errPaused) // since the loop has looked
+	}
 	r.mu.Unlock()
 	if r.cfg.Health.Check != nil {
 		r.startStandby() // it may be ill, and not stand
@@ -319,6 +373,16 @@ func (r *run) lead() (again bool, err error) {
 	r.joinPrepare(context.Background())
 	o := r.outcome
 	switch {
+	case errors.Is(err, errPaused):
+		return true, nil
+	case errors.Is(err, errUnclean):
+		if !r.steps.clean(r) {
+			return false, nil
+		}
+		if o != nil && o.loss == nil {
+			return r.next(o)
+		}
+		return true, nil
 	case errors.Is(err, errTermOver):
 		return r.next(o)
 	case errors.Is(err, errStopped) && o != nil && o.err == nil:
@@ -426,7 +490,7 @@ func (r *run) released(e elect.Event) {
 	switch {
 	case e.Err != nil:
 		r.tell(slog.LevelWarn, eventNotReleased, e.Token, "%s (token %v) was not released, and lapses by itself: %v", r.cfg.Name, e.Token, e.Err)
-	case o == nil || o.ran == 0:
+	case o == nil || o.ran == 0 || r.cfg.Path == "":
 		r.tell(slog.LevelInfo, elect.EventReleased, e.Token, "released %s (token %v)", r.cfg.Name, e.Token)
 	default:
 		r.tell(slog.LevelInfo, elect.EventReleased, e.Token, "released %s (token %v); %s ended: %v", r.cfg.Name, e.Token, r.cfg.Args[0], o.exit)

@@ -22,10 +22,6 @@ var (
 // resume lets a stopped command receive its signal.
 const resume = syscall.SIGCONT
 
-// pair is the time within which the same signal counts once: timeout(1) sends its signal to its child and then to the
-// group, to which the child belongs.
-const pair = 100 * time.Millisecond
-
 // forward begins to handle signals, and returns a function that ends that. A signal that was ignored at the start of
 // this process, as under nohup, stays ignored.
 func (r *run) forward() (stop func()) {

@@ -47,7 +47,22 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 		}
 		return nil
 	}
-	command := r.command(term)
+	defer r.steps.end(r, ctx, term)
+	if !r.steps.begin(r, ctx, term) {
+		o.loss, _ = errors.AsType[*elect.LostError](context.Cause(ctx))
+		if o.loss != nil && o.loss.Reason == elect.ReasonShutdown {
+			o.loss = nil
+		} else if o.loss != nil {
+			r.lost(o.loss, because(o.loss))
+		}
+		return nil
+	}
+	command, release, err := r.command(term)
+	if err != nil {
+		o.err, o.exit = err, supervise.Exit{Code: 1, Reason: supervise.Exited}
+		return nil
+	}
+	defer release()
 	said, err := r.listen(term, &command)
 	if err != nil {
 		o.err, o.exit = fmt.Errorf("the command cannot be supervised: %w", err), supervise.Exit{Code: 1, Reason: supervise.Exited}
@@ -78,12 +93,14 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	if kill {
 		family.Kill()
 	}
+	r.steps.active(r, ctx, term)
 
 	select {
 	case <-family.Done():
 	case <-ctx.Done():
 		// The mandate also ends when the family releases it by ending.
 		if !family.Gone() {
+			r.steps.cut(r, ctx, term)
 			o.loss = r.stop(ctx, family)
 		}
 	}
@@ -162,7 +179,7 @@ func (r *run) level() string {
 func (r *run) Lead(m driver.Guarded) (done func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keep, r.kept = func(c *supervise.Command) { c.Under(m) }, nil
+	r.keep, r.kept, r.mandate = func(c *supervise.Command) { c.Under(m) }, nil, m
 	return func() {}, nil
 }
 
@@ -217,12 +234,24 @@ func (r *run) started(family *supervise.Family) (early []syscall.Signal, kill bo
 	return r.early, r.twice
 }
 
-func (r *run) command(term *elect.Term) supervise.Command {
-	return supervise.Command{
+// command is what runs in a term. release is called when it is dead.
+func (r *run) command(term *elect.Term) (c supervise.Command, release func(), err error) {
+	c = supervise.Command{
 		Path: r.cfg.Path, Args: r.cfg.Args, Grace: r.cfg.Grace, Terminal: r.terminal, Logger: r.log(), Containment: r.contain, LeasePage: true,
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Stdin: r.cfg.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Env: append(slices.Clip(r.env), "ELECT_TOKEN="+term.Token().String(), "ELECT_TOKEN_FIXED="+term.Token().Fixed()),
 	}
+	if r.cfg.Path != "" {
+		return c, func() {}, nil
+	}
+	// The keeper of a family knows when this process is dead, and tells the others. So there is one without a command,
+	// too: a shell that waits for the end of a file.
+	end, keep, err := os.Pipe()
+	if err != nil {
+		return c, nil, err
+	}
+	c.Path, c.Args, c.Stdin, c.LeasePage = "sh", []string{"sh", "-c", "read -r line"}, end, false
+	return c, func() { _ = end.Close(); _ = keep.Close() }, nil
 }
 
 // start gives up when the start hangs, but not when leadership ends: a command that has just started is stopped like

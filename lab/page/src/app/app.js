@@ -1,7 +1,7 @@
 // The page of the laboratory.
 import {effect, html, render, signal, useEffect, useRef} from "./html.js";
-import {catalogue, overview, problem, trace, use, world} from "./run.js";
-import {moment, playing, state, visit} from "./moment.js";
+import {catalogue, live, overview, problem, trace, use, world} from "./run.js";
+import {leaderId, moment, playing, state, visit} from "./moment.js";
 import {Cluster} from "./cluster.js";
 import {Operate} from "./operate.js";
 import {Status} from "./status.js";
@@ -18,6 +18,7 @@ import {Chooser, choosing} from "./chooser.js";
 import {Compare} from "./compare.js";
 import {opens} from "./workers.js";
 import {keys, useKeys} from "./keys.js";
+import {Help, Problem} from "./notices.js";
 import {decode} from "./link.js";
 import {Guide, guided, linkTo} from "./guide.js";
 import {Screen, enter, first, screen} from "./start.js";
@@ -26,6 +27,7 @@ const comparing = signal(false);
 
 // title says in a few words which world it is.
 function title(w) {
+  if (live.value) return `${leaderId.value ? `${leaderId.value} leads` : "nobody leads"} · a running cluster`;
   if (!w) return trace.value ? `${overview.value.protocol} · a recorded trace` : "";
   const what = w.scenario ?? (w.profile ? `random world “${w.profile}”` : w.schedule ? "a schedule" : "calm world");
   return `${w.protocol} · ${what} · seed ${w.seed || w.schedule?.seed || 1}`;
@@ -56,18 +58,6 @@ effect(() => {
   if (link) rest = setTimeout(() => history.replaceState(null, "", "#" + link), 500);
   document.title = `${title(w)} · elect`;
 });
-
-const Problem = () => html`<div class="problem" role="alert">${problem.value && html`
-  <p>${problem.value}</p><button type="button" onClick=${() => { problem.value = ""; }}>Close</button>`}</div>`;
-
-const Help = ({dialog}) => html`
-  <dialog id="help" ref=${dialog} aria-labelledby="help-title">
-    <h2 id="help-title">Keyboard</h2>
-    <dl>${keys.filter(k => k.name).map(({name, says}) => html`<div><dt><kbd>${name}</kbd></dt><dd>${says}</dd></div>`)}</dl>
-    <p>The machines are those of <code>elect</code>, compiled for the browser. Nothing is sent anywhere.
-      <a href="licences.txt"> Licences of what this page is made of</a></p>
-    <form method="dialog"><button>Close</button></form>
-  </dialog>`;
 
 // Progress says how far the run has grown.
 function Progress() {
@@ -116,7 +106,7 @@ function Page({machines}) {
     </main>
     <footer><${Status} machines=${machines} /><${Progress} /></footer>
     <${Chooser} />
-    <${Help} dialog=${dialog} />`;
+    <${Help} dialog=${dialog} keys=${keys}>The machines are those of <code>elect</code>, compiled for the browser. Nothing is sent anywhere.<//>`;
 }
 
 // start draws the page, with machines that open starts, and returns those of the world that is shown.

@@ -1,9 +1,11 @@
 // What the drawings on a canvas share.
 import {effect, useEffect} from "./html.js";
 
+const widths = new WeakMap(); // of canvases: to ask for one makes the browser lay out the page, in the middle of a frame
+
 // fitted makes a canvas as sharp as the screen, and clears it.
 export function fitted(canvas, height) {
-  const ratio = devicePixelRatio || 1, width = canvas.clientWidth;
+  const ratio = devicePixelRatio || 1, width = widths.get(canvas) ?? canvas.clientWidth;
   const w = Math.round(width * ratio), h = Math.round(height * ratio);
   if (canvas.width !== w || canvas.height !== h) {
     canvas.width = w;
@@ -39,7 +41,11 @@ export function useDrawing(canvas, draw) {
   useEffect(() => {
     const element = canvas.current, again = () => draw(element);
     const end = effect(again);
-    const size = new ResizeObserver(again), scheme = matchMedia("(prefers-color-scheme: dark)");
+    const size = new ResizeObserver(() => {
+      widths.set(element, element.clientWidth);
+      again();
+    });
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
     size.observe(element);
     scheme.addEventListener("change", again);
     return () => {

@@ -1,6 +1,6 @@
 // The participants on a ring, with what flies between them; and the same as a table.
 import {html, useRef} from "./html.js";
-import {overview, unknown} from "./run.js";
+import {live, overview, unknown} from "./run.js";
 import {looked, playing, selected, state} from "./moment.js";
 import {Drawn, Table, Term} from "./panel.js";
 import {Flying} from "./flying.js";
@@ -50,10 +50,10 @@ function Ring() {
     </svg>`;
 }
 
-// While the run plays, and nobody can see the table, it stays as it is.
+// While the run plays, and nobody can see the table, it stays as it is; what is live always plays.
 function Nodes({shown}) {
   const last = useRef(null);
-  if (shown || !playing.value) last.current = html`<${Rows} s=${state.value} />`;
+  if (shown || !playing.value || live.value) last.current = html`<${Rows} s=${state.value} />`;
   return last.current;
 }
 

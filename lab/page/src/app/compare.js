@@ -1,6 +1,6 @@
 // Compare: the same faults for several protocols, in figures and side by side.
 import {html, signal} from "./html.js";
-import {attempt, call, catalogue, mostNodes, overview, problem, world} from "./run.js";
+import {attempt, call, catalogue, overview, problem, world} from "./run.js";
 import {Panel} from "./panel.js";
 import {machines} from "./workers.js";
 import {plural} from "./format.js";
@@ -78,7 +78,7 @@ function Settings() {
       ${source.value === "drawn" && html`<label>Family<select value=${profile.value} onChange=${e => { profile.value = e.target.value; }}>
         ${catalogue.value?.profiles.map(p => html`<option value=${p.name}>${p.name}</option>`)}</select></label>
         <${Field} name="Seeds" s=${seeds} least=${1} top=${1000} /><${Field} name="From seed" s=${first} least=${1} top=${Number.MAX_SAFE_INTEGER} />
-        <${Field} name="Nodes" s=${nodes} least=${1} top=${mostNodes} /><${Field} name="Seconds" s=${seconds} least=${1} top=${3600} />`}
+        <${Field} name="Nodes" s=${nodes} least=${1} top=${9} /><${Field} name="Seconds" s=${seconds} least=${1} top=${3600} />`}
     </fieldset>
     <fieldset class="fields"><legend>Protocols, ${most} at most</legend>
       ${catalogue.value?.protocols.map(p => html`<label class="check"><input type="checkbox" checked=${has.has(p.name)}

@@ -16,7 +16,8 @@ export function length(ns) {
 
 const trim = n => String(Number(n.toPrecision(3)));
 
-export const count = n => n.toLocaleString("en");
+const english = new Intl.NumberFormat("en");
+export const count = n => english.format(n);
 
 // plural says how many there are of something.
 export const plural = (n, one, many = one + "s") => `${count(n)} ${n === 1 ? one : many}`;

@@ -8,6 +8,7 @@ import {followed, letter} from "./terms.js";
 import {cuts, standing, troubles} from "./ring.js";
 
 const last = signal(null); // the line of its last step, in whole
+const whole = signal(false); // whether all of the view is shown
 
 const steps = ["boot", "step", "receive", "reply", "fire", "command"];
 let asked = "";
@@ -78,7 +79,7 @@ export function Inspector() {
     <${Panel} id="node" title=${`Node ${n.id}`}>
       <dl class="facts">${facts.filter(([, v]) => v).map(([k, v]) => html`<div><dt>${k}</dt><dd>${v}</dd></div>`)}</dl>
       <${Change} node=${n.id} />
-      <details><summary>All that others can see of it</summary>
-        <table><caption class="unseen">View</caption><tbody>${[...flat(n.view)].map(([k, v]) => html`<tr><th scope="row">${k}</th><td>${v}</td></tr>`)}</tbody></table></details>
+      <details onToggle=${e => { whole.value = e.target.open; }}><summary>All that others can see of it</summary>
+        ${whole.value && html`<table><caption class="unseen">View</caption><tbody>${[...flat(n.view)].map(([k, v]) => html`<tr><th scope="row">${k}</th><td>${v}</td></tr>`)}</tbody></table>`}</details>
     <//>`;
 }

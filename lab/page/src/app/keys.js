@@ -39,13 +39,13 @@ function taken(key, target) {
 const clicked = e => { if (e.detail > 0) e.target.closest?.("main button, header button")?.blur(); };
 
 // useKeys obeys the keyboard, where nothing else that has the focus wants the key.
-export function useKeys(page) {
+export function useKeys(page, all = keys) {
   useEffect(() => {
     const pressed = e => {
       if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented || taken(e.key, e.target)) return;
       if (document.querySelector("dialog[open]") && e.key !== "?") return;
       const k = e.key.length === 1 ? e.key.toLowerCase() : e.key;
-      const found = keys.find(({key, shift, when}) => key === k && (e.key.length === 1 || Boolean(shift) === e.shiftKey) && (!when || when()));
+      const found = all.find(({key, shift, when}) => key === k && (e.key.length === 1 || Boolean(shift) === e.shiftKey) && (!when || when()));
       if (!found) return;
       e.preventDefault();
       if (k !== "?") leave();

@@ -35,7 +35,7 @@ function Tenures() {
   const o = overview.value;
   const writes = lane => {
     const mine = (o?.writes ?? []).filter(w => w.node === lane.node && w.token === lane.token);
-    const of = (ok, stale) => mine.filter(w => w.ok === ok && w.stale === stale).length;
+    const of = (ok, stale) => mine.filter(w => w.ok === ok && w.stale === stale).reduce((n, w) => n + (w.count ?? 1), 0);
     return `${of(true, false)} accepted, ${of(false, true)} refused, ${of(true, true)} stale and accepted`;
   };
   return html`<${Table} caption="Tenures" head=${["Term", "Node", "Token", "Believes it leads", "Its lease is valid", "Truly leads", "Writes"]}
@@ -77,7 +77,7 @@ export function Lanes() {
     <${Drawn} id="lanes" title="Who leads, and who believes it" tools=${html`<${Tools} />`} table=${Tenures}>
       <div class="drawing"><canvas class="lanes" ref=${canvas} tabindex="0" role="slider" aria-label="Ownership lanes; the table has the same in words"
         aria-valuemin="0" aria-valuemax=${end.value} aria-valuenow=${t}
-        aria-valuetext=${`${clock(t, 1)}; ${length(shown.until - shown.from)} are shown`} onClick=${clicked} onKeyDown=${pressed}></canvas><${Needle} range=${range} at=${time} /></div>
+        aria-valuetext=${`${clock(t, 1)}; ${length(shown.until - shown.from)} are shown`} onClick=${clicked} onKeyDown=${pressed}></canvas><${Needle} range=${range} at=${time} left=${left} /></div>
       <${Legend} />
     <//>`;
 }

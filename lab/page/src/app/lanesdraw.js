@@ -14,7 +14,7 @@ export function draw(canvas, {overview: o, range}) {
   const row = n <= 7 ? 36 : 27, writes = unknown("writes", o) ? 0 : 30, height = top + n * row + writes + axis;
   const {c, width} = fitted(canvas, height);
   if (!o) return;
-  const p = palette(canvas), scale = (width - left) / (range.until - range.from);
+  const p = palette(), scale = (width - left) / (range.until - range.from);
   const x = t => left + (t - range.from) * scale;
   const box = (from, until) => { // what can be seen of a span
     const a = Math.max(x(from), left), b = Math.min(x(until), width);

@@ -1,6 +1,6 @@
 // The log: turns, or every line, a window at a time; a selected line shows what led to it, and what it led to.
 import {computed, effect, html, names, signal, useEffect, useRef} from "./html.js";
-import {attempt, call, generation, overview} from "./run.js";
+import {attempt, call, generation, live, overview, unknown} from "./run.js";
 import {event, go, line, playing, stop} from "./moment.js";
 import {cone} from "./cone.js";
 import {Panel} from "./panel.js";
@@ -49,7 +49,7 @@ async function more(back) {
 let shown = "";
 effect(() => {
   const o = overview.value, at = event.value;
-  if (!o || o.events === 0 || playing.value) return;
+  if (!o || o.events === 0 || playing.value && !live.value) return;
   const key = [generation.value, node.value, kind.value, turnsOnly.value, o.over].join();
   const all = lines.peek();
   const inside = all.length > 0 && (ends.peek().first || all[0].event <= at) && (ends.peek().last || all.at(-1).event >= at);
@@ -93,7 +93,7 @@ const Filters = () => html`
   <label><span class="unseen">Node</span><select value=${node.value} onChange=${e => { node.value = e.target.value; }}>
     <option value="">all nodes</option>${overview.value?.nodes.map(id => html`<option value=${id}>${id}</option>`)}</select></label>
   <label><span class="unseen">Kind</span><select value=${kind.value} onChange=${e => { kind.value = e.target.value; }}>
-    <option value="">all kinds</option>${Object.entries(kinds).map(([k, says]) => html`<option value=${k}>${says}</option>`)}</select></label>`;
+    <option value="">all kinds</option>${Object.entries(overview.value?.kinds ?? kinds).map(([k, says]) => html`<option value=${k}>${says}</option>`)}</select></label>`;
 
 // present is the last of the lines that have happened.
 const present = computed(() => lines.value.findLast(l => l.event <= event.value)?.number);
@@ -115,6 +115,6 @@ export function Log() {
       </ol>
       <p class="hint">${count(overview.value?.lines ?? 0)} lines in all.
         ${line.value > 0 ? html` ↑ led to line ${count(line.value)}, ↓ came of it. <button type="button" class="quiet" onClick=${() => { line.value = 0; }}>Deselect</button>`
-          : " Select a line to see what led to it, and what it led to."}</p>
+          : unknown("causes") || " Select a line to see what led to it, and what it led to."}</p>
     <//>`;
 }

@@ -1,5 +1,5 @@
 // The moment that the page shows, and how it moves: by steps, by jumps, and by playing.
-import {batch, computed, effect, signal} from "./html.js";
+import {batch, computed, effect, options, signal} from "./html.js";
 import {act, attempt, call, drop, generation, open, overview, problem} from "./run.js";
 import {encode} from "./link.js";
 import {pace} from "./pace.js";
@@ -62,7 +62,7 @@ async function ask() {
     const far = o.events === 0 || (at.event !== undefined ? at.event > o.events : at.time > o.at);
     if (far && !o.over) break; // the growth goes on, and asks again
     wait = null;
-    const asked = far ? {event: o.events} : at;
+    const asked = far ? {event: o.events} : at.time !== undefined ? {time: Math.floor(at.time)} : at;
     try {
       const s = await call("state", asked);
       if (run !== generation.value) continue; // the answer is of another world
@@ -124,14 +124,31 @@ export function toggle() {
   if (still.value) jump(); else requestAnimationFrame(first => frame(first, first));
 }
 
+// While the run plays, what has changed is drawn once a frame, however many signals have.
+let waiting = null;
+options.debounceRendering = draw => {
+  if (!playing.peek() || document.hidden) return queueMicrotask(draw);
+  waiting = draw;
+  requestAnimationFrame(drawn);
+};
+
+// drawn draws it now.
+export function drawn() {
+  const draw = waiting;
+  waiting = null;
+  draw?.();
+}
+
 function frame(now, before) {
   if (!playing.value) return;
   const o = overview.value;
   const elapsed = Math.min(now - before, 100) * 1e6;
-  const t = Math.min(slow.value ? pace(time.value, elapsed, speed.value) : time.value + elapsed * speed.value, o.at);
-  if (elapsed > 0) rate.value += ((t - time.value) / elapsed * 1e9 - rate.value) * 0.15;
-  time.value = t;
-  go({time: Math.floor(t)});
+  const was = time.value, t = Math.min(slow.value ? pace(was, elapsed, speed.value) : was + elapsed * speed.value, o.at);
+  batch(() => {
+    if (elapsed > 0) rate.value += ((t - was) / elapsed * 1e9 - rate.value) * 0.15;
+    go({time: t});
+  });
+  drawn(); // after the canvases: if the page had changed first, they would have the browser work out its styles twice
   if (o.over && t >= o.at) return stop();
   requestAnimationFrame(next => frame(next, now));
 }

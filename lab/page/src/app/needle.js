@@ -1,14 +1,10 @@
-// The line of the moment over the lanes: it moves, and they need not be drawn anew.
-import {html, useRef, useSignalEffect} from "./html.js";
-import {left} from "./lanesdraw.js";
+// The line of a moment over a drawing: it moves, and the drawing need not be drawn anew.
+import {html} from "./html.js";
 
-// Needle follows the signal at, within the signal range.
-export function Needle({range, at}) {
-  const needle = useRef();
-  useSignalEffect(() => {
-    const {from, until} = range.value, part = (at.value - from) / (until - from), style = needle.current.style;
-    style.left = `calc(${left}px + ${part} * (100% - ${left}px))`;
-    style.visibility = part < 0 || part > 1 ? "hidden" : "visible";
-  });
-  return html`<div class="needle" ref=${needle}></div>`;
+// Needle follows the signal at, within the signal range; left is where the range begins, in pixels. It is moved by parts of
+// its width, which takes no layout.
+export function Needle({range, at, left = 0}) {
+  const {from, until} = range.value, part = (at.value - from) / (until - from);
+  const visibility = part < 0 || part > 1 ? "hidden" : "visible";
+  return html`<div class="needle" style=${`left:${left}px;transform:translateX(${part * 100}%);visibility:${visibility}`}></div>`;
 }

@@ -60,13 +60,17 @@ async function act(a, node) {
 
 const says = kind => catalogue.value?.faults.find(f => f.kind === kind)?.says ?? "";
 
+// Chosen is the choice of the node that is looked at.
+export const Chosen = () => html`
+  <label>Node
+    <select value=${selected.value} onChange=${e => { selected.value = e.target.value; }}>
+      <option value="">${leaderId.value ? `the leader (${leaderId.value})` : `nobody leads: ${overview.value?.nodes[0] ?? ""}`}</option>
+      ${overview.value?.nodes.map(id => html`<option value=${id}>${id}</option>`)}
+    </select></label>`;
+
 function Target() {
   return html`
-    <label>Node
-      <select value=${selected.value} onChange=${e => { selected.value = e.target.value; }}>
-        <option value="">${leaderId.value ? `the leader (${leaderId.value})` : `nobody leads: ${overview.value?.nodes[0] ?? ""}`}</option>
-        ${overview.value?.nodes.map(id => html`<option value=${id}>${id}</option>`)}
-      </select></label>
+    <${Chosen} />
     <label>For
       <select value=${String(seconds.value)} onChange=${e => { seconds.value = Number(e.target.value); }}>
         ${[1, 2, 5, 10, 30].map(n => html`<option value=${String(n)}>${n} s</option>`)}
@@ -74,17 +78,22 @@ function Target() {
       </select></label>`;
 }
 
+// Acts are buttons in groups: [name, [{name, says, act, off, idle}]]. One that is off cannot be pressed; one that is idle
+// has no effect now, and says why. point is told which of them is pointed at.
+export const Acts = ({groups, point}) => html`
+  <div class="acts">${groups.map(([group, all]) => html`
+    <div role="group" aria-label=${group}><h3>${group}</h3>
+      ${all.map(a => html`<button type="button" key=${a.name} title=${a.says} disabled=${a.off} aria-disabled=${a.idle ? "true" : undefined}
+        onFocus=${() => point(a)} onPointerEnter=${() => point(a)} onClick=${a.act}>${a.name}</button>`)}
+    </div>`)}</div>`;
+
 export function Operate() {
   const node = lookedId.value, ended = over.value;
   if (trace.value) return null;
   return html`
     <${Panel} id="operate" title="Break it" tools=${html`<${Target} />`}>
-      <div class="acts">${acts.filter(([, , store]) => !store || overview.value?.store).map(([group, all]) => html`
-        <div role="group" aria-label=${group}><h3>${group}</h3>
-          ${all.map(a => html`<button type="button" title=${says(a.kind)} disabled=${!node || ended || !permits(a.kind)}
-            onFocus=${() => { told.value = a.kind; }} onPointerEnter=${() => { told.value = a.kind; }}
-            onClick=${() => act(a, node)}>${a.name}</button>`)}
-        </div>`)}</div>
+      <${Acts} point=${a => { told.value = a.kind; }} groups=${acts.filter(([, , store]) => !store || overview.value?.store).map(([group, all]) => [group,
+        all.map(a => ({...a, says: says(a.kind), off: !node || ended || !permits(a.kind), act: () => act(a, node)}))])} />
       <p class="hint">${ended ? "The run is over; go back to break it." : told.value ? `${told.value}: ${says(told.value)}` : leaderId.value
         ? "It happens now, to the chosen node. What comes later is another future." : "Press Play until somebody leads; then break it."}</p>
       <${Hands} />

@@ -1,6 +1,7 @@
 // Where the participants are on the drawing, and each of them: role, term, timer, lease, votes, clock.
 import {html, names} from "./html.js";
 import {generation} from "./run.js";
+import {playing} from "./moment.js";
 import {colour, followed, letter} from "./terms.js";
 import {length} from "./format.js";
 
@@ -72,12 +73,13 @@ export function cuts(state) {
   });
 }
 
-// sentence says all of a node in words. It begins with what is written on the drawing.
+// sentence says all of a node in words. It begins with what is written on the drawing. While the run plays it leaves out
+// what changes with every frame.
 export function sentence(node, at, cut) {
   const token = followed(node, at), trouble = node.up ? troubles(node, cut) : [];
   const written = [node.id, token ? letter(token) : "", standing(node), trouble.slice(0, 2).join(" · ")].filter(Boolean).join(" ");
   return [
-    written, token ? `term ${letter(token)}` : "", node.proven ? `lease valid for ${length(node.left ?? 0)}` : "",
+    written, token ? `term ${letter(token)}` : "", !node.proven ? "" : playing.value ? "lease valid" : `lease valid for ${length(node.left ?? 0)}`,
     node.votes ? `${node.votes.length} votes of others` : "", ...trouble.slice(2),
   ].filter(Boolean).join(", ");
 }

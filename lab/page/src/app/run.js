@@ -4,9 +4,10 @@ import {computed, signal} from "./html.js";
 export const overview = signal(null); // the answer of open, trace, grow, do or drop
 export const catalogue = signal(null);
 export const problem = signal(""); // what went wrong last, for people
-export const mostNodes = 9; // of a world; over a store they may be fewer, which the machines say
+export const mostNodes = 15; // of a world; of some protocols they may be fewer, which the machines say
 export const world = computed(() => overview.value?.world ?? null);
 export const trace = computed(() => overview.value?.trace ?? null); // what is shown in place of a world
+export const live = computed(() => trace.value?.source === "live"); // a cluster that runs: see live.js
 
 // unknown says why a trace does not tell something; "" if it does, and of worlds.
 export const unknown = (what, o = overview.value) => o?.trace?.unknown.find(u => u.what === what)?.says ?? "";
@@ -37,6 +38,9 @@ export const open = world => begin(call("open", world));
 
 // watch opens a recorded trace. What was shown before stays if it cannot be.
 export const watch = text => begin(call("trace", {text}));
+
+// attend shows the cluster that runs.
+export const attend = () => begin(call("attend"));
 
 // act adds an operation of the visitor after an event; drop takes one back.
 export const act = (event, op) => begin(call("do", {event, op}));

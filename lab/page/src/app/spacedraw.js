@@ -10,7 +10,7 @@ export function draw(canvas, {overview: o, part, letters, cone, line}) {
   const rows = o ? o.nodes.length + (o.store ? 1 : 0) : 5, row = rows <= 8 ? 44 : 30, height = top + rows * row + axis;
   const {c, width} = fitted(canvas, height);
   if (!o) return;
-  const p = palette(canvas), scale = (width - left) / (part.until - part.from);
+  const p = palette(), scale = (width - left) / (part.until - part.from);
   const x = t => left + (t - part.from) * scale, y = place => top + (place < 0 ? o.nodes.length : place) * row + row / 2;
   views.set(canvas, {part, letters, x, y, width});
   c.textBaseline = "middle";

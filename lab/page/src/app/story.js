@@ -1,7 +1,7 @@
 // A guided story: a sentence a step, beside the world at the moment that the sentence is about.
 import {batch, effect, html, names, signal, useEffect, useRef} from "./html.js";
 import {call, catalogue, generation, overview, trace, world} from "./run.js";
-import {go, moment, playing, still, time, visit} from "./moment.js";
+import {drawn, go, moment, playing, still, time, visit} from "./moment.js";
 import {pace} from "./pace.js";
 import {encode} from "./link.js";
 import {say} from "./announce.js";
@@ -98,8 +98,8 @@ async function travel(event, wanted) {
         go({event});
         return done();
       }
-      time.value = t;
-      go({time: Math.floor(t)});
+      go({time: t});
+      drawn();
       requestAnimationFrame(next => frame(next, now));
     };
     requestAnimationFrame(first => frame(first, first));

@@ -39,9 +39,13 @@ export function followed(node, at) {
   return 0;
 }
 
-// palette reads the colours of app.css, for what is drawn on a canvas.
-export function palette(element) {
-  const style = getComputedStyle(element);
+// palette has the colours of app.css, for what is drawn on a canvas. They are read once, and again when the scheme changes.
+let colors = null;
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { colors = null; });
+export const palette = () => colors ??= read();
+
+function read() {
+  const style = getComputedStyle(document.body);
   const of = name => style.getPropertyValue(name).trim();
   return {
     terms: Array.from({length: colours}, (_, i) => of(`--term-${i}`)),

@@ -1,9 +1,10 @@
 // The timeline: the whole run, with its terms, faults, turns and the moment that is shown.
-import {html, useRef, useSignalEffect} from "./html.js";
+import {computed, html, useRef} from "./html.js";
 import {end, overview} from "./run.js";
 import {go, playing, stop, time} from "./moment.js";
 import {colour, letter, palette} from "./terms.js";
 import {clock} from "./format.js";
+import {Needle} from "./needle.js";
 import {fitted, hatch, useDrawing} from "./canvas.js";
 
 const height = 44;
@@ -11,7 +12,7 @@ const height = 44;
 // draw draws all of it but the moment. Terms are bands with letters; faults are above them, violations below.
 function draw(canvas) {
   const {c, width} = fitted(canvas, height);
-  const o = overview.value, p = palette(canvas);
+  const o = overview.value, p = palette();
   if (!o) return;
   const x = t => t / end.value * width;
   c.fillStyle = p.ground;
@@ -54,10 +55,11 @@ function draw(canvas) {
   }
 }
 
+const whole = computed(() => ({from: 0, until: end.value}));
+
 export function Timeline() {
-  const canvas = useRef(), needle = useRef();
+  const canvas = useRef();
   useDrawing(canvas, draw);
-  useSignalEffect(() => { needle.current.style.left = time.value / end.value * 100 + "%"; });
   const moved = e => {
     if (playing.value) stop();
     go({time: Math.floor(Math.min(Number(e.target.value), overview.value?.at ?? 0))});
@@ -65,7 +67,7 @@ export function Timeline() {
   return html`
     <div class="timeline">
       <canvas ref=${canvas} aria-hidden="true"></canvas>
-      <div class="needle" ref=${needle}></div>
+      <${Needle} range=${whole} at=${time} />
       <input type="range" min="0" max=${end.value} step=${Math.max(1, Math.floor(end.value / 1000))} value=${time.value}
         aria-label="Moment of the run" aria-valuetext=${clock(time.value, 3)} onInput=${moved} />
     </div>`;

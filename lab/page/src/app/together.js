@@ -3,7 +3,7 @@ import {batch, computed, html, signal, useRef} from "./html.js";
 import {filled} from "./run.js";
 import {visit} from "./moment.js";
 import {useDrawing} from "./canvas.js";
-import {draw} from "./lanesdraw.js";
+import {draw, left} from "./lanesdraw.js";
 import {Needle} from "./needle.js";
 import {letter} from "./terms.js";
 import {clock} from "./format.js";
@@ -45,7 +45,7 @@ function World({w}) {
   return html`<section class="together" aria-label=${w.protocol}>
     <div class="panel-head"><h3>${w.protocol}</h3><p class=${names.includes(" and ") ? "wrong" : ""}>${names === "nobody" ? "nobody leads" : `${names} leads`}</p>
       <button type="button" onClick=${() => visit({protocol: w.protocol, schedule: schedule.value}, {time: t}).then(ok => { if (ok) scrollTo({top: 0}); })}>Open this on ${w.protocol}</button></div>
-    <div class="drawing"><canvas class="lanes" ref=${canvas} aria-hidden="true"></canvas><${Needle} range=${range} at=${now} /></div></section>`;
+    <div class="drawing"><canvas class="lanes" ref=${canvas} aria-hidden="true"></canvas><${Needle} range=${range} at=${now} left=${left} /></div></section>`;
 }
 
 export function Together() {

@@ -1,0 +1,383 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/cmd/elect/internal/config"
+	"github.com/electd/elect/cmd/elect/internal/runner"
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/electhttp"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
+	safe "github.com/electd/elect/internal/place"
+	"github.com/electd/elect/internal/protocol/quorum"
+)
+
+const agentHelp = `Stand in several elections in one process, as a YAML file says: each with a command
+that runs while, and only while, this candidate leads, with hooks at the steps of a
+term, with both or with neither; with one HTTP server and one page of metrics for all.
+
+  elections:
+    - name: scheduler
+      election: peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs
+      id: n1
+      command: [/usr/local/bin/scheduler]
+      hooks:
+        gate: /usr/local/bin/may-stand
+        fence: {run: /usr/local/bin/isolate-previous, limit: 30s}
+        activate: ip address add 10.0.0.10/24 dev eth0
+        demote: ip address del 10.0.0.10/24 dev eth0
+  http: {listen: 127.0.0.1:4040}
+
+A command runs as under elect run: elect run --help. The hooks of a term run in this
+order: gate, again and again, also while it stands by; fence, which makes sure that the
+previous leader does nothing more, and without whose success leadership is given back;
+activate; the command; on-elected. At the end: cut; the end of the command; demote,
+before the lease ends; on-lost. Each is killed with all that it has started when its
+limit is over. docs/agent.md says what follows when one fails.
+
+SIGHUP reads the file again. An election that has not changed goes on, and keeps its
+leadership; one that has changed is ended and begun anew. If the file is wrong, nothing
+changes. The settings of http and state are read at the start only. SIGTERM and SIGINT
+end all elections; a second one kills their commands.
+
+"elect agent validate" checks a file, and "elect agent schema" prints the JSON schema of
+such files, for editors.`
+
+func newAgent(openers elect.Openers) *cobra.Command {
+	path, format := "", logFormat("text")
+	logTime, verbose := false, false
+	cmd := &cobra.Command{
+		Use:     "agent --config FILE",
+		Short:   "stand in several elections, with commands and hooks",
+		Long:    agentHelp,
+		Example: "  elect agent --config /etc/elect/agent.yaml\n  elect agent validate --config /etc/elect/agent.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cli.FromEnvironment(cmd); err != nil {
+				return err
+			}
+			return runAgent(cmd, openers, path, runner.AgentConfig{JSON: format == "json", Time: logTime, Verbose: verbose})
+		},
+	}
+	from := func(cmd *cobra.Command) *cobra.Command {
+		cmd.Flags().StringVar(&path, "config", "", "`FILE` with the configuration, in YAML (required)")
+		return cmd
+	}
+	from(cmd)
+	format.flag(cmd)
+	cmd.Flags().BoolVar(&logTime, "log-time", false, "begin each line of text with the time; json always has it")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "log internal events to stderr, too")
+	cmd.AddCommand(
+		from(&cobra.Command{
+			Use: "validate --config FILE", Short: "check a configuration, and start nothing", Args: cobra.NoArgs,
+			Long: "Check a configuration, and start nothing: its form, URLs, ids and times, and whether its commands\nare there. Each error has a line on stderr with the file, the line, the column and the field, and what\nwould be right. The exit code is then 64.",
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				if err := cli.FromEnvironment(cmd); err != nil {
+					return err
+				}
+				_, entries, err := loadAgent(openers, path, nil, runner.AgentConfig{})
+				if err != nil {
+					return usageLines(cmd, err)
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is right; elections: %d\n", path, len(entries))
+				return err
+			},
+		}),
+		&cobra.Command{
+			Use: "schema", Short: "print the JSON schema of the configuration", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				_, err := cmd.OutOrStdout().Write(config.Schema())
+				return err
+			},
+		},
+	)
+	return cmd
+}
+
+// usageLines writes each of several errors in a line of its own.
+func usageLines(cmd *cobra.Command, err error) error {
+	if e, ok := errors.AsType[*exit.Error](err); ok {
+		return e
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "elect: %s\n", strings.TrimSpace(line))
+	}
+	return exit.Silent(exit.Usage)
+}
+
+func runAgent(cmd *cobra.Command, openers elect.Openers, path string, cfg runner.AgentConfig) error {
+	file, _, err := loadAgent(openers, path, nil, cfg)
+	if err != nil {
+		return usageLines(cmd, err)
+	}
+	dir, err := agentState(file)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := dir.Lock(); err != nil {
+		return exit.With(exit.CannotCreate, fmt.Errorf("another elect agent uses %s: %w; want another state directory for each agent", dir.Path(), err))
+	}
+	cfg.State, cfg.Registry = dir, prometheus.NewRegistry()
+	var face electhttp.Config
+	if cfg.HTTP, face, err = listenAgent(file, cfg.Registry); err != nil {
+		return err
+	}
+	first := true
+	cfg.Load = func() ([]runner.Entry, error) {
+		next, entries, err := loadAgent(openers, path, dir, cfg)
+		if err != nil {
+			return nil, err
+		}
+		if !first && (next.HTTP != file.HTTP || next.State != file.State) {
+			return nil, errors.New("the settings of http or state have changed, which are read at the start only; want a restart of the agent, or the former settings")
+		}
+		first = false
+		for i := range entries {
+			e := &entries[i]
+			name, id, shown := e.HTTP.Name, e.HTTP.ID, e.HTTP.Election
+			e.HTTP = face
+			e.HTTP.Name, e.HTTP.ID, e.HTTP.Election = name, id, shown
+		}
+		return entries, nil
+	}
+	if err := runner.RunAgent(cmd.Context(), cfg); err != nil {
+		return usageLines(cmd, err)
+	}
+	return nil
+}
+
+// agentState opens the state directory.
+func agentState(f *config.File) (*safe.Dir, error) {
+	path := f.State
+	if path == "" {
+		home, err := stateHome()
+		if err != nil {
+			return nil, err
+		}
+		path = filepath.Join(home, "elect-agent")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := safe.At{Path: path}.Make()
+	if err != nil {
+		return nil, exit.With(exit.CannotCreate, fmt.Errorf("the state directory: %w", err))
+	}
+	return dir, nil
+}
+
+// listenAgent begins to listen. It returns what the Handlers of all elections have in common.
+func listenAgent(f *config.File, registry *prometheus.Registry) (*runner.HTTP, electhttp.Config, error) {
+	var face electhttp.Config
+	h := f.HTTP
+	if h == (config.HTTP{}) {
+		return nil, face, nil
+	}
+	s := &runner.HTTP{}
+	if h.Cert != "" {
+		pair, err := keyPair("http.cert", h.Cert, "http.key", h.Key)
+		if err != nil {
+			return nil, face, err
+		}
+		s.Certificate = &pair
+	}
+	var err error
+	if face.Token, err = readToken("http.token-file", h.TokenFile); err != nil {
+		return nil, face, err
+	}
+	face.Trusted = strings.HasPrefix(h.Listen, "unix:")
+	_, face.Watchers = runner.HTTPLimits()
+	if !face.Trusted && h.Cert == "" {
+		host, _, _ := net.SplitHostPort(h.Listen) // listenHTTP refuses what is wrong
+		face.Hosts = []string{host}
+	}
+	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{DisableCompression: true, MaxRequestsInFlight: maxScrapes})
+	s.Group = electhttp.NewGroup(electhttp.GroupConfig{Hosts: face.Hosts, Metrics: metrics})
+	s.Listener, s.Shown, err = listenHTTP("http.listen", h.Listen, s.Certificate != nil, "http.cert and http.key")
+	return s, face, err
+}
+
+// loadAgent reads a configuration, and checks all that can be checked without opening an election.
+func loadAgent(openers elect.Openers, path string, dir *safe.Dir, cfg runner.AgentConfig) (*config.File, []runner.Entry, error) {
+	if path == "" {
+		return nil, nil, exit.Usagef("there is no configuration; want --config FILE, such as /etc/elect/agent.yaml")
+	}
+	text, _, err := readFile("--config", path)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := config.Read(path, text)
+	if err != nil {
+		return nil, nil, err
+	}
+	var errs []error
+	if (f.HTTP.Cert == "") != (f.HTTP.Key == "") {
+		errs = append(errs, f.Errorf("http", "cert and key belong together; want both, or none"))
+	}
+	var entries []runner.Entry
+	names := map[string]int{}
+	for i := range f.Elections {
+		b := builder{f: f, at: fmt.Sprintf("elections[%d]", i), e: f.Elections[i], openers: openers}
+		entry, ok := b.entry()
+		if first, twice := names[b.e.Name]; twice {
+			b.wrong("name", "%q is that of elections[%d], too; want different names", b.e.Name, first)
+			ok = false
+		}
+		names[b.e.Name] = i
+		errs = append(errs, b.errs...)
+		if ok {
+			entry.Config.State, entry.Config.JSON, entry.Config.Time, entry.Config.Verbose = dir, cfg.JSON, cfg.Time, cfg.Verbose
+			entries = append(entries, entry)
+		}
+	}
+	if errs != nil {
+		return nil, nil, errors.Join(errs...)
+	}
+	return f, entries, nil
+}
+
+// builder makes the configuration of one election.
+type builder struct {
+	f       *config.File
+	at      string
+	e       config.Election
+	openers elect.Openers
+	errs    []error
+}
+
+func (b *builder) wrong(field, format string, args ...any) {
+	b.errs = append(b.errs, b.f.Errorf(b.at+"."+field, format, args...))
+}
+
+// check notes an error of a field.
+func (b *builder) check(field string, err error) {
+	if err != nil {
+		b.wrong(field, "%s", strings.ReplaceAll(cli.OneLine(err.Error()), "--id", "id"))
+	}
+}
+
+// entry returns the election, and false if something is wrong.
+func (b *builder) entry() (runner.Entry, bool) {
+	e := &b.e
+	cfg := runner.Config{
+		Openers: b.openers, Name: e.Name, Args: e.Command, Limits: e.Limits, Drain: e.Drain, Wait: runner.NoLimit, NonExclusive: e.NonExclusive,
+		Watchdog: e.Watchdog, WaitReady: e.WaitReady, Grace: cmp.Or(e.Grace, supervise.DefaultGrace),
+	}
+	cfg.ID = e.ID
+	if cfg.ID == "" {
+		cfg.ID = b.f.ID
+	}
+	if cfg.ID == "" {
+		cfg.ID, _, _ = strings.Cut(elect.DefaultID(), ":") // not the process: its next life is the same candidate
+	}
+	b.check("id", driver.CheckID(cfg.ID))
+	p := place{election: e.Election, name: e.Name}
+	b.check("name", driver.CheckName(e.Name))
+	if b.errs == nil {
+		b.check("election", p.resolve(b.openers))
+		if b.errs == nil && p.isPeer() {
+			plan, err := p.candidate(cfg.ID, true)
+			b.check("election", err)
+			if err == nil && plan.Lease == 0 && !e.NonExclusive {
+				b.wrong("election", "protocol=%s proves no lease, so that the work may run twice at the same time; want protocol=%s, or non-exclusive: true if all that it does is fenced by its token", plan.Protocol, quorum.Name)
+			}
+		}
+	}
+	cfg.URL, cfg.Shown = p.election, p.shown()
+	var err error
+	cfg.Restart = runner.Always
+	if e.Restart == runner.OnFailure.String() {
+		cfg.Restart = runner.OnFailure
+	}
+	if e.Contain != "" {
+		cfg.Contain, err = supervise.ParseLevel(e.Contain)
+		b.check("contain", err)
+	}
+	cfg.Guard, err = runner.ParseGuard(strings.Replace(e.Guard, "-", ",", 1))
+	b.check("guard", err)
+	for i, text := range e.GuardAllow {
+		to, err := runner.ParseAllow(text)
+		b.check(fmt.Sprintf("guard-allow[%d]", i), err)
+		cfg.Allow = append(cfg.Allow, to)
+	}
+	switch {
+	case len(e.GuardAllow) > 0 && e.Guard == "":
+		b.wrong("guard-allow", "it has no effect without guard; want guard: network, too")
+	case e.Guard != "" && e.NonExclusive:
+		b.wrong("guard", "it contradicts non-exclusive: there is no lease at whose end a guard could close; want one of them")
+	}
+	for i, limit := range e.Limits {
+		if name, value, ok := strings.Cut(limit, "="); !ok || name == "" || value == "" {
+			b.wrong(fmt.Sprintf("limits[%d]", i), "%q is no limit; want NAME=VALUE, such as memory=2G", limit)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Environment)) {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.HasPrefix(name, "ELECT_") {
+			b.wrong("environment."+name, "%q is no name for a variable here; want one without =, that does not begin with ELECT_", name)
+		}
+		cfg.Env = append(cfg.Env, name+"="+e.Environment[name])
+	}
+	b.command(&cfg)
+	b.hooks(&cfg)
+	return runner.Entry{Source: *e, Config: cfg, HTTP: electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown}}, b.errs == nil
+}
+
+func (b *builder) command(cfg *runner.Config) {
+	e := &b.e
+	if b.f.Has(b.at+".command") && len(e.Command) == 0 {
+		b.wrong("command", "it is empty; want a program and its arguments, or the field left out")
+		return
+	}
+	if len(e.Command) == 0 {
+		cfg.Args = []string{"the term"}
+		for _, field := range []string{"restart", "limits", "guard", "watchdog", "wait-ready"} {
+			if b.f.Has(b.at + "." + field) {
+				b.wrong(field, "it is about the command, and there is none; want a command, too")
+			}
+		}
+		return
+	}
+	var err error
+	cfg.Path, err = lookPath(e.Command[0])
+	b.check("command[0]", err)
+}
+
+func (b *builder) hooks(cfg *runner.Config) {
+	h := &b.e.Hooks
+	hook := func(of config.Hook, limit time.Duration) runner.Hook {
+		return runner.Hook{Run: of.Run, Limit: cmp.Or(of.Limit, limit), Retries: of.Retries}
+	}
+	cfg.Hooks = runner.Hooks{
+		Fence: hook(h.Fence, time.Minute), Activate: hook(h.Activate, 30*time.Second), Elected: hook(h.OnElected, 30*time.Second),
+		Cut: hook(h.Cut, 5*time.Second), Demote: hook(h.Demote, 30*time.Second), Lost: hook(h.OnLost, 30*time.Second),
+	}
+	if h.Activate.Run != "" && h.Demote.Run == "" {
+		b.wrong("hooks.activate", "nothing undoes it; want the hook demote, too, which may be: true")
+	}
+	g := h.Gate
+	if g.Run == "" {
+		return
+	}
+	cfg.Gate = runner.Hook{Run: g.Run, Limit: cmp.Or(g.Limit, 5*time.Second)}
+	cfg.Health = elect.Health{Every: g.Every, Timeout: cfg.Gate.Limit, Failures: g.Failures, Successes: g.Successes}
+	if g.WhenAllIll == "none" {
+		cfg.Health.WhenAllIll = elect.AllIllNone
+	}
+}

@@ -1,0 +1,75 @@
+// Package config reads the configuration of elect agent, in YAML, and describes it as a JSON schema.
+//
+// The types below are the one description of it: [Read] fills them, and [Schema] is made of them. An error names the
+// file, the line, the column and the field, and what would be right; Read returns all that it finds. It decides nothing
+// that needs more than the text: whether a URL can be opened, or a command be found, is for the caller, who reports it
+// by [File.Errorf] at the place of the field.
+//
+// A File is not changed after Read, so any number of goroutines may read it.
+package config
+
+import "time"
+
+// Agent is a whole configuration.
+type Agent struct {
+	ID        string     `key:"id" doc:"This candidate's id in all elections that name none. Default: the host's name."`
+	State     string     `key:"state" doc:"Directory in which the agent keeps what it must know after a crash. Default: elect-agent in the user's state directory."`
+	HTTP      HTTP       `key:"http" doc:"The HTTP server of all elections."`
+	Elections []Election `key:"elections" required:"true" doc:"The elections in which this process is a candidate. Their names differ."`
+}
+
+// HTTP is the server.
+type HTTP struct {
+	Listen    string `key:"listen" required:"true" doc:"HOST:PORT on loopback, unix:PATH, or with cert and key any address."`
+	TokenFile string `key:"token-file" doc:"File with the bearer token of clients that may change something."`
+	Cert      string `key:"cert" doc:"File with the certificate, in PEM."`
+	Key       string `key:"key" doc:"File with its key."`
+}
+
+// Election is one election. Without a command it leads for its hooks, or for those that ask who leads.
+type Election struct {
+	Name         string            `key:"name" required:"true" doc:"The name of the election."`
+	Election     string            `key:"election" doc:"URL of its place, as for elect run --election. Default: file: in the user's state directory."`
+	ID           string            `key:"id" doc:"This candidate's id, which no other has. Default: that of the agent."`
+	Command      []string          `key:"command" doc:"The command that runs while, and only while, this candidate leads, and its arguments."`
+	Restart      string            `key:"restart" enum:"always,on-failure" doc:"When to stand again after the command has ended. Default: always."`
+	Grace        time.Duration     `key:"grace" doc:"Time between SIGTERM and SIGKILL. Default: 10s."`
+	Drain        time.Duration     `key:"drain" doc:"How long before the end of a lease that is not renewed the work is told. Default: a fifth of the lease."`
+	Contain      string            `key:"contain" enum:"auto,sweep,cgroup,pid" doc:"How the command is held together, as for elect run --contain. Default: auto."`
+	Limits       []string          `key:"limits" doc:"Limits of the command, NAME=VALUE, as for elect run --limit."`
+	Guard        string            `key:"guard" enum:"network,network-optional" doc:"As elect run --guard."`
+	GuardAllow   []string          `key:"guard-allow" doc:"As elect run --guard-allow."`
+	NonExclusive bool              `key:"non-exclusive" doc:"The work begins before leadership is proven exclusive: its token fences all that it does. As elect run --exclusive=false."`
+	Environment  map[string]string `key:"environment" doc:"Further variables of the command and the hooks."`
+	WaitReady    time.Duration     `key:"wait-ready" doc:"Time within which the command must say READY=1, as for elect run --wait-ready."`
+	Watchdog     time.Duration     `key:"watchdog" doc:"Time after which a command that has not said WATCHDOG=1 is ill, as for elect run --watchdog."`
+	Hooks        Hooks             `key:"hooks" doc:"Commands at the steps of a term."`
+}
+
+// Hooks are commands for sh -c.
+type Hooks struct {
+	Gate      Gate `key:"gate" doc:"May this candidate stand? Exit code 0 if it can do the work. It runs again and again, as elect run --health-command."`
+	Fence     Hook `key:"fence" doc:"After the victory and before anything else: it makes sure that the previous leader does nothing more. If it fails, leadership is given back. Default limit: 1m."`
+	Activate  Hook `key:"activate" doc:"Before the command starts. If it fails, the hook demote runs and leadership is given back. Default limit: 30s."`
+	OnElected Hook `key:"on-elected" doc:"When this leader is active; nothing waits for it. Default limit: 30s."`
+	Cut       Hook `key:"cut" doc:"First of all after leadership has ended: it takes traffic away. Default limit: 5s, and a third of what is left of the lease."`
+	Demote    Hook `key:"demote" doc:"When the command is dead: it undoes activate, before the lease ends. Until it has succeeded this candidate does not stand. Default limit: 30s."`
+	OnLost    Hook `key:"on-lost" doc:"After that; nothing waits for it. Default limit: 30s."`
+}
+
+// Hook is a command at a step of a term. It is a mapping, or the text of run alone.
+type Hook struct {
+	Run     string        `key:"run" required:"true" short:"true" doc:"Text for sh -c."`
+	Limit   time.Duration `key:"limit" doc:"Time after which it and all that it has started are killed, and it has failed."`
+	Retries int           `key:"retries" max:"100" doc:"How often it runs again at once after a failure. Default: 0."`
+}
+
+// Gate is a command that runs again and again.
+type Gate struct {
+	Run        string        `key:"run" required:"true" short:"true" doc:"Text for sh -c."`
+	Every      time.Duration `key:"every" doc:"Time between two runs. Default: 5s."`
+	Limit      time.Duration `key:"limit" doc:"Time after which it is killed, and has failed. Default: 5s."`
+	Failures   int           `key:"failures" max:"1000" doc:"Failures in a row by which this candidate is ill. Default: 3; the first run of all decides alone."`
+	Successes  int           `key:"successes" max:"1000" doc:"Successes in a row by which it is well again. Default: 2."`
+	WhenAllIll string        `key:"when-all-ill" enum:"lead,none" doc:"What an ill candidate does if nobody leads. Default: lead, after some time."`
+}

@@ -1,0 +1,339 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"os/signal"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/electd/elect/cmd/elect/internal/lines"
+	"github.com/electd/elect/electhttp"
+	"github.com/electd/elect/electprom"
+	"github.com/electd/elect/internal/cli/exit"
+	"github.com/electd/elect/internal/place"
+)
+
+// AgentConfig configures RunAgent. All fields are required, except HTTP, JSON, Time and Verbose.
+type AgentConfig struct {
+	// Load returns the elections: at the start, and again at each SIGHUP. After an error those that go on go on.
+	Load func() ([]Entry, error)
+
+	HTTP     *HTTP // with a Group; the caller has begun to listen
+	Registry *prometheus.Registry
+	State    *place.Dir // where it is kept what must outlive this process
+	JSON     bool
+	Time     bool
+	Verbose  bool
+}
+
+// Entry is an election of an agent.
+type Entry struct {
+	Source any    // what it was made of: an election whose Source has changed is ended, and begun anew
+	Config Config // of the election; HTTP is set by RunAgent
+	HTTP   electhttp.Config
+}
+
+// agent runs several elections in one process. Each has a goroutine, and ends by itself.
+type agent struct {
+	cfg     AgentConfig
+	say     *lines.Writer
+	manager manager
+	members map[string]*member // owned by RunAgent
+}
+
+// member is one election of an agent.
+type member struct {
+	a       *agent
+	entry   Entry
+	metrics *electprom.Metrics
+	done    chan struct{} // closed when it has ended
+
+	mu    sync.Mutex
+	run   *run // the present one, or nil
+	ends  bool
+	twice bool
+	still bool // paused
+}
+
+// RunAgent stands in all elections, until a signal asks for the end, and then until all have ended. An election that
+// fails for good is tried again, and disturbs no other.
+func RunAgent(ctx context.Context, cfg AgentConfig) error {
+	a := &agent{cfg: cfg, say: lines.New(os.Stderr, lines.Form{JSON: cfg.JSON, Time: cfg.Time}), members: map[string]*member{}}
+	defer a.say.Close()
+	log := a.say.Logger(cfg.Verbose)
+	a.manager.take(log)
+	defer a.manager.down()
+	defer cfg.HTTP.serve(log)()
+	if err := adoptOrphans(log); err != nil {
+		return err
+	}
+	all := []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, slices.DeleteFunc(all, signal.Ignored)...)
+	defer signal.Stop(signals)
+	broken := make(chan os.Signal, 1) // a line on a stderr without a reader must not end a leader
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
+
+	entries, err := cfg.Load()
+	if err != nil {
+		return err
+	}
+	if cfg.HTTP != nil {
+		a.tell(slog.LevelInfo, string(eventServing), "serving HTTP on %s", cfg.HTTP.Shown)
+	}
+	a.apply(entries)
+	a.manager.up()
+	feeding, stop := context.WithCancel(context.Background())
+	var fed sync.WaitGroup
+	fed.Go(func() { a.manager.feed(feeding, a.live) })
+	defer func() { stop(); fed.Wait() }()
+
+	over := ctx.Done()
+	var asked time.Time
+	var why os.Signal
+	ended := make(chan struct{}) // closed when all have ended after the end was asked for
+	end := func() {
+		if asked.IsZero() {
+			a.manager.down()
+			left := slices.Collect(maps.Values(a.members))
+			go func() {
+				defer close(ended)
+				for _, m := range left {
+					<-m.done
+				}
+			}()
+		}
+		asked = time.Now()
+		for _, m := range a.members {
+			m.end()
+		}
+	}
+	for {
+		select {
+		case <-ended:
+			return nil
+		case <-over:
+			over = nil
+			end()
+		case sig := <-signals:
+			switch {
+			case sig == syscall.SIGHUP && asked.IsZero():
+				a.reload()
+			case sig == syscall.SIGHUP, sig == why && time.Since(asked) < pair:
+			default:
+				why = sig
+				end()
+			}
+		}
+	}
+}
+
+// pair is the time within which the same signal counts once: timeout(1) sends its signal to its child and then to the
+// group, to which the child belongs.
+const pair = 100 * time.Millisecond
+
+func (a *agent) tell(level slog.Level, event, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	a.manager.status(text)
+	a.say.Event(level, text, slog.String("event", event))
+}
+
+func (a *agent) live() error {
+	if a.cfg.HTTP == nil {
+		return nil
+	}
+	return a.cfg.HTTP.Group.Live()
+}
+
+// reload takes a new configuration, or none of it.
+func (a *agent) reload() {
+	entries, err := a.cfg.Load()
+	if err != nil {
+		for line := range strings.Lines(err.Error()) {
+			a.tell(slog.LevelError, string(eventFailed), "%s", strings.TrimSpace(line))
+		}
+		a.tell(slog.LevelError, string(eventFailed), "the configuration was not reloaded; all elections go on as they were")
+		return
+	}
+	added, changed, removed := a.apply(entries)
+	a.tell(slog.LevelInfo, string(eventReloaded), "reloaded: %d elections added, %d changed, %d removed, %d go on", added, changed, removed, len(a.members)-added-changed)
+}
+
+// apply ends what is not in entries any more, or has changed, and begins what is new.
+func (a *agent) apply(entries []Entry) (added, changed, removed int) {
+	wanted := map[string]Entry{}
+	for _, e := range entries {
+		wanted[e.Config.Name] = e
+	}
+	was := map[string]bool{}
+	var ending []*member
+	for name, m := range a.members {
+		if e, ok := wanted[name]; ok && reflect.DeepEqual(e.Source, m.entry.Source) {
+			continue
+		}
+		was[name] = true
+		m.end()
+		ending = append(ending, m)
+		delete(a.members, name)
+	}
+	for _, m := range ending {
+		<-m.done
+	}
+	for _, e := range entries {
+		name := e.Config.Name
+		if a.members[name] != nil {
+			continue
+		}
+		if was[name] {
+			changed++
+			delete(was, name)
+		} else {
+			added++
+		}
+		a.begin(e)
+	}
+	return added, changed, len(was)
+}
+
+func (a *agent) begin(e Entry) {
+	m := &member{a: a, entry: e, metrics: electprom.New(e.Config.Name), done: make(chan struct{})}
+	m.still = m.keptPaused()
+	a.cfg.Registry.MustRegister(m.metrics) // names differ
+	a.members[e.Config.Name] = m
+	go m.serve()
+}
+
+// serve stands in the election until it is told to end.
+func (m *member) serve() {
+	defer close(m.done)
+	defer m.a.cfg.Registry.Unregister(m.metrics)
+	for pause := firstWait; ; pause = min(2*pause, longestWait) {
+		begun := time.Now()
+		again := m.once(func(text string) {
+			if time.Since(begun) > longestWait {
+				pause = firstWait
+			}
+			m.a.say.Event(slog.LevelError, fmt.Sprintf("%s: %s; it is tried again in %v", m.entry.Config.Name, text, pause), slog.String("event", string(eventFailed)), slog.String("election", m.entry.Config.Name))
+		}, func() <-chan time.Time { return time.After(pause) })
+		if !again {
+			return
+		}
+	}
+}
+
+// once stands until the election has ended for good, by an error or because its command is done. It reports whether to
+// stand again.
+func (m *member) once(failed func(string), wait func() <-chan time.Time) (again bool) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	cfg := m.entry.Config
+	cfg.HTTP = &HTTP{Metrics: m.metrics}
+	var err error
+	of := m.entry.HTTP
+	of.Pause = m.pause
+	if cfg.HTTP.Handler, err = electhttp.New(of); err != nil {
+		failed(err.Error()) // the name and the id were checked
+		return false
+	}
+	if g := m.a.cfg.HTTP; g != nil {
+		g.Group.Put(cfg.HTTP.Handler)
+		defer g.Group.Remove(cfg.HTTP.Handler)
+	}
+	defer cfg.HTTP.Handler.Close()
+	r := newRun(ctx, cfg, cfg.Name)
+	defer r.say.Close()
+	m.mu.Lock()
+	m.run = r
+	ends, still := m.ends, m.still
+	m.mu.Unlock()
+	if still {
+		r.pause()
+	}
+	if !ends {
+		err = r.stand()
+	}
+	m.mu.Lock()
+	ends = m.ends
+	m.mu.Unlock()
+	if ends {
+		return false
+	}
+	if _, tell := exit.Of(err); tell && err != nil {
+		failed(err.Error())
+		select {
+		case <-wait():
+			return true
+		case <-r.life.Done():
+			return false
+		}
+	}
+	r.tell(slog.LevelInfo, eventFinished, 0, "%s is done; it does not run again before its configuration changes or the agent starts anew", cfg.Args[0])
+	<-r.life.Done()
+	return false
+}
+
+const eventFinished = "finished"
+
+// end asks the election to end; asked again, it kills the command. It does not wait.
+func (m *member) end() {
+	m.mu.Lock()
+	r := m.run
+	m.twice, m.ends = m.ends, true
+	twice := m.twice
+	m.mu.Unlock()
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	r.why, r.asked, r.twice = syscall.SIGTERM, time.Now(), twice
+	family := r.family
+	r.mu.Unlock()
+	if twice && family != nil {
+		family.Kill()
+	}
+	r.end(errStopped)
+}
+
+// paused is the name of the file that says that an election is paused.
+func (m *member) paused() string { return m.entry.Config.Name + ".paused" }
+
+func (m *member) keptPaused() bool {
+	_, err := readKept(m.a.cfg.State, m.paused())
+	return err == nil
+}
+
+// pause is electhttp.Config.Pause. It outlives this process.
+func (m *member) pause(on bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var err error
+	if on {
+		err = keepFile(m.a.cfg.State, m.paused(), "paused\n")
+	} else if err = m.a.cfg.State.Remove(m.paused()); errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	m.still = on
+	switch {
+	case m.run == nil:
+	case on:
+		m.run.pause()
+	default:
+		m.run.resume()
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package runner
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/cmd/elect/internal/printable"
+	"github.com/electd/elect/driver"
+)
+
+const (
+	// hookGrace is the time between SIGTERM and SIGKILL of a hook whose limit is over, and suddenGrace that of one
+	// whose lease is about to end.
+	hookGrace = time.Second
+
+	// What of the output of one run is logged: so many lines, each of so many bytes at most.
+	hookLines = 20
+	hookLine  = 200
+)
+
+// hook runs a hook, again if it fails and has retries, and tells its failure in one line. ctx ends it. within puts it
+// under the mandate of the term, if the lease of that goes on.
+func (r *run) hook(ctx context.Context, name string, h Hook, token elect.Token, within bool, env ...string) error {
+	env = append(slices.Clip(r.env), append(env, "ELECT_HOOK="+name, "ELECT_TOKEN="+token.String(), "ELECT_TOKEN_FIXED="+token.Fixed())...)
+	for again := 0; ; again++ {
+		begun := time.Now()
+		err := r.hookOnce(ctx, name, h, within, env)
+		took := time.Since(begun)
+		if r.cfg.HTTP != nil {
+			r.cfg.HTTP.Metrics.ObserveHook(name, took)
+		}
+		if err == nil {
+			r.tell(slog.LevelInfo, eventHook, token, "the hook %s has run, for %v", name, took.Round(time.Millisecond))
+			return nil
+		}
+		tries := ""
+		if ctx.Err() == nil && again < h.Retries {
+			tries = fmt.Sprintf("; it runs again, %d of %d", again+1, h.Retries)
+		}
+		r.tell(slog.LevelWarn, eventHookFailed, token, "the hook %s has failed: %v%s", name, err, tries)
+		if tries == "" {
+			return err
+		}
+	}
+}
+
+// gate is elect.Health.Check. Only its failures are told, and those by the election.
+func (r *run) gate(ctx context.Context) error {
+	begun := time.Now()
+	err := r.hookOnce(ctx, gate, r.cfg.Gate, false, append(slices.Clip(r.env), "ELECT_HOOK="+gate))
+	if r.cfg.HTTP != nil {
+		r.cfg.HTTP.Metrics.ObserveHook(gate, time.Since(begun))
+	}
+	if err != nil {
+		return fmt.Errorf("its hook gate fails: %w", err)
+	}
+	return nil
+}
+
+const gate = "gate"
+
+// hookOnce runs a hook once, until it and all that it has started are dead.
+func (r *run) hookOnce(ctx context.Context, name string, h Hook, within bool, env []string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, h.Limit, fmt.Errorf("it took longer than %v, and was killed", h.Limit))
+	defer cancel()
+	out, in, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	c := supervise.Command{
+		Path: "sh", Args: []string{"sh", "-c", h.Run}, Env: env, Grace: hookGrace,
+		Stdout: in, Stderr: in, Containment: r.contain.Bare(), Logger: r.log(),
+	}
+	m := r.mandate
+	sudden := false
+	if left, bounded := time.Duration(0), false; within {
+		if left, bounded = m.Remaining(); bounded && left <= 0 {
+			within = false // it is late; to undo an activation late is better than never
+		}
+		sudden = bounded && m.Context().Err() != nil
+		if sudden {
+			c.Grace = min(suddenGrace, hookGrace)
+		}
+	}
+	if within {
+		c.Under(driver.Guarded{Mandate: beside{m.Mandate}, Exclusive: m.Exclusive})
+	}
+	family, err := r.start(c)
+	_ = in.Close() // the family has its own
+	if err != nil {
+		return err
+	}
+	said := make(chan string, 1)
+	go func() { said <- r.output(name, out) }()
+	select {
+	case <-family.Done():
+	case <-ctx.Done():
+		patience, done := context.WithTimeout(context.Background(), c.Grace)
+		family.Stop(patience)
+		done()
+	}
+	how := family.Wait()
+	_ = out.SetReadDeadline(time.Now().Add(time.Second)) // a process outside the family may have it
+	last := <-said
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case how.Reason == supervise.Expired:
+		return errors.New("it was killed, because the lease ended")
+	case how.ExitCode() != 0:
+		err := fmt.Errorf("%v", how)
+		if last != "" {
+			err = fmt.Errorf("%w: %s", err, last)
+		}
+		return err
+	}
+	return nil
+}
+
+// output logs what a hook writes, up to a bound, and reads the rest. It returns the last line that was logged.
+func (r *run) output(name string, from io.Reader) (last string) {
+	b := bufio.NewReaderSize(from, 4<<10)
+	lines, beyond := 0, 0
+	for {
+		text, err := b.ReadSlice('\n')
+		switch line := printable.Line(string(text), hookLine); {
+		case line == "":
+		case name == gate: // it runs all the time
+			last = line
+		case lines < hookLines:
+			lines++
+			last = line
+			r.say.Event(slog.LevelInfo, name+": "+line, r.attrs(eventHookOutput, 0)...)
+		default:
+			beyond++
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			break
+		}
+	}
+	if beyond > 0 {
+		r.say.Event(slog.LevelWarn, fmt.Sprintf("%s: %d further lines were dropped", name, beyond), r.attrs(eventHookOutput, 0)...)
+	}
+	return last
+}
+
+// beside is a mandate for a command beside the work: its keeper kills it before the lease ends, and holds the locks of
+// the mandate without releasing them.
+type beside struct{ driver.Mandate }
+
+// Testament implements driver.Attestable. Its keeper is no witness: that of the work is.
+func (b beside) Testament() (t driver.Testament) {
+	if m, ok := b.Mandate.(driver.Inheritable); ok {
+		t.Keep = append(t.Keep, m.Files()...)
+	}
+	if m, ok := b.Mandate.(driver.Attestable); ok {
+		t.Keep = append(t.Keep, m.Testament().Keep...)
+	}
+	return t
+}

@@ -1,0 +1,282 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/internal/place"
+)
+
+// Hooks are commands at the steps of a term, in their order. One without a Run is none.
+//
+// A hook is a family with a keeper of its own, killed when its limit is over, and with this process. Until the end of
+// the term it is under the mandate: it is dead before the lease ends, and before the lock is free.
+type Hooks struct {
+	Fence    Hook // after the victory; a failure gives leadership back
+	Activate Hook // before the command starts; so does its failure, after Demote
+	Elected  Hook // when this leader is active; nothing waits for it
+	Cut      Hook // when the term has ended, before the command is stopped
+	Demote   Hook // when the command is dead, before the lease ends. This candidate does not stand before it has succeeded
+	Lost     Hook // after that; nothing waits for it
+}
+
+// Hook is a command.
+type Hook struct {
+	Run     string        // for sh -c
+	Limit   time.Duration // after which it is killed; above 0
+	Retries int           // after a failure, at once
+}
+
+// errUnclean ends a Lead whose term was not demoted.
+var errUnclean = errors.New("the last term was not demoted")
+
+// The pauses before a demotion that fails is tried again outside a term.
+const (
+	firstDemotion   = time.Second
+	longestDemotion = 30 * time.Second
+)
+
+// steps is what hooks have done in the present term. The zero value is ready.
+type steps struct {
+	entered bool // begin has succeeded with the hook fence
+	record  bool // the record of an activation is there
+	cutting sync.Once
+	beside  sync.WaitGroup // the hook on-elected
+	stop    context.CancelFunc
+	after   sync.WaitGroup // on-lost, of all terms
+
+	mu       sync.Mutex
+	previous elect.Leader // the last leader seen, other than this candidate
+}
+
+// watch keeps the previous leader, for the hook fence. The function that it returns ends that, and joins what was
+// started beside the terms.
+func (s *steps) watch(r *run) (done func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	if r.cfg.Hooks.Fence.Run != "" {
+		name := r.cfg.Name + ".leader"
+		text, _ := readKept(r.cfg.State, name) // without it the previous leader is not known
+		id, token, _ := strings.Cut(text, " ")
+		if s.previous.Token.UnmarshalText([]byte(token)) == nil {
+			s.previous.ID = id
+		}
+		watching.Go(func() {
+			for state, err := range r.election.Watch(ctx) {
+				l := state.Leader
+				if err != nil || l == nil || l.ID == r.cfg.ID {
+					continue
+				}
+				s.mu.Lock()
+				news := l.ID != s.previous.ID || l.Token != s.previous.Token
+				s.previous = *l
+				s.mu.Unlock()
+				if news {
+					if err := keepFile(r.cfg.State, name, l.ID+" "+l.Token.String()+"\n"); err != nil {
+						r.log().Warn("after a restart the hook fence will not know the previous leader", "error", err)
+					}
+				}
+			}
+		})
+	}
+	return func() {
+		stop()
+		watching.Wait()
+		s.after.Wait()
+	}
+}
+
+// begin does what comes before the command. After false the term's context has ended.
+func (s *steps) begin(r *run, ctx context.Context, term *elect.Term) bool {
+	h := &r.cfg.Hooks
+	s.entered, s.cutting, s.stop = false, sync.Once{}, func() {}
+	r.starting(true)
+	if h.Fence.Run != "" {
+		s.mu.Lock()
+		p := s.previous
+		s.mu.Unlock()
+		env := []string{"ELECT_PREVIOUS_ID=" + p.ID, "ELECT_PREVIOUS_TOKEN="}
+		if p.ID != "" {
+			env[1] += p.Token.String()
+		}
+		if err := r.hook(ctx, "fence", h.Fence, term.Token(), true, env...); err != nil {
+			s.refuse(r, ctx, term, "fence", err)
+			return false
+		}
+	}
+	s.entered = true
+	if s.activates(r) {
+		if err := s.write(r, term.Token()); err != nil {
+			term.GiveWay(fmt.Errorf("it cannot be kept that this term was activated: %w", err))
+			return false
+		}
+		s.record = true
+		if h.Activate.Run != "" {
+			if err := r.hook(ctx, "activate", h.Activate, term.Token(), true); err != nil {
+				s.refuse(r, ctx, term, "activate", err)
+				return false
+			}
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// refuse gives leadership back after a hook that has failed, unless it has ended already.
+func (s *steps) refuse(r *run, ctx context.Context, term *elect.Term, name string, err error) {
+	if ctx.Err() == nil {
+		term.GiveWay(fmt.Errorf("the hook %s has failed: %w", name, err))
+	}
+}
+
+func (s *steps) activates(r *run) bool {
+	return r.cfg.Hooks.Activate.Run != "" || r.cfg.Hooks.Demote.Run != ""
+}
+
+// active does what follows when the command runs.
+func (s *steps) active(r *run, ctx context.Context, term *elect.Term) {
+	if r.cfg.WaitReady == 0 {
+		r.starting(false)
+	}
+	if r.cfg.Hooks.Elected.Run == "" {
+		return
+	}
+	beside, stop := context.WithCancel(ctx)
+	s.stop = stop
+	s.beside.Go(func() { _ = r.hook(beside, "on-elected", r.cfg.Hooks.Elected, term.Token(), true) })
+}
+
+// cut takes traffic away: /leader has been 503 since the end of ctx.
+func (s *steps) cut(r *run, ctx context.Context, term *elect.Term) {
+	s.cutting.Do(func() {
+		h := r.cfg.Hooks.Cut
+		if h.Run == "" || !s.entered {
+			return
+		}
+		if left, bounded := r.mandate.Remaining(); bounded {
+			h.Limit = max(min(h.Limit, left/3), time.Millisecond)
+		}
+		_ = r.hook(context.Background(), "cut", h, term.Token(), true, s.reason(ctx))
+	})
+}
+
+// end does what comes after the command: it has ended, and everything that it has started.
+func (s *steps) end(r *run, ctx context.Context, term *elect.Term) {
+	h := &r.cfg.Hooks
+	if *h == (Hooks{}) {
+		return
+	}
+	term.Resign() // if the command has ended by itself: no traffic from now on
+	s.stop()
+	s.cut(r, ctx, term)
+	s.beside.Wait()
+	if s.record {
+		if err := s.demote(r, term.Token(), true, s.reason(ctx)); err != nil {
+			r.mu.Lock()
+			over := r.cancel
+			r.mu.Unlock()
+			over(errUnclean)
+		}
+	}
+	if h.Lost.Run != "" && s.entered {
+		reason, token := s.reason(ctx), term.Token()
+		s.after.Go(func() { _ = r.hook(context.Background(), "on-lost", h.Lost, token, false, reason) })
+	}
+}
+
+// reason is the variable with the reason of the end of a term.
+func (s *steps) reason(ctx context.Context) string {
+	loss, ok := errors.AsType[*elect.LostError](context.Cause(ctx))
+	if !ok {
+		return "ELECT_REASON="
+	}
+	return "ELECT_REASON=" + string(loss.Reason)
+}
+
+// demote undoes an activation. within means that leadership has not been released.
+func (s *steps) demote(r *run, token elect.Token, within bool, env ...string) error {
+	if h := r.cfg.Hooks.Demote; h.Run != "" {
+		if err := r.hook(context.Background(), "demote", h, token, within, env...); err != nil {
+			return err
+		}
+	}
+	if err := r.cfg.State.Remove(r.record()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.tell(slog.LevelWarn, eventHookFailed, token, "the record of an activation cannot be removed: %v", err)
+		return err
+	}
+	s.record = false
+	return nil
+}
+
+// clean demotes what an earlier term, or an earlier life of this candidate, has left activated. It returns false if
+// this process was told to end first.
+func (s *steps) clean(r *run) bool {
+	if !s.activates(r) {
+		return true
+	}
+	text, err := readKept(r.cfg.State, r.record())
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	var token elect.Token
+	if err == nil {
+		_ = token.UnmarshalText([]byte(text)) // 0 is not known
+	}
+	r.tell(slog.LevelWarn, eventUnclean, token, "the term with token %v was activated and not demoted; it is demoted before this candidate stands", token)
+	for pause := firstDemotion; ; pause = min(2*pause, longestDemotion) {
+		if r.life.Err() != nil {
+			return false
+		}
+		if s.demote(r, token, false, "ELECT_REASON=") == nil {
+			return true
+		}
+		select {
+		case <-time.After(pause):
+		case <-r.life.Done():
+			return false
+		}
+	}
+}
+
+// record is the name of the file that says which term was activated.
+func (r *run) record() string { return r.cfg.Name + ".active" }
+
+// write keeps, durably, that the term is about to be activated.
+func (s *steps) write(r *run, token elect.Token) error {
+	return keepFile(r.cfg.State, r.record(), token.String()+"\n")
+}
+
+// keepFile writes a file so that it is whole after a loss of power, or was not written.
+func keepFile(dir *place.Dir, name, text string) error {
+	f, err := dir.Replace(name+".new", os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := dir.Rename(name+".new", name); err != nil {
+		return err
+	}
+	return dir.Sync()
+}
+
+// readKept reads such a file.
+func readKept(dir *place.Dir, name string) (string, error) {
+	f, err := dir.Open(name, os.O_RDONLY)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, 1<<10))
+	return strings.TrimSpace(string(text)), err
+}

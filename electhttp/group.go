@@ -1,0 +1,176 @@
+package electhttp
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// GroupConfig configures a [Group]. The zero value is valid.
+type GroupConfig struct {
+	Hosts   []string     // as [Config].Hosts
+	Metrics http.Handler // serves /metrics, as [Config].Metrics
+}
+
+// Group serves several elections as one server: the paths below /v1/elections, of each election, and one of each other
+// path. /livez and /readyz are about all elections. /leader and /follower are about one, so with several they are 404,
+// and /v1/elections/NAME/leader and …/follower have the answer. Any number of goroutines may use it.
+type Group struct {
+	cfg GroupConfig
+
+	mu  sync.Mutex
+	all map[string]*Handler
+}
+
+// NewGroup returns a Group without elections.
+func NewGroup(cfg GroupConfig) *Group { return &Group{cfg: cfg, all: map[string]*Handler{}} }
+
+// Put adds an election. It replaces the one of that name, which it does not close.
+func (g *Group) Put(h *Handler) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.all[h.cfg.Name] = h
+}
+
+// Remove removes an election, which it does not close, unless it was replaced.
+func (g *Group) Remove(h *Handler) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.all[h.cfg.Name] == h {
+		delete(g.all, h.cfg.Name)
+	}
+}
+
+// Close closes all elections of the Group.
+func (g *Group) Close() {
+	for _, h := range g.handlers() {
+		h.Close()
+	}
+}
+
+// Live returns an error if a participant is known to be stalled, as /livez does.
+func (g *Group) Live() error {
+	for _, h := range g.handlers() {
+		if err := h.Live(); err != nil {
+			return fmt.Errorf("%s: %w", h.cfg.Name, err)
+		}
+	}
+	return nil
+}
+
+// handlers are those of all elections, by name.
+func (g *Group) handlers() []*Handler {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var all []*Handler
+	for _, h := range g.all {
+		all = append(all, h)
+	}
+	slices.SortFunc(all, func(a, b *Handler) int { return cmp.Compare(a.cfg.Name, b.cfg.Name) })
+	return all
+}
+
+// ServeHTTP implements [http.Handler].
+func (g *Group) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	all := g.handlers()
+	if name, below := strings.CutPrefix(r.URL.Path, "/v1/elections/"); below {
+		name, _, _ = strings.Cut(name, "/")
+		g.mu.Lock()
+		h := g.all[name]
+		g.mu.Unlock()
+		if h != nil {
+			h.ServeHTTP(w, r)
+			return
+		}
+	}
+	if len(all) == 1 && r.URL.Path != "/metrics" { // it is as if the Group were that Handler
+		all[0].ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	if !hasName(g.cfg.Hosts, r.Host) {
+		misdirected(w, r, g.cfg.Hosts)
+		return
+	}
+	serve := map[string]http.HandlerFunc{
+		"/livez":        g.serveLive,
+		"/readyz":       func(w http.ResponseWriter, r *http.Request) { serveAllReady(w, r, all) },
+		"/v1/elections": produces(jsonType, func(w http.ResponseWriter, r *http.Request) { serveStates(w, r, all) }),
+		"/openapi.json": produces(jsonType, serveOpenAPI),
+		"/leader":       several,
+		"/follower":     several,
+	}[r.URL.Path]
+	if r.URL.Path == "/metrics" && g.cfg.Metrics != nil {
+		serve = g.cfg.Metrics.ServeHTTP
+	}
+	switch {
+	case serve == nil && strings.HasPrefix(r.URL.Path, "/v1/elections/"):
+		var names []string
+		for _, h := range all {
+			names = append(names, h.cfg.Name)
+		}
+		problem(w, http.StatusNotFound, "", "there is no such election here; want one of: "+strings.Join(names, ", "))
+	case serve == nil:
+		notFound(w, r)
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		problem(w, http.StatusMethodNotAllowed, "", "want GET or HEAD")
+	default:
+		serve(w, r)
+	}
+}
+
+func (g *Group) serveLive(w http.ResponseWriter, _ *http.Request) {
+	if err := g.Live(); err != nil {
+		problem(w, http.StatusServiceUnavailable, stalled, err.Error())
+		return
+	}
+	text(w, "live\n")
+}
+
+func serveAllReady(w http.ResponseWriter, r *http.Request, all []*Handler) {
+	eachOf(all, func(_ int, h *Handler) { h.need(r.Context()) })
+	for _, h := range all {
+		if why := h.unready(); why != "" {
+			problem(w, http.StatusServiceUnavailable, notReady, h.cfg.Name+": "+why)
+			return
+		}
+	}
+	text(w, "ready\n")
+}
+
+func serveStates(w http.ResponseWriter, r *http.Request, all []*Handler) {
+	states := make([]string, len(all))
+	eachOf(all, func(i int, h *Handler) { states[i] = string(h.appendState(r.Context(), nil)) })
+	respond(w, http.StatusOK, jsonType, []byte("["+strings.Join(states, ",")+"]\n"))
+}
+
+// eachOf calls do for all Handlers at once: each may wait for its back end.
+func eachOf(all []*Handler, do func(int, *Handler)) {
+	var waiting sync.WaitGroup
+	for i, h := range all {
+		waiting.Go(func() { do(i, h) })
+	}
+	waiting.Wait()
+}
+
+func several(w http.ResponseWriter, r *http.Request) {
+	problem(w, http.StatusNotFound, "", "this server has several elections, or none; want /v1/elections/NAME"+r.URL.Path)
+}
+
+// unready is why the participant is not ready; empty if it is. The caller has called need.
+func (h *Handler) unready() string {
+	v := h.present().view
+	switch {
+	case v.State == idle && v.Ill:
+		return "the participant stands aside, because it is ill"
+	case v.State != candidate && v.State != starting && v.State != leader:
+		return "the participant does not take part; its state is " + string(v.State)
+	case v.Stale || v.Leader == nil:
+		return cmp.Or(v.Cause, "no leader is known")
+	}
+	return ""
+}
