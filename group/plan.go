@@ -24,6 +24,7 @@ type planning struct {
 	keys     []machine.Key
 	standing []machine.Standing
 	told     map[string]placement.Member
+	ever     map[string]bool // all that were told
 	absent   []machine.Absence
 	inFlux   map[machine.Key]struct{}
 	wants    []placement.Want // the latest list, which most keys share
@@ -45,7 +46,7 @@ type order struct {
 }
 
 func (p *planning) init(c *coordinator) error {
-	p.c, p.told, p.inFlux = c, map[string]placement.Member{}, map[machine.Key]struct{}{}
+	p.c, p.told, p.ever, p.inFlux = c, map[string]placement.Member{}, map[string]bool{}, map[machine.Key]struct{}{}
 	p.wake, p.done = make(chan struct{}, 1), make(chan struct{})
 	placer, err := c.g.placer()
 	if err != nil {
@@ -189,7 +190,7 @@ func (p *planning) meet(orders []order) []order {
 		if ok && before == m {
 			continue
 		}
-		p.rescan = p.rescan || !ok
+		p.rescan, p.ever[id] = p.rescan || !ok, true
 		orders = append(orders, order{member: &m})
 	}
 	for id := range p.told {
@@ -278,7 +279,12 @@ func (p *planning) handIn(moves []placement.Move) {
 		m := &moves[i]
 		p.keys = append(p.keys, machine.Key(m.Key))
 		ks, ok := p.c.machine.Key(machine.Key(m.Key))
-		if to, is := takers[m.To]; ok && is && string(ks.Session.Member) == m.From {
+		to, is := takers[m.To]
+		if !is && !p.ever[m.To] {
+			p.ever[m.To] = true // it is said once
+			p.c.g.log.Error("a move of placement is not carried out: it names nobody; want the id of a member", "key", m.Key, "to", m.To)
+		}
+		if ok && is && string(ks.Session.Member) == m.From {
 			all = append(all, machine.Move{Key: ks.Key, From: ks.Session, To: to})
 		}
 	}

@@ -28,7 +28,7 @@ func Decode(b []byte) (p Packet, err error) {
 	case kindHello:
 		h := &Hello{Version: d.uint()}
 		if h.Version != Version { // the rest may look otherwise
-			return Packet{Hello: h}, nil
+			return Packet{Hello: h}, d.err
 		}
 		h.Group, h.ID = d.text(maxKey), d.text(maxKey)
 		h.Keys, h.Digest, h.Promise, h.Cover, h.Bits = d.uint(), d.uint(), d.uint(), d.uint(), d.uint()
@@ -37,7 +37,7 @@ func Decode(b []byte) (p Packet, err error) {
 	case kindWelcome:
 		w := &Welcome{Version: d.uint()}
 		if w.Version != Version {
-			return Packet{Welcome: w}, nil
+			return Packet{Welcome: w}, d.err
 		}
 		w.ID, w.Refused = d.text(maxKey), d.text(MaxHello)
 		p.Welcome = w

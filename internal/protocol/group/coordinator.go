@@ -273,6 +273,7 @@ func (c *Coordinator) receive(l *link, in *Input, now protocol.Instant, fx *Effe
 		for _, k := range msg.Unwants {
 			if i, ok := c.keys.index[k]; ok && c.keys.all[i].unwant(s.slot) {
 				fx.Wanted = append(fx.Wanted, c.keys.all[i].key)
+				c.tidy(i)
 			}
 		}
 	case Tell:

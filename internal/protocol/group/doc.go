@@ -22,8 +22,8 @@
 //     Check is not nil the tenure is over. A poll renews the promise to its receipt + D_V, a report to its receipt +
 //     max(W, D_V). The member claims until the send of the poll that was answered + D_L.
 //   - G4 assignment. A key goes to a session under (T, n) only if it is known to the coordinator, held by nobody and
-//     covered by no overrun, and the session is admitted and attached. The member begins on arrival if its claim is
-//     live; otherwise it answers "released".
+//     covered by no overrun, and the session is admitted, has shown that it knows, and is attached. The member begins on
+//     arrival if its claim is live; otherwise it answers "released".
 //   - G5 release. Revoke, stop, join, released(key, token). A release counts for that token only. What a new report
 //     does not list is free. A reported key that is another's is revoked.
 //   - G6 end of a session. Its promise has run out, or a witness says that the process and its work are dead, or it
@@ -41,10 +41,29 @@
 //     is attached with its report, or over.
 //   - G10 vouchers. All sessions vouch, or a few ([Settings].Vouchers): one counts from the decision on, and is told
 //     the registry of that moment.
-//   - G11 tokens. (T, n) in one number; n counts per key and tenure. Before it overflows the coordinator resigns.
+//   - G11 tokens. (T, n) in one number; n rises with each assignment of a key in a tenure. Before it overflows the
+//     coordinator resigns.
 //   - G12 overruns that a member reports cover their keys until it says that they have ended.
-//   - G13 deserted. A coordinator that has heard no majority of its sessions for 2·D_V resigns.
+//   - G13 deserted. A coordinator that has not heard half of its members for 2·D_V resigns, and stands aside for as
+//     long. How many there are members tell it, by what the last coordinator told them.
 //   - G14 settings. A member whose promise is longer than the coordinator's W is refused.
 //
 // A member obeys no coordinator below the greatest T that it has seen.
+//
+// # Keys
+//
+// A coordinator knows the keys that somebody wants, holds or has an overrun of. It assigns nothing by itself: [Moves] say
+// what placement wants, and [Effects] what placement has to be told. A free key is assigned; one that is held is revoked,
+// and reserved until it is free. A move that does not fit the state is dropped, and told in Changes.
+//
+// # Cost
+//
+// A poll costs the same whatever the number of keys and members, and allocates nothing. A report costs time in proportion
+// to the keys that the coordinator knows, the end of a session in proportion to those that it held; no other step looks
+// at all keys. What a coordinator knows of a process it keeps for its tenure, some 100 bytes each.
+//
+// # Failure
+//
+// No input makes a machine panic. Messages that do not fit, such as those of an older attachment, are ignored; a
+// connection that can never be right is refused with a text that says what would be.
 package group

@@ -159,6 +159,9 @@ func (c *Coordinator) sane() error {
 			covers[o.key]++
 		}
 	}
+	if n := len(c.keys.index) + len(c.keys.spare) + 1; len(c.keys.all) != max(n, 1) && len(c.keys.all) != 0 {
+		return fmt.Errorf("%d places; want %d", len(c.keys.all), n)
+	}
 	for i := range c.keys.all {
 		e := &c.keys.all[i]
 		if (e.holder != 0) != held[uint32(i)] || e.overruns != covers[uint32(i)] {
@@ -167,7 +170,10 @@ func (c *Coordinator) sane() error {
 		if e.reserved != 0 && c.slots[e.reserved] != nil && e.holder == 0 && e.overruns == 0 {
 			return fmt.Errorf("%s is free and still reserved", e.key)
 		}
-		if i > 0 && c.keys.index[e.key] != uint32(i) {
+		if e.key == "" && (e.holder != 0 || e.overruns != 0 || len(e.wants) != 0) {
+			return fmt.Errorf("the place %d is in use", i)
+		}
+		if e.key != "" && c.keys.index[e.key] != uint32(i) {
 			return fmt.Errorf("%s is not where it should be", e.key)
 		}
 	}

@@ -35,6 +35,8 @@ func (e *entry) token() Token { return Token{e.tenure, e.n} }
 type keys struct {
 	index  map[Key]uint32
 	all    []entry
+	spare  []uint32 // places that are not in use
+	floor  uint32   // the greatest number of a key that was forgotten: those of new keys are above it
 	mark   uint32
 	states map[uint32][]byte // that holders have left
 }
@@ -50,9 +52,35 @@ func (ks *keys) place(k Key) uint32 {
 	}
 	k = clone(k)
 	i := uint32(len(ks.all))
+	if n := len(ks.spare); n > 0 {
+		i, ks.spare = ks.spare[n-1], ks.spare[:n-1]
+	} else {
+		ks.all = append(ks.all, entry{})
+	}
 	ks.index[k] = i
-	ks.all = append(ks.all, entry{key: k})
+	ks.all[i] = entry{key: k, last: ks.floor}
 	return i
+}
+
+// tidy forgets a key that nobody wants or holds. What it was given as numbers must not be given again, so the keys that
+// come later begin above them; where that would cost too many numbers the key is not forgotten.
+func (c *Coordinator) tidy(i uint32) bool {
+	ks := &c.keys
+	e := &ks.all[i]
+	if e.key == "" || e.holder != 0 || e.overruns != 0 || e.last > 1<<c.cfg.Bits/4 {
+		return false
+	}
+	for _, w := range e.wants {
+		if c.slots[w.slot] != nil {
+			return false
+		}
+	}
+	ks.floor = max(ks.floor, e.last)
+	delete(ks.index, e.key)
+	delete(ks.states, i)
+	*e = entry{}
+	ks.spare = append(ks.spare, i)
+	return true
 }
 
 // leave keeps what a holder has left for the next one.
@@ -101,6 +129,9 @@ func (c *Coordinator) free(i uint32, s *session, fx *Effects) {
 // redeem assigns a key that has become free to whom it is reserved for, or drops the reservation.
 func (c *Coordinator) redeem(i uint32, fx *Effects) {
 	e := &c.keys.all[i]
+	if e.reserved == 0 {
+		c.tidy(i)
+	}
 	if e.reserved == 0 || e.holder != 0 || e.overruns != 0 {
 		return
 	}
@@ -276,7 +307,7 @@ func (c *Coordinator) list(s *session, msg *Message, again bool, fx *Effects) {
 	ks.mark++
 	for j := range msg.Held {
 		h := &msg.Held[j]
-		if h.Token.Tenure == 0 {
+		if h.Token.Tenure == 0 || h.Key == "" {
 			continue
 		}
 		i := ks.place(h.Key)
@@ -306,8 +337,9 @@ func (c *Coordinator) list(s *session, msg *Message, again bool, fx *Effects) {
 		}
 	}
 	for j := range msg.Wants {
-		i := c.want(s, &msg.Wants[j], fx)
-		ks.all[i].wantMark = ks.mark
+		if i := c.want(s, &msg.Wants[j], fx); i != 0 {
+			ks.all[i].wantMark = ks.mark
+		}
 	}
 	if !again {
 		return
@@ -320,6 +352,7 @@ func (c *Coordinator) list(s *session, msg *Message, again bool, fx *Effects) {
 	ks.sort(unwanted)
 	for _, i := range unwanted {
 		fx.Wanted = append(fx.Wanted, ks.all[i].key)
+		c.tidy(i)
 	}
 	// From here on keys are assigned, if they are reserved.
 	c.listOverruns(s, msg.Overruns, fx)
@@ -337,6 +370,9 @@ func (c *Coordinator) listOverruns(s *session, overruns []Held, fx *Effects) {
 	old := s.overruns
 	s.overruns = nil
 	for j := range overruns {
+		if overruns[j].Key == "" {
+			continue
+		}
 		s.covers(overrun{c.keys.place(overruns[j].Key), overruns[j].Token}, &c.keys)
 	}
 	c.dropOverruns(&session{overruns: old}, fx)
@@ -352,8 +388,11 @@ func (e *entry) wanted(slot uint32) bool {
 	return false
 }
 
-// want adds or replaces a candidacy, and returns the key's place.
+// want adds or replaces a candidacy, and returns the key's place, 0 if it has no name.
 func (c *Coordinator) want(s *session, w *Want, fx *Effects) uint32 {
+	if w.Key == "" {
+		return 0
+	}
 	i := c.keys.place(w.Key)
 	e := &c.keys.all[i]
 	priority := int32(min(max(w.Priority, protocol.NeverLead), protocol.MaxPriority))
@@ -389,7 +428,7 @@ func (e *entry) unwant(slot uint32) bool {
 }
 
 // sweep removes what refers to sessions that are over, so that their slots can be used again.
-func (c *Coordinator) sweep() {
+func (c *Coordinator) sweep(fx *Effects) {
 	renamed := make([]uint32, len(c.slots))
 	slots := c.slots[:1]
 	for i, s := range c.slots[1:] {
@@ -401,6 +440,7 @@ func (c *Coordinator) sweep() {
 	}
 	clear(c.slots[len(slots):])
 	c.slots, c.gone = slots, 0
+	var forgotten []Key
 	for i := range c.keys.all {
 		e := &c.keys.all[i]
 		kept := e.wants[:0]
@@ -411,7 +451,12 @@ func (c *Coordinator) sweep() {
 		}
 		e.wants = kept
 		e.holder, e.reserved = renamed[e.holder], renamed[e.reserved]
+		if key := e.key; c.tidy(uint32(i)) {
+			forgotten = append(forgotten, key)
+		}
 	}
+	slices.Sort(forgotten)
+	fx.Wanted = append(fx.Wanted, forgotten...)
 }
 
 // KeyState is what a coordinator knows of a key.
@@ -448,7 +493,7 @@ func (c *Coordinator) Key(k Key) (KeyState, bool) {
 // Keys calls yield for each known key, in no order, until it returns false.
 func (c *Coordinator) Keys(yield func(*KeyState) bool) {
 	for i := range c.keys.all {
-		if i == 0 {
+		if c.keys.all[i].key == "" {
 			continue
 		}
 		k := c.keyState(uint32(i))

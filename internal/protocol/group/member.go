@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/internal/mutant"
@@ -465,7 +466,7 @@ func (m *Member) choose(in *Input, fx *Effects) {
 		}
 	}
 	if len(in.Wants)+len(unwants) > 0 {
-		m.send(fx, Message{Type: Wish, Wants: in.Wants, Unwants: unwants})
+		m.send(fx, Message{Type: Wish, Wants: slices.Clone(in.Wants), Unwants: slices.Clone(unwants)})
 	}
 	if in.Traits != nil && *in.Traits != m.traits {
 		m.traits = *in.Traits

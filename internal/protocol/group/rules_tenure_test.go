@@ -343,6 +343,38 @@ var rulesOfTenures = []rule{
 			w.fail("holder %q; want it taken back", w.holder("b"))
 		}
 	}},
+	{"a key that nobody wants is forgotten, its numbers are not", func(mutate mutation) {
+		w := ready(mutate, settings(), "n1", "n2")
+		w.move("a", "n2")
+		for _, id := range []protocol.NodeID{"n1", "n2"} {
+			w.members[id].give(Input{Kind: Choose, Unwants: []Key{"a"}})
+			w.run()
+		}
+		if _, ok := w.c.Key("a"); ok {
+			w.fail("a is known, and nobody wants it")
+		}
+		w.want("n1", "a", "z")
+		w.move("a", "n1")
+		w.move("z", "n1")
+		if n := w.members["n1"]; n.running["a"] != (Token{1, 3}) || n.running["z"] != (Token{1, 3}) {
+			w.fail("%v; want numbers above those that were given", n.running)
+		}
+		// The keys of members that died are forgotten when there are many.
+		for i := range 40 {
+			id := protocol.NodeID(fmt.Sprintf("m%d", i))
+			w.start(id, 100+uint64(i))
+			w.want(id, Key("only "+id))
+			w.connect(id)
+			w.coordinate(Input{Kind: Dead, Session: w.dies(id)})
+		}
+		known := 0
+		for range w.c.Keys {
+			known++
+		}
+		if known > 30 {
+			w.fail("%d keys are known", known)
+		}
+	}},
 	{"an older tenure is not obeyed", func(mutate mutation) {
 		w := ready(mutate, settings(), "n1", "n2")
 		w.begin(7, "n1", "n2")

@@ -102,7 +102,7 @@ func (c *Coordinator) report(l *link, conn Conn, msg *Message, now protocol.Inst
 		}
 	}
 	if !again {
-		c.meet(s, p)
+		c.meet(s, p, fx)
 		// Admitted by an earlier coordinator: what reports after cover cannot have a claim of that any more.
 		s.admitted = msg.Admitted && !c.covered
 		s.voucher = s.admitted && (c.cfg.Vouchers == 0 || msg.Registry != nil) && !c.cfg.Mutant.Has("inherited-not-vouchers")
@@ -135,9 +135,9 @@ func (c *Coordinator) report(l *link, conn Conn, msg *Message, now protocol.Inst
 }
 
 // meet makes a new session known.
-func (c *Coordinator) meet(s *session, p *process) {
+func (c *Coordinator) meet(s *session, p *process, fx *Effects) {
 	if c.gone > 16+len(c.sessions) {
-		c.sweep()
+		c.sweep(fx)
 	}
 	s.slot, s.peer = uint32(len(c.slots)), c.circle.meet(s.id.Member)
 	c.slots = append(c.slots, s)

@@ -152,6 +152,7 @@ func (c *Coordinator) state(e *protocol.Coder) {
 		e.Uints(&(*l).number)
 	})
 	c.stateOfSessions(e)
+	protocol.Small(e, &c.gone, "sessions that are over:", 0, math.MaxInt32)
 	c.stateOfKeys(e)
 }
 
@@ -192,9 +193,14 @@ func (c *Coordinator) stateOfSessions(e *protocol.Coder) {
 func (c *Coordinator) stateOfKeys(e *protocol.Coder) {
 	ks := &c.keys
 	places := make([]uint32, 0, len(ks.all))
-	for i := 1; i < len(ks.all); i++ {
-		places = append(places, uint32(i))
+	for i := range ks.all {
+		if ks.all[i].key != "" {
+			places = append(places, uint32(i))
+		}
 	}
+	floor := uint64(ks.floor)
+	e.Uints(&floor)
+	ks.floor = uint32(min(floor, math.MaxUint32))
 	ks.sort(places)
 	n := e.Len(len(places), 65)
 	var named []uint32 // the places of sessions, from 1, by slot
@@ -222,7 +228,7 @@ func (c *Coordinator) stateOfKeys(e *protocol.Coder) {
 		if e.Loads() {
 			var key Key
 			protocol.Strings(e, &key)
-			if i > 0 && ks.all[i].key >= key {
+			if key == "" || i > 0 && ks.all[i].key >= key {
 				e.Fail(errors.New("the keys are not in order"))
 				return
 			}
