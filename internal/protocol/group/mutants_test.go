@@ -7,20 +7,21 @@ import (
 	"testing"
 )
 
-var most = flag.Uint64("most", 40, "the number of seeds of each profile after which a mutant counts as survived")
+var (
+	most = flag.Uint64("most", 40, "the number of seeds of each profile after which a mutant counts as survived")
+	only = flag.Bool("net", false, "leave the stories out")
+)
 
-// TestMutants shows that the tests of the rules, or the net, notice mutants. The simulator hunts those that neither does.
+// TestMutants shows that the story of a rule, or else the net, notices each mutant.
 func TestMutants(t *testing.T) {
 	for _, mu := range Mutants() {
 		t.Run(mu.Name, func(t *testing.T) {
 			t.Parallel()
 			mutate := func(m *MemberConfig, c *CoordinatorConfig) { m.Mutate(mu.Name); c.Mutate(mu.Name) }
-			var told bool
 			for _, r := range rules {
-				if says := r.play(mutate); says != "" {
+				if says := r.play(mutate); says != "" && !*only {
 					t.Logf("%s: noticed by %q: %s", mu.Rule, r.name, says)
-					told = true
-					break
+					return
 				}
 			}
 			for seed := range *most {
@@ -31,9 +32,7 @@ func TestMutants(t *testing.T) {
 					}
 				}
 			}
-			if !told {
-				t.Errorf("%s: survived all rules, and %d seeds", mu.Rule, *most)
-			}
+			t.Errorf("%s: survived %d seeds, and all stories unless they were left out", mu.Rule, *most)
 		})
 	}
 }

@@ -3,6 +3,7 @@ package group
 import (
 	"cmp"
 	"container/heap"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -683,13 +684,16 @@ func (n *net) leaves(h *host) {
 	})
 }
 
+var from = flag.Uint64("from", 0, "the first seed of TestNet")
+
 // TestNet runs random worlds.
 func TestNet(t *testing.T) {
 	for _, g := range gusts {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
 			var tenures, terms, accounts, covers int
-			for seed := range long.Or[uint64](400, 40) {
+			for i := range long.Or[uint64](400, 40) {
+				seed := *from + i
 				n := newNet(t, seed, g, nil)
 				if err := n.run(); err != nil {
 					t.Errorf("seed %d: %v", seed, err)

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/internal/mutant"
 )
 
 // AppendState appends all that determines the machine's behaviour, in one canonical encoding: machines with equal bytes
@@ -198,9 +199,7 @@ func (c *Coordinator) stateOfKeys(e *protocol.Coder) {
 			places = append(places, uint32(i))
 		}
 	}
-	floor := uint64(ks.floor)
-	e.Uints(&floor)
-	ks.floor = uint32(min(floor, math.MaxUint32))
+	codeNumber(e, &ks.floor)
 	ks.sort(places)
 	n := e.Len(len(places), 65)
 	var named []uint32 // the places of sessions, from 1, by slot
@@ -237,13 +236,12 @@ func (c *Coordinator) stateOfKeys(e *protocol.Coder) {
 			k = &ks.all[places[i]]
 			protocol.Strings(e, &k.key)
 		}
-		last := uint64(k.last)
 		holder, reserved, token := k.holder, k.reserved, Token{}
 		if holder != 0 || c.cfg.Mutant.Has("next-takes-adopted-tenure") {
 			token = k.token()
 		}
 		codeToken(e, &token)
-		e.Uints(&last)
+		codeNumber(e, &k.last)
 		session(&holder)
 		session(&reserved)
 		e.Bools(&k.revoked)
@@ -264,7 +262,11 @@ func (c *Coordinator) stateOfKeys(e *protocol.Coder) {
 		if !e.Loads() {
 			continue
 		}
-		k.tenure, k.n, k.last, k.reserved, k.wants = token.Tenure, token.N, uint32(min(last, math.MaxUint32)), reserved, wants
+		k.tenure, k.n, k.reserved, k.wants = token.Tenure, token.N, reserved, wants
+		if holder == 0 && (k.revoked || token != Token{} && !mutant.Built) {
+			e.Fail(fmt.Errorf("%.20q is free, and has a token or was revoked", k.key))
+			return
+		}
 		for j, w := range wants {
 			if w.slot == 0 || j > 0 && wants[j-1].slot >= w.slot {
 				e.Fail(fmt.Errorf("the candidacies for %s are not in order", k.key))
@@ -316,6 +318,13 @@ func codeSession(c *protocol.Coder, s *Session) {
 }
 
 func codeToken(c *protocol.Coder, t *Token) { c.Uints(&t.Tenure, &t.N) }
+
+// codeNumber codes the number of an assignment.
+func codeNumber(c *protocol.Coder, n *uint32) {
+	v := int(*n)
+	protocol.Small(c, &v, "an assignment's number", 0, 1<<maxBits)
+	*n = uint32(v)
+}
 
 func codePriority(c *protocol.Coder, p *int32) {
 	v := int(*p)
