@@ -48,7 +48,7 @@ func (p *process) carry(b batch, from int) {
 			rest.resumed = true
 			rest.fx = &machine.Effects{
 				Stops: slices.Clone(b.fx.Stops), Sends: slices.Clone(b.fx.Sends), Starts: slices.Clone(b.fx.Starts), Closes: slices.Clone(b.fx.Closes),
-				Changes: slices.Clone(b.fx.Changes), Aside: b.fx.Aside, Reason: b.fx.Reason,
+				Changes: slices.Clone(b.fx.Changes), Wanted: slices.Clone(b.fx.Wanted), Members: b.fx.Members, Aside: b.fx.Aside, Reason: b.fx.Reason,
 			}
 			p.pending = func() { p.carry(rest, part) }
 			w.freeze(p, f.For)
@@ -184,9 +184,14 @@ func (p *process) afterCoordinator(b batch) {
 		}
 		return
 	}
-	if p.c == b.c && !b.c.placing {
-		b.c.placing = true
-		w.in(200*time.Microsecond+w.chance.Exp(200*time.Microsecond), func() {
+	changed := len(b.fx.Changes) > 0 || len(b.fx.Wanted) > 0 || b.fx.Members || w.now >= b.c.placed+sim.Time(100*time.Millisecond)
+	if p.c == b.c && !b.c.placing && changed {
+		b.c.placing, b.c.placed = true, w.now
+		pace := 200 * time.Microsecond
+		if len(w.nodes) > 20 {
+			pace = 20 * time.Millisecond
+		}
+		w.in(pace+w.chance.Exp(200*time.Microsecond), func() {
 			b.c.placing = false
 			p.deliver(func() { p.place(b.c) })
 		})

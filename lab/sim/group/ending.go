@@ -50,7 +50,7 @@ func (w *World) kill(n *node, f *Fault) {
 		w.tell(n, "its witness says that process %04x is dead", p.nonce[0]>>48)
 		for _, o := range w.nodes {
 			q := o.p
-			if q == nil || w.net.Chance(0.1) {
+			if q == nil || f.Part == 3 && w.net.Chance(0.4) { // not every candidate hears it
 				continue
 			}
 			w.in(w.delay(n, o), func() {

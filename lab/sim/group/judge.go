@@ -151,7 +151,7 @@ func (p *process) judgeGiven(b batch, m *machine.Message) {
 		}
 		k.given = greater(k.given, h.Token)
 		for _, r := range b.c.reported {
-			if standing(b.c.Sessions(nil), r.session) == nil {
+			if len(r.overruns) == 0 || standing(b.c.Sessions(nil), r.session) == nil {
 				continue
 			}
 			for _, o := range r.overruns {
@@ -187,7 +187,7 @@ func (w *World) judgeVouched() {
 			continue
 		}
 		for _, s := range admitted {
-			if !slices.Contains(r.Sessions, s) {
+			if _, ok := slices.BinarySearchFunc(r.Sessions, s, machine.Session.Compare); !ok {
 				w.fail(Vouched, n, "it may vouch for version %d of T %d, %v, which lacks %v", r.Version, r.Tenure, r.Sessions, s)
 			}
 		}

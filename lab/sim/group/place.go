@@ -58,8 +58,8 @@ func sessionDrains(all []machine.Standing, s machine.Session) bool {
 func (w *World) wanting(c *coordinator, sessions []machine.Standing, k machine.Key, strict bool) machine.Session {
 	var good, poor []machine.Session
 	c.Wanted(k, func(s machine.Session, _ int) bool {
-		i := slices.IndexFunc(sessions, func(x machine.Standing) bool { return x.Session == s })
-		if i < 0 {
+		i, ok := slices.BinarySearchFunc(sessions, s, func(x machine.Standing, s machine.Session) int { return x.Session.Compare(s) })
+		if !ok {
 			return true
 		}
 		if (!sessions[i].Admitted || sessions[i].Conn == 0) && !w.chance.Chance(0.15) {

@@ -58,6 +58,7 @@ type coordinator struct {
 	covered  bool
 	proven   bool
 	placing  bool
+	placed   sim.Time // when placement was last asked for
 	reported []reported
 }
 
@@ -125,8 +126,14 @@ func (p *process) choose(all bool) {
 	}
 	w := p.w
 	var in machine.Input
-	for _, k := range w.keys {
+	for i, k := range w.keys {
 		want := all || w.chance.Chance(0.6)
+		switch own := w.s.Own; {
+		case own < 0:
+			want = true
+		case own > 0:
+			want = (i/own+1)%len(w.nodes) == p.node.index || i/own == p.node.index
+		}
 		switch {
 		case want:
 			in.Wants = append(in.Wants, machine.Want{Key: k.name, Priority: w.chance.Below(3)})
@@ -230,6 +237,7 @@ func (p *process) coordinate(c *coordinator, in machine.Input) {
 	before := p.before(c, &in)
 	w.fx.Reset()
 	c.Step(&in, &w.fx)
+	w.stats.Steps++
 	w.digest(uint64(w.now), w.events, uint64(in.Kind)<<8, uint64(len(w.fx.Sends)), uint64(len(w.fx.Changes)))
 	p.noticeCoordinator(c, &in, before)
 	p.carry(batch{fx: &w.fx, c: c, resign: w.fx.Resign, proven: proven}, 0)

@@ -77,9 +77,10 @@ type Schedule struct {
 	Profile  string             `json:"profile"`
 	Nodes    []Node             `json:"nodes"`
 	Keys     int                `json:"keys"`
-	Settings []machine.Settings `json:"settings"` // in the order of their roll-out
-	Delay    time.Duration      `json:"delay"`    // mean delay of a message, one way
-	Writes   time.Duration      `json:"writes"`   // between two writes of a work; 0: none
+	Own      int                `json:"own,omitzero"` // each member wants so many keys, and as many of the one before it; -1: all; 0: all, or some
+	Settings []machine.Settings `json:"settings"`     // in the order of their roll-out
+	Delay    time.Duration      `json:"delay"`        // mean delay of a message, one way
+	Writes   time.Duration      `json:"writes"`       // between two writes of a work; 0: none
 	Reuse    bool               `json:"reuse,omitzero"`
 	Span     time.Duration      `json:"span"` // of the faults; then the world heals
 	Faults   []Fault            `json:"faults,omitempty"`

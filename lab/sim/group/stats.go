@@ -15,6 +15,7 @@ type Stats struct {
 	ByTime       uint64          `json:"by_time"`
 	Deserted     uint64          `json:"deserted"`
 	Stops        uint64          `json:"stops"`
+	Steps        uint64          `json:"steps"` // of coordinators
 	Overruns     uint64          `json:"overruns"`
 	Messages     uint64          `json:"messages"`
 	Writes       uint64          `json:"writes"`
@@ -39,6 +40,7 @@ func (s *Stats) Add(o *Stats) {
 	s.ByTime += o.ByTime
 	s.Deserted += o.Deserted
 	s.Stops += o.Stops
+	s.Steps += o.Steps
 	s.Overruns += o.Overruns
 	s.Messages += o.Messages
 	s.Writes += o.Writes

@@ -29,7 +29,7 @@ type work struct {
 	serial   uint64
 	stopping bool
 	over     bool
-	claimed  bool
+	until    sim.Time // when it ended
 	state    []byte
 }
 
@@ -183,7 +183,7 @@ func (w *World) ended(x *work) {
 		w.stats.Overruns++
 		w.saw(sawOverrun)
 	}
-	x.over = true
+	x.over, x.until = true, w.now
 	w.tell(x.p.node, "the work of %s under %v has ended", x.name, x.token)
 	gone := func(o *work) bool { return o == x }
 	x.p.works = slices.DeleteFunc(x.p.works, gone)
