@@ -137,7 +137,7 @@ func (p *partition) serve(ctx context.Context, end int64, first entry) (int64, e
 	return next, nil
 }
 
-// set says what the broker leads. A partition that another leadership of it has replaced stays replaced.
+// set says what the broker leads: nothing, if p is nil.
 func (b *broker) set(name string, p *partition) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

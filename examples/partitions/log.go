@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"strconv"
 
 	"github.com/electd/elect/fence"
@@ -43,9 +42,6 @@ func install(ctx context.Context, db *sql.DB, topic string, partitions int) erro
 	return err
 }
 
-// errGap is an append to an offset that is not the next one any more.
-var errGap = errors.New("the log has changed")
-
 // appendAll appends records behind end, with their epoch and offsets, in one transaction that begins with the check of
 // the epoch. A record that is in the log already keeps its place. It returns the new end.
 func (p *partition) appendAll(ctx context.Context, end int64, records []*record) (int64, error) {
@@ -62,7 +58,7 @@ func (p *partition) appendAll(ctx context.Context, end int64, records []*record)
 			r.Offset, r.Epoch = end, int64(p.epoch)
 			if _, err := tx.ExecContext(ctx, `INSERT INTO records (topic, partition, "offset", epoch, producer, seq, body) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 				p.topic, p.name, r.Offset, r.Epoch, r.Producer, r.Seq, r.Body); err != nil {
-				return fmt.Errorf("%w: %w", errGap, err)
+				return err
 			}
 			end++
 		}
