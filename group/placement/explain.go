@@ -83,11 +83,7 @@ type Outlook struct {
 // Explain returns what a Plan at now would begin, what would be begun later, and what nobody can be given. It begins
 // nothing.
 func (p *Planner) Explain(now time.Time) Outlook {
-	calm, _ := p.quiet(now)
-	if p.dirty || calm != p.calm {
-		p.plan = p.compute(calm)
-		p.dirty, p.calm = false, calm
-	}
+	calm, _ := p.think(now)
 	begin, later, _ := p.due(now)
 	var o Outlook
 	words := p.words()

@@ -28,6 +28,7 @@ type Planner struct {
 	under int // held keys on their way
 
 	dirty   bool      // what is planned may not be right any more
+	arrived bool      // a key has arrived since the last computation, and can move on
 	stirred bool      // a member has come or gone since the last Plan
 	since   time.Time // when one last came or went
 	calm    bool      // it was quiet at the last Plan
@@ -249,14 +250,15 @@ func (p *Planner) SetKey(k Key) error {
 		p.classes[c].keys++
 		p.leave(to.class)
 	}
-	was, owner := to.moving(), to.owner()
+	was, owner, begun := to.moving(), to.owner(), to.next != none
 	if c != to.class || load != to.load || k.Replace != to.replace {
 		p.dirty = true
 	}
 	to.load, to.class, to.replace, to.holder, to.next, to.last = load, c, k.Replace, holder, next, last
-	if to.owner() != owner || owner == none || was && !to.moving() { // what has arrived can move on
+	if to.owner() != owner || owner == none {
 		p.dirty = true
 	}
+	p.arrived = p.arrived || begun && next == none
 	p.count(was, to)
 	return nil
 }
@@ -405,11 +407,7 @@ func (c *class) tier(slot int32) (int32, bool) {
 // Plan returns the moves that should begin now. They count as begun, until SetKey says otherwise. Without a change it
 // needs to be called again at next; zero is never. now does not go back.
 func (p *Planner) Plan(now time.Time) (moves []Move, next time.Time) {
-	calm, next := p.quiet(now)
-	if p.dirty || calm != p.calm {
-		p.plan = p.compute(calm)
-		p.dirty, p.calm = false, calm
-	}
+	_, next = p.think(now)
 	begin, later, wait := p.due(now)
 	moves = make([]Move, 0, len(begin))
 	words := p.words()
@@ -429,6 +427,16 @@ func (p *Planner) Plan(now time.Time) (moves []Move, next time.Time) {
 		next = wait
 	}
 	return moves, next
+}
+
+// think brings the plan up to date. It reports whether it is quiet, and when to look again if not.
+func (p *Planner) think(now time.Time) (calm bool, next time.Time) {
+	calm, next = p.quiet(now)
+	if p.dirty || calm != p.calm || p.arrived && len(p.plan) == 0 { // else what remains to be begun comes first
+		p.plan = p.compute(calm)
+		p.dirty, p.arrived, p.calm = false, false, calm
+	}
+	return calm, next
 }
 
 // quiet reports whether nobody has come or gone for long enough, and when to look again if not. It ends the absence of

@@ -62,7 +62,7 @@ func live(t testing.TB, seed uint64, choices []byte, steps int) {
 	}
 	h.twin = twin{members: map[string]Member{}, keys: map[string]Key{}, slack: DefaultSlack}
 	for range steps {
-		for range 1 + h.chance(6) {
+		for range h.chance(6) { // or nothing happens, but that keys arrive
 			h.step()
 		}
 		h.now = h.now.Add(time.Duration(h.chance(8)) * time.Second)
@@ -112,7 +112,7 @@ func (h *history) set(k Key) {
 func (h *history) step() {
 	h.t.Helper()
 	w := &h.twin
-	switch h.chance(10) {
+	switch h.chance(11) {
 	case 0, 1: // a member comes, comes back, or changes
 		m := Member{
 			ID: fmt.Sprintf("n%d", h.chance(5)), Weight: []int{0, 0, 0, 50, 300}[h.chance(5)], Zone: []string{"", "", "x", "y"}[h.chance(4)],
@@ -192,6 +192,13 @@ func (h *history) step() {
 		if name := h.key(); name != "" && h.chance(3) == 0 {
 			delete(w.keys, name)
 			h.must(h.planner.RemoveKey(name))
+		}
+	case 9: // what is on its way arrives
+		for _, name := range slices.Sorted(maps.Keys(w.keys)) {
+			if k := w.keys[name]; k.Next != "" && h.chance(2) == 0 {
+				k.Holder, k.Next = k.Next, ""
+				h.set(k)
+			}
 		}
 	default: // a holder gives its key up, or a move was dropped
 		if k, ok := w.keys[h.key()]; ok {

@@ -284,6 +284,23 @@ func TestRate(t *testing.T) {
 	begin(2, 100*time.Millisecond)
 }
 
+// TestArrived has keys that were on their way when a member came move on once they have arrived.
+func TestArrived(t *testing.T) {
+	h := newHouse(t, 30, 1, Settings{Quiet: -1})
+	h.plan()
+	h.member(Member{ID: "n1"})
+	moves, _ := h.p.Plan(h.now)
+	h.member(Member{ID: "n2"})
+	if more := h.plan(); len(moves) != 15 || len(more) == 0 {
+		t.Fatalf("%d moves to the second member and %d to the third, want 15 and some", len(moves), len(more))
+	}
+	for _, m := range moves {
+		h.key(Key{Name: m.Key, Holder: m.To})
+	}
+	h.plan()
+	h.even(t, 30, 3)
+}
+
 // TestOrder has a draining member emptied before others are evened out, and free keys placed before.
 func TestOrder(t *testing.T) {
 	moves, err := Plan([]Member{{ID: "n1", Draining: true}, {ID: "n2"}, {ID: "n3"}}, slices.Concat(
