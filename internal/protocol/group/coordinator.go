@@ -153,7 +153,7 @@ func (c *Coordinator) begin(in *Input, fx *Effects) {
 		cover -= 3 * cover / 10
 	}
 	c.cover = in.Now.Boot.Add(cover)
-	c.circle.check = in.Now.Boot.Add(2 * c.cfg.Promise)
+	c.circle.check = c.patience()
 	if !in.Proven {
 		c.end(fx, Unproven, 0)
 	} else if in.Tenure == 0 || in.Tenure&protocol.MaxCount > protocol.MaxCount>>c.cfg.Bits {
@@ -184,7 +184,7 @@ func (c *Coordinator) jumped(now protocol.Reading) {
 	c.wake = now.Boot
 	c.circle.forgive(now.Boot)
 	c.begunAt = now.Boot
-	c.circle.check = now.Boot.Add(2 * c.cfg.Promise)
+	c.circle.check = c.patience()
 	if c.resigning {
 		c.resignAt = now.Boot
 	}

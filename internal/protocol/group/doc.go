@@ -45,7 +45,7 @@
 //     coordinator resigns.
 //   - G12 overruns that a member reports cover their keys until it says that they have ended.
 //   - G13 deserted. A coordinator that has not heard half of its members for 2·D_V resigns, and stands aside for as
-//     long. How many there are members tell it, by what the last coordinator told them.
+//     long, W + D_V after t0 at the earliest. How many there are members tell it, by what the last coordinator told them.
 //   - G14 settings. A member whose promise is longer than the coordinator's W is refused.
 //
 // A member obeys no coordinator below the greatest T that it has seen.

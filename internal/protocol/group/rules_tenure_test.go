@@ -204,6 +204,7 @@ var rulesOfTenures = []rule{
 	}},
 	{"deserted", func(mutate mutation) {
 		w := ready(mutate, settings(), "n1", "n2", "n3")
+		w.sleep(10 * time.Second)
 		for _, id := range []protocol.NodeID{"n2", "n3"} {
 			w.dies(id)
 		}
@@ -215,11 +216,33 @@ var rulesOfTenures = []rule{
 		if w.resign != Deserted || w.aside != 6*time.Second {
 			w.fail("%q, %v; want it to resign and stand aside", w.resign, w.aside)
 		}
-		// The member that is left tells the next coordinator that there were others.
 		w.begin(2, "n1")
-		w.sleep(7 * time.Second)
+		w.sleep(20 * time.Second)
+		if w.resign != "" {
+			w.fail("%q; want the next one to stay, because the others are gone for good", w.resign)
+		}
+	}},
+	{"deserted from the beginning", func(mutate mutation) {
+		set := settings()
+		set.Vouchers = 1
+		w := ready(mutate, set, "n1", "n2", "n3")
+		w.sleep(10 * time.Second)
+		for _, id := range []protocol.NodeID{"n1", "n3"} {
+			w.dies(id)
+		}
+		w.begin(2, "n2") // which is no voucher, and knows only how many there were
+		w.sleep(6900 * time.Millisecond)
+		if w.resign != "" {
+			w.fail("%q too early", w.resign)
+		}
+		w.sleep(200 * time.Millisecond)
 		if w.resign != Deserted {
-			w.fail("%q; want the next one to resign too", w.resign)
+			w.fail("%q; want it to resign", w.resign)
+		}
+		w.begin(3, "n2")
+		w.sleep(20 * time.Second)
+		if w.resign != "" {
+			w.fail("%q; want the next one to stay, because the others are gone for good", w.resign)
 		}
 	}},
 	{"not deserted", func(mutate mutation) {

@@ -184,7 +184,7 @@ func (c *Coordinator) polled(s *session, conn Conn, msg *Message, now protocol.I
 }
 
 func (c *Coordinator) answer(s *session, conn Conn, msg *Message, fx *Effects) {
-	fx.Sends = append(fx.Sends, Send{conn, Message{Type: Answer, Tenure: c.tenure, Number: msg.Number, Seq: msg.Seq, Promise: c.cfg.Promise, Members: c.circle.size()}})
+	fx.Sends = append(fx.Sends, Send{conn, Message{Type: Answer, Tenure: c.tenure, Number: msg.Number, Seq: msg.Seq, Promise: c.cfg.Promise, Members: c.members()}})
 }
 
 // goodbye is G6: the session ends, because its work was joined. It needs no report before.
@@ -235,8 +235,8 @@ func (c *Coordinator) dead(id Session, now protocol.Instant, fx *Effects) {
 	p.dead, p.over = true, ^uint64(0)
 	if s := p.session; s != nil {
 		c.finish(s, now, fx)
-		c.forget(s.id.Member)
 	}
+	c.forget(id.Member)
 }
 
 // finish ends a session. Its keys are free.
@@ -323,7 +323,15 @@ type circle struct {
 	check protocol.Instant // when to look next
 }
 
-func (r *circle) size() uint64 { return max(uint64(len(r.peers)), r.told) }
+// members is how many there are. During cover not all have reported; after it those that have not are not counted, so
+// that the next coordinator does not miss them too.
+func (c *Coordinator) members() uint64 {
+	n := uint64(len(c.sessions))
+	if !c.covered {
+		n = max(n, c.circle.told)
+	}
+	return n
+}
 
 func (r *circle) meet(id protocol.NodeID) *peer {
 	p := r.peers[id]
@@ -340,8 +348,10 @@ func (r *circle) meet(id protocol.NodeID) *peer {
 // forget forgets a member that has said goodbye, or is dead, unless another process of it is here.
 func (c *Coordinator) forget(id protocol.NodeID) {
 	if !slices.ContainsFunc(c.sessions, func(s *session) bool { return s.id.Member == id }) {
+		if c.circle.peers[id] != nil {
+			c.circle.told -= min(c.circle.told, 1)
+		}
 		delete(c.circle.peers, id)
-		c.circle.told -= min(c.circle.told, 1)
 	}
 }
 
@@ -352,10 +362,14 @@ func (r *circle) forgive(now protocol.Instant) {
 	}
 }
 
+// patience is until when a coordinator waits at first: those that are gone for good are out of the registry, and not
+// counted any more, so that the next coordinator is not deserted too.
+func (c *Coordinator) patience() protocol.Instant { return c.begunAt.Add(c.cfg.Cover + c.cfg.Promise) }
+
 // deserted is G13: more than half of the members have been silent for 2·D_V. It says when to look next. Members whose
 // sessions have ended are forgotten when most of the others are there.
 func (c *Coordinator) deserted(now protocol.Instant) bool {
-	heard := make([]protocol.Instant, 0, c.circle.size())
+	heard := make([]protocol.Instant, 0, max(uint64(len(c.circle.peers)), c.circle.told))
 	for _, p := range c.circle.peers {
 		heard = append(heard, max(p.heard, c.begunAt))
 	}
@@ -369,7 +383,7 @@ func (c *Coordinator) deserted(now protocol.Instant) bool {
 	slices.Sort(heard)
 	// The instant since when half of them have been heard.
 	half := heard[len(heard)/2]
-	c.circle.check = half.Add(2 * c.cfg.Promise)
+	c.circle.check = max(half.Add(2*c.cfg.Promise), c.patience())
 	if now >= c.circle.check {
 		if c.cfg.Mutant.Has("no-deserted") {
 			c.circle.check = now.Add(2 * c.cfg.Promise)
