@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/race"
 )
 
 const (
@@ -105,21 +106,40 @@ func inUse() uint64 {
 	return s.HeapAlloc
 }
 
-// BenchmarkMemory is what a key costs at a coordinator with 3 members that all want it, and at a member that holds it.
+// memory returns what a key costs at a coordinator whose members all want it, and at a member that holds it.
+func memory(tb testing.TB, members, keys int) (coordinator, member float64) {
+	before := inUse()
+	f := newPlayed(tb, members, keys)
+	f.assignAll(tb, keys)
+	f.fx, f.in = Effects{}, Input{}
+	coordinator = float64(inUse()-before) / float64(keys)
+	runtime.KeepAlive(f)
+	before = inUse()
+	m := holding(tb, keys)
+	member = float64(inUse()-before) / float64(keys)
+	runtime.KeepAlive(m)
+	return coordinator, member
+}
+
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
-		before := inUse()
-		f := newPlayed(b, benchMembers, benchKeys)
-		f.assignAll(b, benchKeys)
-		f.fx, f.in = Effects{}, Input{}
-		coordinator := inUse() - before
-		runtime.KeepAlive(f)
-		before = inUse()
-		m := holding(b, benchKeys)
-		member := inUse() - before
-		runtime.KeepAlive(m)
-		b.ReportMetric(float64(coordinator)/benchKeys, "B/key@coordinator")
-		b.ReportMetric(float64(member)/benchKeys, "B/key@member")
+		coordinator, member := memory(b, benchMembers, benchKeys)
+		b.ReportMetric(coordinator, "B/key@coordinator")
+		b.ReportMetric(member, "B/key@member")
+	}
+}
+
+// TestMemory: 100,000 keys are tens of megabytes, whatever the number of members that want them.
+func TestMemory(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the race detector has memory of its own")
+	}
+	for _, members := range []int{1, 10} {
+		coordinator, member := memory(t, members, benchKeys/4)
+		t.Logf("%d members: %.0f bytes a key at the coordinator, %.0f at a member", members, coordinator, member)
+		if coordinator > 300 || member > 150 {
+			t.Errorf("%d members: %.0f bytes a key at the coordinator, %.0f at a member; want at most 300 and 150", members, coordinator, member)
+		}
 	}
 }
 
