@@ -148,7 +148,3 @@ func shortest(bound, standard time.Duration) time.Duration {
 	}
 	return standard
 }
-
-func (c *Config) candidacy() driver.Candidacy {
-	return driver.Candidacy{Exclusive: !c.NonExclusive, Metadata: c.Metadata, Priority: c.Priority}
-}

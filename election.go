@@ -20,8 +20,9 @@ type Election struct {
 	limits  Limits
 	cfg     Config
 
-	mu   sync.Mutex
-	busy bool // campaigning or leading
+	mu       sync.Mutex
+	busy     bool              // campaigning or leading
+	metadata map[string]string // of the next candidacy
 
 	health  *health
 	eventMu sync.Mutex // serializes cfg.OnEvent
@@ -38,7 +39,7 @@ func New(elector driver.Elector, cfg Config) (*Election, error) {
 		return nil, err
 	}
 	cfg.Metadata = maps.Clone(cfg.Metadata)
-	e := &Election{elector: elector, limits: limits, cfg: cfg}
+	e := &Election{elector: elector, limits: limits, cfg: cfg, metadata: cfg.Metadata}
 	e.health = newHealth(e)
 	return e, nil
 }
@@ -105,7 +106,7 @@ func (e *Election) stand(ctx, period context.Context, led bool) (*Term, error) {
 		return nil, context.Cause(ctx)
 	}
 	e.emit(EventCampaigning, nil, nil)
-	m, err := e.elector.Campaign(ctx, e.cfg.candidacy())
+	m, err := e.elector.Campaign(ctx, e.candidacy())
 	done := func() {}
 	if err == nil {
 		if err = e.sound(m); err == nil && e.cfg.Guardian != nil {
@@ -208,6 +209,32 @@ func (e *Election) Transfer(ctx context.Context, token Token, to string) error {
 		}
 	}
 	return a.Transfer(ctx, token, to)
+}
+
+// Metadata returns what observers see beside this participant's id when it has won its next campaign: that of the
+// Config, or of the last SetMetadata. The caller may change the map.
+func (e *Election) Metadata() map[string]string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.Clone(e.metadata)
+}
+
+// SetMetadata replaces [Config].Metadata for the campaigns that begin after it. [Term.SetMetadata] changes it for one
+// term.
+func (e *Election) SetMetadata(metadata map[string]string) error {
+	if err := driver.CheckMetadata(metadata); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.metadata = maps.Clone(metadata)
+	return nil
+}
+
+func (e *Election) candidacy() driver.Candidacy {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return driver.Candidacy{Exclusive: !e.cfg.NonExclusive, Metadata: e.metadata, Priority: e.cfg.Priority}
 }
 
 // Measure returns what this participant measures of its part in the election, and false if its back end measures

@@ -29,14 +29,14 @@ import (
 func main() {
 	supervise.KeeperMain(witness) // it does not return in a keeper, which must not run any of the code below
 	marks.QuietRedis()
-	os.Exit(cli.Run(newRoot(elect.Openers{
+	os.Exit(cli.Run(newRoot(withGroups(elect.Openers{
 		"file": file.Open, peerScheme: openPeer,
 		"postgres": marks.OpenElection, "postgresql": marks.OpenElection, "mysql": marks.OpenElection,
 		"consul": consul.Open, "etcd": etcd.Open, "kubernetes": kubernetes.Open,
 		"redis": redis.Open, "rediss": redis.Open, "redis+unix": redis.Open,
 		"zookeeper": zookeeper.Open, "zk": zookeeper.Open,
 		"nats": nats.Open, "s3": s3.Open,
-	}), os.Args[1:]))
+	})), os.Args[1:]))
 }
 
 // witness is that of the back end whose testament it gets: those of stores name the scheme of their URL.

@@ -163,6 +163,10 @@ var repository = house{
 			why: "a back end knows the contract, not the portable layer above it nor the other back ends",
 		},
 		{
+			at: "group/placement", tests: []string{"internal/long", "internal/race"}, others: nothing,
+			why: "who should hold which key, as a function of what it is told; a program can have one of its own",
+		},
+		{
 			at: "electhttp", may: []string{".", "driver"}, tests: []string{"store/memory"}, others: nothing,
 			why: "a face of an election, for any program; it sees what a program sees",
 		},
@@ -203,7 +207,7 @@ var repository = house{
 			why: "it shows simulated worlds, never a real one",
 		},
 		{
-			at: "examples/...", may: []string{".", "driver", "fence/...", "file", "peer", "store/...", "agent/...", "adapter"}, others: listed,
+			at: "examples/...", may: []string{".", "driver", "fence/...", "file", "group/...", "peer", "store/...", "agent/...", "adapter"}, others: listed,
 			why: "an example can do what a user's program can, so it imports nothing internal",
 		},
 		{
@@ -291,6 +295,7 @@ var repository = house{
 		{module: "adapter/leaderelection", needs: "k8s.io/client-go", why: "what it adapts"},
 		{module: "adapter/leaderelection", needs: "k8s.io/klog/v2", why: "where client-go's programs log to"},
 		{module: "examples/gocron", needs: "github.com/go-co-op/gocron/v2", why: "the scheduler that it shows"},
+		{module: "examples/partitions", needs: "github.com/jackc/pgx/v5", why: "the driver of the database that it keeps its records in"},
 		{module: "test/fencing", needs: "github.com/go-redsync/redsync/v4", why: "tests: Redlock as people use it, which is shown to be unsafe"},
 		{module: "examples/exactlyonce", needs: "github.com/jackc/pgx/v5", why: "the driver of the database that it keeps its runs in"},
 		{module: "cmd/elect", needs: "github.com/lib/pq", why: "the marks of elect fence in PostgreSQL; with pgx the command is 3.5 MB longer"},
@@ -318,6 +323,7 @@ var repository = house{
 		{at: "fence/fenceredis", names: 24, why: "guard"},
 		{at: "fence/fencesql", names: 37, why: "guard"},
 		{at: "file", names: 19, why: "backend"},
+		{at: "group/placement", names: 61, why: "the planner of a group's keys, and what one of a program's own implements"},
 		{at: "peer", names: 187, why: "backend; measurements; the status of one node"},
 		{at: "peer/certs", names: 51, why: "certificates"},
 		{at: "store/consul", names: 19, why: "backend; flight record; refusals"},

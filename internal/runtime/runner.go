@@ -148,7 +148,7 @@ func New(cfg Config) *Runner {
 	var seed [32]byte
 	_, _ = crand.Read(seed[:]) // it never fails
 	r := &Runner{
-		cfg: cfg, inbox: newInbox(), states: &States{changed: make(chan struct{})}, stop: make(chan struct{}), chance: rand.New(rand.NewChaCha8(seed)),
+		cfg: cfg, inbox: newInbox(), states: NewStates(), stop: make(chan struct{}), chance: rand.New(rand.NewChaCha8(seed)),
 		timer: time.NewTimer(time.Hour), due: protocol.Never, survey: protocol.Never, paused: protocol.Always, patient: protocol.Always,
 	}
 	r.SetLog(cfg.Log)

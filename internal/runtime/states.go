@@ -21,6 +21,9 @@ type States struct {
 	closed  bool
 }
 
+// NewStates returns states without a first one.
+func NewStates() *States { return &States{changed: make(chan struct{})} }
+
 // Set makes cur the state, and wakes waiting observers.
 func (s *States) Set(cur driver.State) {
 	s.mu.Lock()

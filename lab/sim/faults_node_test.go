@@ -451,10 +451,10 @@ func TestTrueAt(t *testing.T) {
 		w.now = n.clock.at + Time(r.Uint64()>>(20+r.Uint64()%30))
 		i := w.reading(n).Boot + protocol.Instant(r.Uint64()>>(18+r.Uint64()%40)) - 1000
 		got := w.trueAt(n, i)
-		if n.clock.read(got).Boot < i {
-			t.Fatalf("%+v: %v at %d, where it shows %v", n.clock, i, got, n.clock.read(got).Boot)
+		if n.clock.Read(got).Boot < i {
+			t.Fatalf("%+v: %v at %d, where it shows %v", n.clock, i, got, n.clock.Read(got).Boot)
 		}
-		if got > w.now && n.clock.read(got-1).Boot >= i {
+		if got > w.now && n.clock.Read(got-1).Boot >= i {
 			t.Fatalf("%+v: %v at %d, where it is later already", n.clock, i, got)
 		}
 	}

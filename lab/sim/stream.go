@@ -12,14 +12,20 @@ import (
 // It is SplitMix64 (Steele, Lea, Flood 2014) with an increment of its own.
 type stream struct{ state, step uint64 }
 
+// Stream is a source of random words, for worlds of other packages.
+type Stream = stream
+
 // stream returns the stream of that name at its beginning.
-func (w *World) stream(name string) *stream {
+func (w *World) stream(name string) *stream { return NewStream(w.schedule.Seed, name) }
+
+// NewStream returns the stream of that name and seed at its beginning.
+func NewStream(seed uint64, name string) *Stream {
 	const prime = 1099511628211 // FNV-1a
 	h := uint64(14695981039346656037)
 	for _, c := range []byte(name) {
 		h = (h ^ uint64(c)) * prime
 	}
-	a := mix(h ^ mix(w.schedule.Seed))
+	a := mix(h ^ mix(seed))
 	return &stream{state: a, step: mix(a^h) | 1}
 }
 
@@ -39,6 +45,18 @@ func (s *stream) Uint64() uint64 {
 
 // Float64 returns a number from 0 to below 1.
 func (s *stream) Float64() float64 { return float64(s.Uint64()>>11) / (1 << 53) }
+
+// Below returns a number from 0 to below n.
+func (s *stream) Below(n int) int {
+	hi, _ := bits.Mul64(s.Uint64(), uint64(n))
+	return int(hi)
+}
+
+// Between returns a time from least to below most.
+func (s *stream) Between(least, most time.Duration) time.Duration {
+	hi, _ := bits.Mul64(s.Uint64(), uint64(max(most-least, 1)))
+	return least + time.Duration(hi)
+}
 
 // Chance reports true with probability p.
 func (s *stream) Chance(p float64) bool { return s.Uint64()>>11 < odds(p) }

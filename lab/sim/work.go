@@ -151,7 +151,7 @@ func (k *work) tell(w *World, n *node, j *job) {
 		return
 	}
 	j.told = true
-	if !j.excused && !electedCounts(w) && w.now > n.clock.at && n.clock.read(w.now-1).Boot >= j.due {
+	if !j.excused && !electedCounts(w) && w.now > n.clock.at && n.clock.Read(w.now-1).Boot >= j.due {
 		w.fail(ToldInTime, n, "its work of token %d was told when its clock showed %s, and the drain of %s had to begin at %s",
 			j.token, w.reading(n).Boot, w.schedule.Work.Drain, j.due)
 	}

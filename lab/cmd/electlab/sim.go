@@ -35,7 +35,7 @@ Exit codes:
 
 func newSim() *cobra.Command {
 	return cli.Group("sim VERB", "run the protocols in a simulated world of faults", simHelp,
-		newSimRun(), newSimReplay(), newSimShrink(), newSimList(), newSimCompare(), newSimCount(), newSimBench())
+		newSimRun(), newSimReplay(), newSimShrink(), newSimList(), newSimCompare(), newSimCount(), newSimGroup(), newSimBench())
 }
 
 // protocolNamed finds a protocol, or names the known ones in its error.

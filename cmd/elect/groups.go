@@ -1,0 +1,34 @@
+package main
+
+import (
+	"net/url"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/group"
+	"github.com/electd/elect/peer/certs"
+)
+
+// withGroups adds to each back end the groups whose coordinator is elected there: their schemes begin with group+.
+func withGroups(openers elect.Openers) elect.Openers {
+	all := make(elect.Openers, 2*len(openers))
+	for scheme, open := range openers {
+		all[scheme] = open
+		all["group+"+scheme] = group.OpenerWith(open, groupCerts)
+	}
+	return all
+}
+
+// groupCerts reads the certificates of a group's member, which are those of a peer.
+func groupCerts(params url.Values, cfg *group.Config) error {
+	const name = "group-certs"
+	dir := params.Get(name)
+	params.Del(name)
+	if dir == "" {
+		return nil
+	}
+	identity, err := certs.LoadDir(dir, cfg.ID)
+	if err == nil {
+		cfg.TLS = identity
+	}
+	return err
+}

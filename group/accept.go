@@ -1,0 +1,284 @@
+package group
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/group/internal/link"
+	"github.com/electd/elect/group/internal/wire"
+	machine "github.com/electd/elect/internal/protocol/group"
+)
+
+const (
+	greeting  = 5 * time.Second // for both ends to know each other
+	maxGuests = 256             // connections that have not said who they are
+	maxConns  = 8192
+)
+
+// lobby has the connections that members have made to this one: to its coordinator, if there is one, or while they wait
+// for that. So a member can connect with the next coordinator before it knows that it is one.
+type lobby struct {
+	g    *Group
+	last atomic.Uint64 // number of a connection
+
+	mu      sync.Mutex
+	c       *coordinator
+	changed chan struct{} // closed when c changes
+	guests  int
+	all     map[*link.Conn]struct{}
+	closed  bool
+}
+
+func (l *lobby) init(g *Group) {
+	l.g, l.changed, l.all = g, make(chan struct{}), map[*link.Conn]struct{}{}
+}
+
+func (l *lobby) open(c *coordinator) { l.set(c) }
+
+func (l *lobby) close(*coordinator) { l.set(nil) }
+
+func (l *lobby) set(c *coordinator) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.c = c
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// await returns the coordinator, when there is one, or nil when the connection has ended.
+func (l *lobby) await(conn *link.Conn) *coordinator {
+	for {
+		l.mu.Lock()
+		c, changed := l.c, l.changed
+		l.mu.Unlock()
+		if c != nil {
+			return c
+		}
+		select {
+		case <-changed:
+		case <-conn.Done():
+			return nil
+		}
+	}
+}
+
+// serve runs the end of a connection at the coordinator until it ends. While there is no coordinator nothing is read.
+func (l *lobby) serve(conn *link.Conn, r *wire.Reader, from *guest) {
+	l.mu.Lock()
+	full := l.closed || len(l.all) >= maxConns
+	if !full {
+		l.all[conn] = struct{}{}
+	}
+	l.mu.Unlock()
+	if full {
+		conn.Close(link.ErrClosed)
+		return
+	}
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.all, conn)
+	}()
+	from.conn, from.link, from.room = machine.Conn(l.last.Add(1)), conn, make(chan struct{}, queued)
+	entered := make(chan *coordinator, 1)
+	var entry sync.WaitGroup
+	entry.Go(func() {
+		if c := l.await(conn); c != nil && c.put(item2{from: from, opened: true}) {
+			entered <- c
+		} else {
+			conn.Close(link.ErrClosed)
+		}
+	})
+	var c *coordinator
+	_ = conn.Run(r, func(p wire.Packet) {
+		if c == nil {
+			select {
+			case c = <-entered:
+			case <-conn.Done():
+				return
+			}
+		}
+		c.take(from, p)
+	})
+	entry.Wait()
+	if c == nil {
+		select {
+		case c = <-entered:
+		default:
+			return
+		}
+	}
+	c.put(item2{from: from, closed: true})
+}
+
+// end closes all connections.
+func (l *lobby) end() {
+	l.mu.Lock()
+	l.closed = true
+	all := make([]*link.Conn, 0, len(l.all))
+	for c := range l.all {
+		all = append(all, c)
+	}
+	l.mu.Unlock()
+	for _, c := range all {
+		c.Close(link.ErrClosed)
+	}
+}
+
+// accept takes connections until the listener is closed.
+func (g *Group) accept() {
+	for {
+		nc, err := g.listener.Accept()
+		if err != nil {
+			if g.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			g.log.Warn("a connection cannot be accepted", "error", err)
+			select {
+			case <-time.After(100 * time.Millisecond): // no descriptors, for example
+			case <-g.ctx.Done():
+				return
+			}
+			continue
+		}
+		g.lobby.mu.Lock()
+		many := g.lobby.guests >= maxGuests
+		if !many {
+			g.lobby.guests++
+		}
+		g.lobby.mu.Unlock()
+		if many {
+			_ = nc.Close()
+			continue
+		}
+		g.work.Go(func() { g.welcome(nc) })
+	}
+}
+
+// welcome finds out who connects, and serves it.
+func (g *Group) welcome(nc net.Conn) {
+	raw := nc
+	stop := context.AfterFunc(g.ctx, func() { _ = raw.Close() })
+	defer stop()
+	defer raw.Close()
+	nc, r, from, err := g.meet(nc)
+	g.lobby.mu.Lock()
+	g.lobby.guests--
+	g.lobby.mu.Unlock()
+	if err != nil {
+		g.log.Warn("a connection is refused", "from", nc.RemoteAddr(), "error", err)
+		return
+	}
+	g.lobby.serve(link.New(nc, g.settings.Promise), r, from)
+}
+
+func (g *Group) meet(nc net.Conn) (net.Conn, *wire.Reader, *guest, error) {
+	if err := nc.SetDeadline(time.Now().Add(greeting)); err != nil {
+		return nc, nil, nil, err
+	}
+	shown := ""
+	if g.cfg.TLS != nil {
+		secure := tls.Server(nc, g.cfg.TLS.Server())
+		if err := secure.HandshakeContext(g.ctx); err != nil {
+			return nc, nil, nil, err
+		}
+		nc = secure
+		var err error
+		if shown, err = holder(secure.ConnectionState()); err != nil {
+			return nc, nil, nil, err
+		}
+	}
+	r := wire.NewReader(nc)
+	p, err := r.Next()
+	if err != nil {
+		return nc, nil, nil, err
+	}
+	refused := "a hello comes first"
+	if p.Hello != nil {
+		refused = g.refuses(p.Hello, shown)
+	}
+	b := wire.Append(nil, &wire.Packet{Welcome: &wire.Welcome{Version: wire.Version, ID: g.id, Refused: refused}})
+	if _, err := wire.Frames(nil, b, func(frame []byte) error { _, err := nc.Write(frame); return err }, nil); err != nil {
+		return nc, nil, nil, err
+	}
+	if refused != "" {
+		return nc, nil, nil, errors.New(refused)
+	}
+	r.Open()
+	return nc, r, &guest{member: p.Hello.ID, addr: nc.RemoteAddr().String(), control: p.Hello.Control}, nc.SetDeadline(time.Time{})
+}
+
+// refuses says why a member is not taken: one line that says what would be right.
+func (g *Group) refuses(h *wire.Hello, shown string) string {
+	mine := g.hello()
+	switch {
+	case h.Version != wire.Version:
+		return fmt.Sprintf("%s speaks version %d of the protocol of groups, and %s version %d; want the same at all members", h.ID, h.Version, g.id, wire.Version)
+	case h.Group != mine.Group:
+		return fmt.Sprintf("%s is a member of the group %q, and the coordinator, %s, of %q; want the same group.Config.Name, or another election", h.ID, h.Group, g.id, mine.Group)
+	case shown != "" && h.ID != shown:
+		return fmt.Sprintf("the id is %q and the certificate is that of %q; want the same", h.ID, shown)
+	case h.Control:
+		return ""
+	case driver.CheckID(h.ID) != nil:
+		return driver.CheckID(h.ID).Error()
+	case h.Keys != 0 && mine.Keys != 0 && (h.Keys != mine.Keys || h.Digest != mine.Digest):
+		return fmt.Sprintf("%s knows %d shards with the digest %016x, and the coordinator, %s, %d with %016x; want the same group.Config.Keys at all members",
+			h.ID, h.Keys, h.Digest, g.id, mine.Keys, mine.Digest)
+	case h.Promise > mine.Cover:
+		return fmt.Sprintf("the promise of %s is %v, and the cover of the coordinator, %s, %v; want a cover of at least the promise: raise group.Config.Cover at all members first",
+			h.ID, time.Duration(h.Promise), g.id, g.settings.Cover)
+	case h.Bits != mine.Bits:
+		return fmt.Sprintf("%s has group.Config.TokenBits %d, and the coordinator, %s, %d; want the same at all members", h.ID, h.Bits, g.id, mine.Bits)
+	}
+	return ""
+}
+
+func (g *Group) hello() *wire.Hello {
+	return &wire.Hello{
+		Version: wire.Version, Group: g.cfg.Name, ID: g.id, Keys: uint64(len(g.shards)), Digest: g.digest,
+		Promise: uint64(g.settings.Promise), Cover: uint64(g.settings.Cover), Bits: uint64(g.settings.Bits),
+	}
+}
+
+// admissible says what is wrong with the keys that a member wants.
+func (g *Group) admissible(wants []machine.Want) error {
+	for i := range wants {
+		if g.isShard(wants[i].Key) {
+			continue
+		}
+		if err := driver.CheckName(string(wants[i].Key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holder is the member that a verified certificate names.
+func holder(state tls.ConnectionState) (string, error) {
+	if len(state.PeerCertificates) == 0 {
+		return "", errors.New("no certificate was shown; want one that names the member")
+	}
+	return named(state.PeerCertificates[0])
+}
+
+func named(cert *x509.Certificate) (string, error) {
+	for _, u := range cert.URIs {
+		if u.Scheme == "elect" {
+			return strings.TrimPrefix(u.Path, "/"), nil
+		}
+	}
+	if cert.Subject.CommonName != "" {
+		return cert.Subject.CommonName, nil
+	}
+	return "", errors.New("the certificate names no member; want a URI elect://CLUSTER/ID, or a common name")
+}

@@ -1,0 +1,242 @@
+package group
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/group/internal/wire"
+	machine "github.com/electd/elect/internal/protocol/group"
+)
+
+// called answers a request: of a member's elections, or of somebody who only asks.
+func (c *coordinator) called(from *guest, s *wire.Side) {
+	var q request
+	if s.Method != "announce" {
+		if err := json.Unmarshal(s.Body, &q); err != nil {
+			c.answer(from, s.Call, fmt.Errorf("the body of %q does not parse; want a JSON object", s.Method))
+			return
+		}
+	}
+	switch s.Method {
+	case "status":
+		if q.After >= c.version {
+			c.waiting = append(c.waiting, waiting{from, s.Call, q.After})
+			return
+		}
+		c.reply(from, s.Call, c.status())
+	case "keys":
+		c.reply(from, s.Call, c.keys())
+	case "lookup":
+		e := c.entry(machine.Key(q.Key))
+		switch {
+		case e.Member != "":
+			c.reply(from, s.Call, c.g.leaderOf(&e))
+		case e.Since < 0:
+			c.answer(from, s.Call, errCovering())
+		default:
+			c.answer(from, s.Call, driver.ErrNoLeader)
+		}
+	case "resign":
+		c.askRelease(from, s.Call, &q)
+	case "eligible":
+		_, _, err := c.successor(&q)
+		c.answer(from, s.Call, err)
+	case "move":
+		c.answer(from, s.Call, c.move(&q))
+	case "drain":
+		c.answer(from, s.Call, c.drain(&q))
+	case "announce":
+		var a announcement
+		if err := json.Unmarshal(s.Body, &a); err != nil {
+			c.answer(from, s.Call, err)
+			return
+		}
+		c.announce(from, &wire.Entry{Key: a.Key, Token: machine.Token{Tenure: a.Tenure, N: a.N}, Since: a.Since, Metadata: a.Metadata})
+		c.answer(from, s.Call, nil)
+	default:
+		c.answer(from, s.Call, fmt.Errorf("no request is called %q; want status, keys, lookup, resign, move or drain", s.Method))
+	}
+}
+
+func (c *coordinator) answer(to *guest, call uint64, err error) {
+	s := &wire.Side{Kind: wire.Reply, Call: call}
+	if err != nil {
+		s.Code, s.Body = codeOf(err), []byte(err.Error())
+	}
+	to.link.Send(wire.Packet{Side: s})
+}
+
+func (c *coordinator) reply(to *guest, call uint64, body any) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		c.answer(to, call, err)
+		return
+	}
+	to.link.Send(wire.Packet{Side: &wire.Side{Kind: wire.Reply, Call: call, Body: b}})
+}
+
+// holder returns the state of a key that is held, under a token if one is given.
+func (c *coordinator) holder(q *request) (ks machine.KeyState, err error) {
+	ks, ok := c.machine.Key(machine.Key(q.Key))
+	switch {
+	case !c.machine.Covered() && (!ok || ks.Session == machine.Session{}):
+		return ks, errCovering()
+	case !ok || ks.Session == machine.Session{}:
+		return ks, fmt.Errorf("%w: nobody holds %q", driver.ErrNoLeader, q.Key)
+	case q.Token != 0 && q.Token != c.g.tokens.token(ks.Token):
+		return ks, fmt.Errorf("%w: the holder of %q has token %v", driver.ErrSuperseded, q.Key, c.g.tokens.token(ks.Token))
+	}
+	return ks, nil
+}
+
+// askRelease asks the holder of a key to give it up, and answers when it has answered.
+func (c *coordinator) askRelease(from *guest, call uint64, q *request) {
+	ks, err := c.holder(q)
+	if err != nil {
+		c.answer(from, call, err)
+		return
+	}
+	to := c.guestOf(ks.Session)
+	if to == nil {
+		c.answer(from, call, fmt.Errorf("%w: the holder of %q, %s, is not connected", driver.ErrUnreachable, q.Key, ks.Session.Member))
+		return
+	}
+	c.relayed++
+	c.relays[c.relayed] = relay{from, call, to, ks.Key}
+	to.link.Send(wire.Packet{Side: &wire.Side{Kind: wire.AskRelease, Call: c.relayed, Entries: []wire.Entry{{Key: q.Key, Token: ks.Token}}}})
+}
+
+// guestOf returns the connection of a session.
+func (c *coordinator) guestOf(id machine.Session) *guest {
+	for _, s := range c.plan.sessions() {
+		if s.Session == id {
+			return c.conns[s.Conn]
+		}
+	}
+	return nil
+}
+
+// successor returns the session that a key can be moved to, and its holder.
+func (c *coordinator) successor(q *request) (ks machine.KeyState, to machine.Session, err error) {
+	if ks, err = c.holder(q); err != nil {
+		return ks, to, err
+	}
+	no := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", driver.ErrIneligible, fmt.Sprintf(format, args...))
+	}
+	if string(ks.Session.Member) == q.To {
+		return ks, to, no("%s holds %q already", q.To, q.Key)
+	}
+	known, best, most := false, machine.Session{}, driver.NeverLead
+	ready := map[machine.Session]bool{}
+	for _, s := range c.plan.sessions() {
+		ready[s.Session] = s.Admitted && s.Conn != 0 && !s.Traits.Draining
+		known = known || string(s.Session.Member) == q.To
+	}
+	c.machine.Wanted(ks.Key, func(s machine.Session, priority int) bool {
+		if priority == 0 {
+			priority = driver.DefaultPriority
+		}
+		if ready[s] && s.Member != ks.Session.Member && priority > most && (q.To == "" || string(s.Member) == q.To) {
+			best, most = s, priority
+		}
+		return true
+	})
+	switch {
+	case best != machine.Session{}:
+		return ks, best, nil
+	case q.To == "":
+		return ks, to, no("nobody else stands for %q", q.Key)
+	case !known:
+		return ks, to, no("%q is no member of the group", q.To)
+	}
+	return ks, to, no("%s does not stand for %q now, or is not admitted yet, or is being drained", q.To, q.Key)
+}
+
+// move moves a key, as an operator, or its holder, wants.
+func (c *coordinator) move(q *request) error {
+	ks, to, err := c.successor(q)
+	if err != nil {
+		return err
+	}
+	c.in = machine.Input{Kind: machine.Moves, Moves: []machine.Move{{Key: ks.Key, From: ks.Session, To: to}}}
+	c.step()
+	c.plan.dirty(ks.Key)
+	return nil
+}
+
+// drain has a member say that it is to be emptied: so that a later coordinator knows.
+func (c *coordinator) drain(q *request) error {
+	found := false
+	for _, s := range c.plan.sessions() {
+		if string(s.Session.Member) != q.To {
+			continue
+		}
+		if to := c.conns[s.Conn]; to != nil {
+			found = true
+			to.link.Send(wire.Packet{Side: &wire.Side{Kind: wire.Call, Method: "drain", Body: fmt.Appendf(nil, `{"on":%t}`, q.On)}})
+		}
+	}
+	if !found {
+		return fmt.Errorf("%w: %q is no member that is connected", driver.ErrIneligible, q.To)
+	}
+	return nil
+}
+
+// tellStatus answers those who wait for a change.
+func (c *coordinator) tellStatus() {
+	if len(c.waiting) == 0 {
+		return
+	}
+	kept := c.waiting[:0]
+	var status *Status
+	for _, w := range c.waiting {
+		switch {
+		case c.conns[w.from.conn] != w.from:
+		case w.after >= c.version:
+			kept = append(kept, w)
+		default:
+			if status == nil {
+				status = c.status()
+			}
+			c.reply(w.from, w.call, status)
+		}
+	}
+	clear(c.waiting[len(kept):])
+	c.waiting = kept
+}
+
+func (c *coordinator) status() *Status {
+	s := &Status{Group: c.g.cfg.Name, Coordinator: c.g.id, Token: c.term.Token(), Covering: !c.machine.Covered(), Version: c.version, Moving: c.plan.moving()}
+	for _, m := range c.plan.sessions() {
+		info := Member{
+			ID: string(m.Session.Member), Attached: m.Conn != 0, Admitted: m.Admitted, Draining: m.Traits.Draining,
+			Weight: m.Traits.Weight, Zone: m.Traits.Zone, Keys: m.Keys,
+		}
+		if from := c.conns[m.Conn]; from != nil {
+			info.Address = from.addr
+		}
+		s.Members = append(s.Members, info)
+		s.Held += m.Keys
+	}
+	s.Keys = c.plan.known()
+	return s
+}
+
+// keys are all keys and their holders.
+func (c *coordinator) keys() []KeyStatus {
+	var all []KeyStatus
+	c.machine.Keys(func(ks *machine.KeyState) bool {
+		k := KeyStatus{Key: string(ks.Key), Holder: string(ks.Session.Member), Overrun: ks.Overrun}
+		if (ks.Session != machine.Session{}) {
+			k.Token = c.g.tokens.token(ks.Token)
+		}
+		if (ks.Reserved != machine.Session{}) {
+			k.Next = string(ks.Reserved.Member)
+		}
+		all = append(all, k)
+		return true
+	})
+	return all
+}

@@ -1,0 +1,460 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/group/internal/link"
+	"github.com/electd/elect/group/internal/wire"
+	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/protocol"
+	machine "github.com/electd/elect/internal/protocol/group"
+)
+
+// coordinator drives the machine of one tenure. The goroutine of run owns it.
+type coordinator struct {
+	g       *Group
+	term    *elect.Term
+	machine *machine.Coordinator
+	fx      machine.Effects
+	in      machine.Input
+	timer   *time.Timer
+
+	// Owned by the loop.
+	conns    map[machine.Conn]*guest
+	watchers map[machine.Key][]*guest
+	shown    map[machine.Key]*wire.Entry // what the leaders of named elections announce
+	loads    map[machine.Key]float64
+	relays   map[uint64]relay // requests that a holder has to answer
+	relayed  uint64
+	due      []machine.Key // whose watchers are to be told
+	covered  bool
+	version  uint64 // of the status; rises with each change
+	waiting  []waiting
+	resigned string
+	aside    time.Duration
+	plan     planning
+
+	mu     sync.Mutex
+	wake   chan struct{} // has room for one
+	items  []item2
+	closed bool
+	resign bool // asked to
+	over   chan struct{}
+}
+
+// guest is a connection at the coordinator.
+type guest struct {
+	conn    machine.Conn
+	link    *link.Conn
+	member  string
+	addr    string
+	control bool
+	room    chan struct{} // for what waits of this connection
+	watches map[machine.Key]struct{}
+}
+
+// queued is how many messages of one connection wait for the loop before the connection is not read any more.
+const queued = 256
+
+type item2 struct {
+	from   *guest
+	packet wire.Packet
+	opened bool
+	closed bool
+	do     func()
+}
+
+// relay is a request that waits for a holder's answer.
+type relay struct {
+	from *guest
+	call uint64
+	to   *guest
+	key  machine.Key
+}
+
+// waiting is a status that is asked for when it has changed.
+type waiting struct {
+	from  *guest
+	call  uint64
+	after uint64
+}
+
+func newCoordinator(g *Group, term *elect.Term) (*coordinator, error) {
+	if err := g.tokens.check(term.Token()); err != nil {
+		return nil, err
+	}
+	mc, err := machine.NewCoordinator(machine.CoordinatorConfig{Settings: g.settings, Unclocked: g.election.Limits().Lease == 0})
+	if err != nil {
+		return nil, err
+	}
+	c := &coordinator{
+		g: g, term: term, machine: mc, timer: time.NewTimer(time.Hour), wake: make(chan struct{}, 1), over: make(chan struct{}),
+		conns: map[machine.Conn]*guest{}, watchers: map[machine.Key][]*guest{}, shown: map[machine.Key]*wire.Entry{},
+		loads: map[machine.Key]float64{}, relays: map[uint64]relay{}, version: 1,
+	}
+	if err := c.plan.init(c); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *coordinator) ring() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *coordinator) put(it item2) bool {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return false
+	}
+	c.items = append(c.items, it)
+	c.mu.Unlock()
+	c.ring()
+	return true
+}
+
+// take queues what a connection brings, and waits if too much of it waits already.
+func (c *coordinator) take(from *guest, p wire.Packet) {
+	select {
+	case from.room <- struct{}{}:
+	case <-from.link.Done():
+		return
+	case <-c.over:
+		return
+	}
+	c.put(item2{from: from, packet: p})
+}
+
+// run coordinates until the term has ended or is to be given up. It returns why, and how long not to stand again.
+func (c *coordinator) run(ctx context.Context) (why string, aside time.Duration) {
+	defer c.end()
+	c.in = machine.Input{Kind: machine.Begin, Tenure: uint64(c.term.Token())}
+	c.step()
+	c.g.lobby.open(c)
+	var items []item2
+	for c.resigned == "" {
+		c.arm()
+		select {
+		case <-ctx.Done():
+			return fmt.Sprint(context.Cause(ctx)), 0
+		case <-c.wake:
+		case <-c.timer.C:
+		}
+		c.g.env.gate()
+		items = c.turn(items)
+	}
+	return c.resigned, c.aside
+}
+
+func (c *coordinator) turn(items []item2) []item2 {
+	c.mu.Lock()
+	items, c.items = c.items, items[:0]
+	resign := c.resign
+	c.resign = false
+	c.mu.Unlock()
+	for i := range items {
+		c.handle(&items[i])
+		if c.resigned != "" {
+			return nil
+		}
+	}
+	clear(items)
+	if resign {
+		c.in = machine.Input{Kind: machine.Resign}
+		c.step()
+	}
+	if c.g.env.now().Boot >= c.machine.NextFire() {
+		c.in = machine.Input{Kind: machine.Fire}
+		c.step()
+	}
+	if covered := c.machine.Covered(); covered && !c.covered {
+		c.covered = true
+		for k := range c.watchers {
+			c.due = append(c.due, k)
+		}
+	}
+	c.plan.feed()
+	c.tellWatchers()
+	c.tellStatus()
+	return items
+}
+
+func (c *coordinator) arm() {
+	at := c.machine.NextFire()
+	if at == protocol.Never {
+		c.timer.Stop()
+		return
+	}
+	c.timer.Reset(clock.Timer(max(at.Sub(c.g.env.now().Boot), 0)))
+}
+
+func (c *coordinator) handle(it *item2) {
+	switch from := it.from; {
+	case it.do != nil:
+		it.do()
+	case it.opened:
+		c.conns[from.conn] = from
+		if !from.control {
+			c.in = machine.Input{Kind: machine.Opened, Conn: from.conn, From: protocol.NodeID(from.member)}
+			c.step()
+		}
+	case it.closed:
+		c.left(from)
+	default:
+		<-from.room
+		switch {
+		case c.conns[from.conn] != from:
+		case it.packet.Message != nil && !from.control:
+			c.receive(from, it.packet.Message)
+		case it.packet.Side != nil:
+			c.side(from, it.packet.Side)
+		}
+	}
+}
+
+// left handles the end of a connection.
+func (c *coordinator) left(from *guest) {
+	if c.conns[from.conn] != from {
+		return
+	}
+	delete(c.conns, from.conn)
+	for k := range from.watches {
+		c.unwatch(from, k)
+	}
+	for n, r := range c.relays {
+		if r.to == from {
+			delete(c.relays, n)
+			c.answer(r.from, r.call, fmt.Errorf("%w: the connection with the holder has ended; ask again", elect.ErrNoLeader))
+		}
+	}
+	if !from.control {
+		c.in = machine.Input{Kind: machine.Closed, Conn: from.conn}
+		c.step()
+	}
+}
+
+// receive passes a member's message to the machine.
+func (c *coordinator) receive(from *guest, m *machine.Message) {
+	if m.Type == machine.Report || m.Type == machine.Wish {
+		if err := c.g.admissible(m.Wants); err != nil {
+			from.link.Send(wire.Packet{Message: &machine.Message{Type: machine.Refuse, Text: err.Error()}})
+			from.link.Finish()
+			return
+		}
+	}
+	c.in = machine.Input{Kind: machine.Receive, Conn: from.conn, From: protocol.NodeID(from.member), Message: *m}
+	c.step()
+}
+
+// step passes c.in to the machine and carries out the effects, in order. The clock is read, and then leadership proven,
+// after what arrived was taken.
+func (c *coordinator) step() {
+	c.in.Now = c.g.env.now()
+	c.in.Proven = c.term.Check() == nil
+	c.in.Rand = rand.Uint64()
+	c.fx.Reset()
+	c.machine.Step(&c.in, &c.fx)
+	for i := range c.fx.Sends {
+		s := &c.fx.Sends[i]
+		if from := c.conns[s.Conn]; from != nil {
+			m := s.Message
+			from.link.Send(wire.Packet{Message: &m})
+		}
+	}
+	for _, n := range c.fx.Closes {
+		if from := c.conns[n]; from != nil {
+			from.link.Finish()
+		}
+	}
+	c.plan.members = c.plan.members || c.fx.Members
+	c.plan.keys = append(c.plan.keys, c.fx.Wanted...)
+	if len(c.fx.Changes) > 0 {
+		c.version++
+		c.g.counted.changes.Add(uint64(len(c.fx.Changes)))
+		for i := range c.fx.Changes {
+			ch := &c.fx.Changes[i]
+			if e := c.shown[ch.Key]; e != nil && e.Token != ch.Token {
+				delete(c.shown, ch.Key)
+			}
+			if c.watchers[ch.Key] != nil {
+				c.due = append(c.due, ch.Key)
+			}
+		}
+		c.plan.changed(c.fx.Changes)
+	}
+	if c.fx.Resign {
+		c.resigned, c.aside = c.fx.Reason, c.fx.Aside
+	}
+}
+
+// end closes all connections, and what waits.
+func (c *coordinator) end() {
+	c.g.lobby.close(c)
+	c.mu.Lock()
+	c.closed = true
+	items := c.items
+	c.items = nil
+	c.mu.Unlock()
+	close(c.over)
+	for i := range items {
+		if items[i].opened {
+			items[i].from.link.Finish()
+		}
+	}
+	for _, from := range c.conns {
+		from.link.Finish() // what was sent before, a last release, may still leave
+	}
+	c.timer.Stop()
+	c.plan.stop()
+}
+
+// side handles what a member's runtime says.
+func (c *coordinator) side(from *guest, s *wire.Side) {
+	switch s.Kind {
+	case wire.WatchKeys:
+		for i := range s.Entries {
+			k := machine.Key(s.Entries[i].Key)
+			if from.watches == nil {
+				from.watches = map[machine.Key]struct{}{}
+			}
+			if _, twice := from.watches[k]; !twice {
+				from.watches[k] = struct{}{}
+				c.watchers[k] = append(c.watchers[k], from)
+			}
+			s.Entries[i] = c.entry(k)
+		}
+		from.link.Send(wire.Packet{Side: &wire.Side{Kind: wire.States, Entries: s.Entries}})
+	case wire.Unwatch:
+		for i := range s.Entries {
+			c.unwatch(from, machine.Key(s.Entries[i].Key))
+		}
+	case wire.Announce:
+		for i := range s.Entries {
+			c.announce(from, &s.Entries[i])
+		}
+	case wire.Loads:
+		for i := range s.Entries {
+			k := machine.Key(s.Entries[i].Key)
+			if ks, ok := c.machine.Key(k); ok && string(ks.Session.Member) == from.member {
+				c.loads[k] = s.Entries[i].Load
+				c.plan.dirty(k)
+			}
+		}
+	case wire.Reply:
+		if r, ok := c.relays[s.Call]; ok && r.to == from {
+			delete(c.relays, s.Call)
+			c.answer(r.from, r.call, codeError(s.Code))
+		}
+	case wire.Call:
+		c.called(from, s)
+	}
+}
+
+func codeError(code string) error {
+	if code == "" {
+		return nil
+	}
+	return errorOf(code, "")
+}
+
+func (c *coordinator) unwatch(from *guest, k machine.Key) {
+	delete(from.watches, k)
+	all := c.watchers[k]
+	for i, w := range all {
+		if w == from {
+			all[i] = all[len(all)-1]
+			all = all[:len(all)-1]
+			break
+		}
+	}
+	if len(all) == 0 {
+		delete(c.watchers, k)
+	} else {
+		c.watchers[k] = all
+	}
+}
+
+// announce notes what a holder shows beside itself.
+func (c *coordinator) announce(from *guest, e *wire.Entry) {
+	k := machine.Key(e.Key)
+	ks, ok := c.machine.Key(k)
+	if !ok || ks.Token != e.Token || string(ks.Session.Member) != from.member {
+		return
+	}
+	c.shown[k] = &wire.Entry{Key: e.Key, Member: from.member, Token: e.Token, Since: e.Since, Metadata: e.Metadata}
+	c.version++
+	if c.watchers[k] != nil {
+		c.due = append(c.due, k)
+	}
+}
+
+// entry is what observers are told of a key.
+func (c *coordinator) entry(k machine.Key) wire.Entry {
+	e := wire.Entry{Key: string(k)}
+	ks, ok := c.machine.Key(k)
+	switch shown := c.shown[k]; {
+	case ok && ks.Session != machine.Session{} && c.g.isShard(k):
+		e.Member, e.Token = string(ks.Session.Member), ks.Token
+	case ok && ks.Session != machine.Session{} && shown != nil && shown.Token == ks.Token:
+		e = *shown
+	case !c.machine.Covered():
+		e.Since = -1
+	}
+	return e
+}
+
+// tellWatchers tells observers what has changed in a turn.
+func (c *coordinator) tellWatchers() {
+	if len(c.due) == 0 {
+		return
+	}
+	told := make(map[machine.Key]bool, len(c.due))
+	to := map[*guest][]wire.Entry{}
+	for _, k := range c.due {
+		if told[k] {
+			continue
+		}
+		told[k] = true
+		for _, w := range c.watchers[k] {
+			to[w] = append(to[w], c.entry(k))
+		}
+	}
+	c.due = c.due[:0]
+	for w, all := range to {
+		w.link.Send(wire.Packet{Side: &wire.Side{Kind: wire.States, Entries: all}})
+	}
+}
+
+// coordinate is what the leader of the election does.
+func (g *Group) coordinate(ctx context.Context, term *elect.Term) (aside time.Duration, err error) {
+	if err := term.Check(); err != nil {
+		return 0, nil
+	}
+	c, err := newCoordinator(g, term)
+	if err != nil {
+		return 0, err
+	}
+	g.event(Event{Kind: EventCoordinates, Token: term.Token()})
+	g.log.Info("this member is the coordinator", "token", term.Token())
+	g.mu.Lock()
+	g.coordinator = c
+	g.mu.Unlock()
+	why, aside := c.run(ctx)
+	g.mu.Lock()
+	g.coordinator = nil
+	g.mu.Unlock()
+	g.event(Event{Kind: EventStoodDown, Token: term.Token(), Err: errors.New(why)})
+	g.log.Info("this member is not the coordinator any more", "token", term.Token(), "reason", why)
+	term.Resign()
+	return aside, nil
+}

@@ -1,0 +1,232 @@
+package group
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/group/internal/link"
+	"github.com/electd/elect/group/internal/wire"
+	machine "github.com/electd/elect/internal/protocol/group"
+)
+
+// metadataKey is where the candidacy for coordinator shows the address of the listener and the process.
+const metadataKey = "group"
+
+const (
+	firstPause = 5 * time.Millisecond // between two attempts to connect, doubling
+	lastPause  = 500 * time.Millisecond
+)
+
+// target is a coordinator to connect with.
+type target struct {
+	token   elect.Token
+	id      string
+	addr    string
+	process string
+}
+
+// place is what this member's candidacy shows.
+func (g *Group) place() string { return g.addr + " " + g.process.String() }
+
+// candidacy shows the address beside what the program shows.
+func (g *Group) candidacy() error {
+	m := g.election.Metadata()
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[metadataKey] = g.place()
+	return g.election.SetMetadata(m)
+}
+
+// follow learns who leads the election, and stays connected with it.
+func (g *Group) follow() {
+	for s, err := range g.election.Watch(g.ctx) {
+		if err != nil {
+			if g.ctx.Err() == nil {
+				g.log.Error("the coordinator's election cannot be observed", "error", err)
+			}
+			return
+		}
+		if s.Leader == nil || s.Stale {
+			continue // the coordinator that is known may go on
+		}
+		t := target{token: s.Leader.Token, id: s.Leader.ID}
+		addr, process, found := strings.Cut(s.Leader.Metadata[metadataKey], " ")
+		if !found {
+			g.log.Warn("the leader of the coordinator's election shows no address of a group; want an election of its own for each group", "leader", s.Leader.ID)
+			continue
+		}
+		t.addr, t.process = addr, process
+		g.aim(t)
+	}
+}
+
+// aim has this member connect with a coordinator, unless it knows a later one.
+func (g *Group) aim(t target) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t.token <= g.target.token || g.ctx.Err() != nil {
+		return
+	}
+	g.target = t
+	if g.unaim != nil {
+		g.unaim()
+	}
+	var ctx context.Context
+	ctx, g.unaim = context.WithCancel(g.ctx)
+	g.work.Go(func() { g.attach(ctx, t) })
+}
+
+// attach connects with a coordinator again and again, until there is another one.
+func (g *Group) attach(ctx context.Context, t target) {
+	pause := firstPause
+	said := ""
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := g.connect(ctx, t)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > lastPause {
+			pause = firstPause
+		}
+		if refusal, ok := errors.AsType[*refusedError](err); ok {
+			if said != refusal.Error() {
+				said = refusal.Error()
+				g.log.Error("the coordinator refuses this member", "coordinator", t.id, "error", said)
+				g.event(Event{Kind: EventRefused, Member: t.id, Err: refusal})
+			}
+			pause = lastPause
+		}
+		g.log.Debug("the connection with the coordinator has ended", "coordinator", t.id, "error", err)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// refusedError is why a coordinator does not take this member.
+type refusedError struct{ text string }
+
+func (e *refusedError) Error() string { return e.text }
+
+// connect connects once, and serves the connection until it ends.
+func (g *Group) connect(ctx context.Context, t target) error {
+	n := machine.Conn(g.dialled.Add(1))
+	if t.process == g.process.String() { // within this process
+		near, far := link.Pair()
+		g.work.Go(func() { g.lobby.serve(far, nil, &guest{member: g.id, addr: "the coordinator itself"}) })
+		return g.run(ctx, n, near, nil)
+	}
+	nc, r, err := g.dial(ctx, t)
+	if err != nil {
+		return err
+	}
+	return g.run(ctx, n, link.New(nc, g.settings.Promise), r)
+}
+
+// run serves a connection with a coordinator.
+func (g *Group) run(ctx context.Context, n machine.Conn, l *link.Conn, r *wire.Reader) error {
+	stop := context.AfterFunc(ctx, func() { l.Close(link.ErrClosed) })
+	defer stop()
+	room := make(chan struct{}, queued)
+	err := l.Run(r, func(p wire.Packet) {
+		select {
+		case room <- struct{}{}:
+		case <-l.Done():
+			return
+		}
+		if p.Message != nil && p.Message.Type == machine.Refuse {
+			g.log.Error("the coordinator refuses this member", "error", p.Message.Text)
+			g.event(Event{Kind: EventRefused, Err: &refusedError{p.Message.Text}})
+		}
+		g.member.put(item{conn: n, link: l, packet: p, room: room})
+	})
+	g.member.put(item{conn: n, link: l, closed: true})
+	return err
+}
+
+// dial connects with a coordinator over the network.
+func (g *Group) dial(ctx context.Context, t target) (nc net.Conn, r *wire.Reader, err error) {
+	ctx, cancel := context.WithTimeout(ctx, greeting)
+	defer cancel()
+	if nc, err = g.env.dial(ctx, t.addr); err != nil {
+		return nil, nil, err
+	}
+	raw := nc
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	defer func() {
+		if !stop() && err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			_ = raw.Close()
+		}
+	}()
+	if g.cfg.TLS != nil {
+		secure := tls.Client(nc, g.cfg.TLS.Client(t.id))
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return nil, nil, err
+		}
+		nc = secure
+	}
+	b := wire.Append(nil, &wire.Packet{Hello: g.hello()})
+	if _, err := wire.Frames(nil, b, func(frame []byte) error { _, err := nc.Write(frame); return err }, nil); err != nil {
+		return nil, nil, err
+	}
+	r = wire.NewReader(nc)
+	p, err := r.Next()
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case p.Welcome == nil:
+		return nil, nil, fmt.Errorf("%s answers with something else than a welcome; want the listener of a group", t.addr)
+	case p.Welcome.Version != wire.Version:
+		return nil, nil, &refusedError{fmt.Sprintf("%s speaks version %d of the protocol of groups, and this member version %d; want the same at all members", t.id, p.Welcome.Version, wire.Version)}
+	case p.Welcome.Refused != "":
+		return nil, nil, &refusedError{p.Welcome.Refused}
+	}
+	r.Open()
+	return nc, r, nil
+}
+
+// stand leads the election again and again, and coordinates while it does.
+func (g *Group) stand(ctx context.Context) {
+	for ctx.Err() == nil {
+		var aside time.Duration
+		var failure error
+		once, cancel := context.WithCancel(ctx)
+		err := g.election.Lead(once, func(ctx context.Context, term *elect.Term) error {
+			aside, failure = g.coordinate(ctx, term)
+			if aside > 0 || failure != nil {
+				cancel() // Lead would stand again at once
+			}
+			return failure
+		})
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case failure != nil:
+			g.log.Error("this member cannot coordinate, and does not stand any more", "error", failure)
+			return
+		case aside == 0:
+			g.log.Error("this member does not stand as coordinator any more", "error", err)
+			return
+		}
+		g.log.Warn("this member stands aside as coordinator", "for", aside)
+		select {
+		case <-time.After(aside):
+		case <-ctx.Done():
+		}
+	}
+}

@@ -1,0 +1,445 @@
+package group
+
+import (
+	"cmp"
+	"context"
+	crand "crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/group/placement"
+	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/protocol"
+	machine "github.com/electd/elect/internal/protocol/group"
+)
+
+// The defaults of [Config].
+const (
+	defaultName     = "group"
+	defaultListen   = "127.0.0.1:0"
+	defaultPromise  = 3 * time.Second
+	defaultWeight   = 100
+	defaultVouchers = 5
+	defaultBits     = 16
+	closeTime       = 5 * time.Second
+)
+
+// env is what a test replaces.
+type env struct {
+	now  func() protocol.Reading
+	dial func(ctx context.Context, addr string) (net.Conn, error)
+	gate func() // passes while this process runs
+}
+
+func system() env {
+	return env{
+		now: func() protocol.Reading {
+			p := clock.ReadPair()
+			return protocol.Reading{Boot: protocol.Instant(p.Boot), Mono: protocol.Instant(p.Mono)}
+		},
+		dial: func(ctx context.Context, addr string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", addr)
+		},
+		gate: func() {},
+	}
+}
+
+// Group is one member of a group.
+type Group struct {
+	cfg      Config
+	id       string
+	process  protocol.Nonce
+	election *elect.Election
+	settings machine.Settings
+	tokens   tokens
+	limits   driver.Limits
+	shards   []string // in order
+	digest   uint64   // of the shards
+	listener net.Listener
+	addr     string // of the listener, as others reach it
+	log      *slog.Logger
+	env      env
+
+	member  *member
+	lobby   lobby
+	dialled atomic.Uint64
+	counted counted
+
+	ctx    context.Context // ends with the Group
+	cancel context.CancelFunc
+	gone   chan struct{} // closed when it is not to be used any more
+	work   sync.WaitGroup
+
+	leaving atomic.Bool
+	left    chan struct{} // closed when Leave has returned,
+	failed  error         // with that
+
+	candidate context.CancelFunc // ends its part in the election
+	standing  chan struct{}      // closed when that has ended
+
+	mu          sync.Mutex
+	coordinator *coordinator // nil while it is none
+	target      target
+	unaim       context.CancelFunc
+
+	events sync.Mutex // serializes cfg.OnEvent
+}
+
+// Join makes this process a member of the group whose coordinator is the leader of election, and lets it stand in that
+// election, whose metadata it adds its address to. The Group owns the election, unless Join returns an error. ctx bounds
+// the call only. Join does not wait for a coordinator.
+func Join(ctx context.Context, election *elect.Election, cfg Config) (*Group, error) {
+	return join(ctx, election, cfg, system())
+}
+
+func join(ctx context.Context, election *elect.Election, cfg Config, env env) (*Group, error) {
+	g := &Group{election: election, env: env, gone: make(chan struct{}), left: make(chan struct{}), standing: make(chan struct{})}
+	var err error
+	if g.cfg, err = cfg.complete(election.Limits()); err != nil {
+		return nil, err
+	}
+	g.id, g.log = g.cfg.ID, g.cfg.Logger
+	if g.shards, g.digest, err = cfg.Keys.check(); err != nil {
+		return nil, err
+	}
+	g.settings = machine.Settings{
+		Promise: g.cfg.Promise, Cover: g.cfg.Cover, Poll: g.cfg.Poll, Drain: g.cfg.Drain, Drift: protocol.DefaultDrift(),
+		Vouchers: g.cfg.Vouchers, Bits: uint(g.cfg.TokenBits),
+	}
+	g.tokens = tokens{g.settings.Bits}
+	g.limits = g.limit(election.Limits())
+	var b [16]byte
+	_, _ = crand.Read(b[:]) // it never fails
+	g.process = protocol.Nonce{binary.BigEndian.Uint64(b[:]), binary.BigEndian.Uint64(b[8:])}
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	if g.member, err = newMember(g); err != nil {
+		return nil, err
+	}
+	if g.listener = g.cfg.Listener; g.listener == nil {
+		var lc net.ListenConfig
+		if g.listener, err = lc.Listen(ctx, "tcp", g.cfg.Listen); err != nil {
+			return nil, fmt.Errorf("group.Config.Listen: %w", err)
+		}
+	}
+	g.addr = cmp.Or(g.cfg.Advertise, g.listener.Addr().String())
+	if err := errors.Join(g.cfg.exposed(g.listener.Addr(), g.addr), g.candidacy()); err != nil {
+		_ = g.listener.Close()
+		return nil, err
+	}
+	g.lobby.init(g)
+	stop := make(chan struct{})
+	context.AfterFunc(g.ctx, func() { close(stop) })
+	g.work.Go(func() { g.member.run(stop) })
+	g.work.Go(g.accept)
+	g.work.Go(g.follow)
+	candidate, cancel := context.WithCancel(g.ctx)
+	g.candidate = cancel
+	g.work.Go(func() {
+		defer close(g.standing)
+		if !g.cfg.Observer {
+			g.stand(candidate)
+		}
+	})
+	return g, nil
+}
+
+// complete fills in the defaults, or says what is wrong.
+func (c Config) complete(l elect.Limits) (Config, error) {
+	c.Name = cmp.Or(c.Name, defaultName)
+	if err := driver.CheckName(c.Name); err != nil {
+		return c, fmt.Errorf("group.Config.Name: %w", err)
+	}
+	if c.ID == "" && c.TLS != nil {
+		own, err := ownName(c.TLS)
+		if err != nil {
+			return c, fmt.Errorf("group.Config.TLS: %w", err)
+		}
+		c.ID = own
+	}
+	c.ID = cmp.Or(c.ID, elect.DefaultID())
+	if err := driver.CheckID(c.ID); err != nil {
+		return c, fmt.Errorf("group.Config.ID: %w", err)
+	}
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		zero  func() time.Duration
+	}{
+		{"Promise", &c.Promise, func() time.Duration { return defaultPromise }},
+		{"Cover", &c.Cover, func() time.Duration { return c.Promise }},
+		{"Poll", &c.Poll, func() time.Duration { return c.Promise / 10 }},
+		{"Drain", &c.Drain, func() time.Duration { return c.Promise / 10 }},
+	} {
+		if *d.value < 0 {
+			return c, fmt.Errorf("group.Config.%s is %v; want 0 for the default, or more", d.name, *d.value)
+		}
+		if *d.value == 0 {
+			*d.value = d.zero()
+		}
+	}
+	if c.Cover < c.Promise {
+		return c, fmt.Errorf("group.Config.Cover is %v and Promise %v; want a cover of at least the promise, because a new coordinator waits for the promises of the one before", c.Cover, c.Promise)
+	}
+	if c.Weight < 0 || c.Weight > placement.MaxWeight {
+		return c, fmt.Errorf("group.Config.Weight is %d; want 1 to %d, or 0 for %d", c.Weight, placement.MaxWeight, defaultWeight)
+	}
+	c.Weight = cmp.Or(c.Weight, defaultWeight)
+	if c.TokenBits != 0 && (c.TokenBits < 8 || c.TokenBits > defaultBits) {
+		return c, fmt.Errorf("group.Config.TokenBits is %d; want 8 to %d, or 0 for %d", c.TokenBits, defaultBits, defaultBits)
+	}
+	c.TokenBits = cmp.Or(c.TokenBits, defaultBits)
+	if c.Vouchers < 0 {
+		return c, fmt.Errorf("group.Config.Vouchers is %d; want 1 or more, or 0 for %d", c.Vouchers, defaultVouchers)
+	}
+	c.Vouchers = cmp.Or(c.Vouchers, defaultVouchers)
+	if !l.Exclusive {
+		return c, fmt.Errorf("%w: the coordinator's election cannot prove a leader exclusive", elect.ErrUnsupported)
+	}
+	if len(c.Zone) > driver.MaxName {
+		return c, fmt.Errorf("group.Config.Zone has %d bytes; want at most %d", len(c.Zone), driver.MaxName)
+	}
+	c.Listen = cmp.Or(c.Listen, defaultListen)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+// exposed refuses a connection in plain text with other machines.
+func (c *Config) exposed(at net.Addr, advertised string) error {
+	if c.TLS != nil || c.Insecure {
+		return nil
+	}
+	for _, addr := range []string{at.String(), advertised} {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			if at.Network() != "tcp" {
+				continue // a listener of a test, or a socket of this machine
+			}
+			return fmt.Errorf("the address %q: %w; want host:port", addr, err)
+		}
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return fmt.Errorf("the address %s can be reached from other machines, and everybody who connects could take every key; want group.Config.TLS, or Insecure if the network is trusted", addr)
+		}
+	}
+	return nil
+}
+
+// ownName is the member that the own certificate names.
+func ownName(t TLS) (string, error) {
+	cert, err := t.Server().GetCertificate(nil)
+	if err != nil {
+		return "", err
+	}
+	if cert.Leaf == nil {
+		return "", errors.New("the certificate is not parsed; want group.Config.ID")
+	}
+	return named(cert.Leaf)
+}
+
+// limit is what named elections promise.
+func (g *Group) limit(e elect.Limits) driver.Limits {
+	claim := g.settings.Drift.Claim(g.settings.Promise)
+	return driver.Limits{
+		Lease: claim, MinLease: claim, MaxLease: claim,
+		Takeover:  max(e.Takeover, e.Lease) + g.settings.Promise + g.settings.Cover + 2*g.settings.Poll,
+		Exclusive: true,
+		Abilities: []driver.Ability{driver.AbilityTransfer, driver.AbilityResign, driver.AbilityPriority, driver.AbilityMetadata},
+		Assumes:   "the rates of two members' clocks differ by less than 10 %; and the coordinator's election: " + e.Assumes,
+	}
+}
+
+func (g *Group) traits() machine.Traits {
+	return machine.Traits{Weight: g.cfg.Weight, Zone: g.cfg.Zone}
+}
+
+func (g *Group) isShard(k machine.Key) bool {
+	_, found := slices.BinarySearchFunc(g.shards, string(k), strings.Compare)
+	return found
+}
+
+func (g *Group) placer() (placement.Placer, error) {
+	if g.cfg.Placement != nil {
+		return g.cfg.Placement()
+	}
+	return placement.New(placement.Settings{})
+}
+
+func (g *Group) event(e Event) {
+	if g.cfg.OnEvent == nil {
+		return
+	}
+	e.At = time.Now()
+	g.events.Lock()
+	defer g.events.Unlock()
+	g.cfg.OnEvent(e)
+}
+
+// ID is this member's.
+func (g *Group) ID() string { return g.id }
+
+// Leave gives all keys up in good order, when their work has returned, and then resigns as coordinator. back is how long
+// the keys are kept for a member with the same id, because it will be back: 0 frees them at once. When ctx ends first,
+// the rest lapses by itself, and Leave returns the cause. It then closes the Group and its election, once: a later call
+// returns what the first one did.
+func (g *Group) Leave(ctx context.Context, back time.Duration) error {
+	if g.leaving.CompareAndSwap(false, true) {
+		g.failed = g.quit(ctx, back)
+		close(g.left)
+	}
+	<-g.left
+	return g.failed
+}
+
+func (g *Group) quit(ctx context.Context, back time.Duration) error {
+	m := g.member
+	m.mu.Lock()
+	t := g.traits()
+	t.Draining, t.Back = true, back
+	m.traits, m.leaving = &t, true
+	m.mu.Unlock()
+	m.ring()
+	close(g.gone)
+	var err error
+	select {
+	case <-m.left:
+	case <-ctx.Done():
+		err = fmt.Errorf("not all keys were given up, and lapse: %w", context.Cause(ctx))
+	}
+	g.mu.Lock()
+	c := g.coordinator
+	g.mu.Unlock()
+	if c != nil && err == nil {
+		c.mu.Lock()
+		c.resign = true
+		c.mu.Unlock()
+		c.ring()
+		select {
+		case <-c.over:
+		case <-ctx.Done():
+		}
+	}
+	g.candidate()
+	<-g.standing
+	g.cancel()
+	_ = g.listener.Close()
+	g.lobby.end()
+	g.work.Wait()
+	return errors.Join(err, g.election.Close())
+}
+
+// Close is Leave within 5 s, without a return.
+func (g *Group) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	return g.Leave(ctx, 0)
+}
+
+// Status asks the coordinator how the group is.
+func (g *Group) Status(ctx context.Context) (Status, error) {
+	var s Status
+	err := g.member.call(ctx, "status", request{}, &s)
+	return s, err
+}
+
+// Watch yields the status, and again when it has changed, ten times a second at most. The end of ctx yields its cause,
+// once and last.
+func (g *Group) Watch(ctx context.Context) iter.Seq2[Status, error] {
+	return func(yield func(Status, error) bool) {
+		var last Status
+		for {
+			var s Status
+			q := request{After: last.Version}
+			err := g.member.call(ctx, "status", q, &s)
+			switch {
+			case ctx.Err() != nil:
+				yield(Status{}, context.Cause(ctx))
+				return
+			case errors.Is(err, elect.ErrClosed):
+				yield(Status{}, err)
+				return
+			case err != nil:
+				last.Version = 0 // another coordinator counts from 1
+			default:
+				if last = s; !yield(s, nil) {
+					return
+				}
+			}
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// Keys asks the coordinator for all keys that it knows.
+func (g *Group) Keys(ctx context.Context) ([]KeyStatus, error) {
+	var all []KeyStatus
+	err := g.member.call(ctx, "keys", request{}, &all)
+	return all, err
+}
+
+// Lookup asks the coordinator who holds a key. Without a holder it is [elect.ErrNoLeader].
+func (g *Group) Lookup(ctx context.Context, key string) (elect.Leader, error) {
+	var l elect.Leader
+	err := g.member.call(ctx, "lookup", request{Key: key}, &l)
+	return l, err
+}
+
+// Drain empties the member with that id, or lets it have keys again if on is false. "" is this member.
+func (g *Group) Drain(ctx context.Context, id string, on bool) error {
+	return g.member.call(ctx, "drain", request{To: cmp.Or(id, g.id), On: on}, nil)
+}
+
+// Move moves a key that is held to the member with the id to. It returns when the holder was asked to give it up. It
+// refuses what cannot be with [elect.ErrIneligible].
+func (g *Group) Move(ctx context.Context, key, to string) error {
+	return g.member.call(ctx, "move", request{Key: key, To: to}, nil)
+}
+
+// Status is the state of a group as its coordinator sees it.
+type Status struct {
+	Group       string      `json:"group"`
+	Coordinator string      `json:"coordinator"`        // the id of that member
+	Token       elect.Token `json:"token"`              // of its term
+	Covering    bool        `json:"covering,omitempty"` // it waits for members of an earlier coordinator before it hands out free keys
+	Members     []Member    `json:"members"`
+	Keys        int         `json:"keys"`   // that it knows
+	Held        int         `json:"held"`   // of these
+	Moving      int         `json:"moving"` // of these
+	Version     uint64      `json:"version"`
+}
+
+// Member is a member as the coordinator sees it.
+type Member struct {
+	ID       string `json:"id"`
+	Address  string `json:"address,omitempty"` // where its connection comes from
+	Attached bool   `json:"attached"`
+	Admitted bool   `json:"admitted"` // it can get keys
+	Draining bool   `json:"draining,omitempty"`
+	Weight   int    `json:"weight"`
+	Zone     string `json:"zone,omitempty"`
+	Keys     int    `json:"keys"` // that it holds
+}
+
+// KeyStatus is a key as the coordinator sees it.
+type KeyStatus struct {
+	Key     string      `json:"key"`
+	Holder  string      `json:"holder,omitempty"` // a member
+	Token   elect.Token `json:"token,omitempty"`
+	Next    string      `json:"next,omitempty"`    // the member that it is on its way to
+	Overrun bool        `json:"overrun,omitempty"` // work of an earlier holder still runs
+}

@@ -1,0 +1,457 @@
+package group
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/group/internal/link"
+	"github.com/electd/elect/group/internal/wire"
+	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/protocol"
+	machine "github.com/electd/elect/internal/protocol/group"
+)
+
+// member drives the machine of this member: one goroutine owns it. What others want of it they leave in its queue.
+type member struct {
+	g       *Group
+	machine *machine.Member
+	fx      machine.Effects
+	in      machine.Input
+	timer   *time.Timer
+
+	// Owned by the loop.
+	conns   map[machine.Conn]*link.Conn
+	tenures map[machine.Key]*tenure // whose work has not returned
+	epoch   *epoch
+	view    machine.View
+	watch   watches
+	told    bool // the coordinator, of the tenures: it is attached
+
+	mu       sync.Mutex
+	wake     chan struct{} // has room for one
+	items    []item
+	choices  []choice
+	gone     []machine.Held
+	traits   *machine.Traits
+	leaving  bool
+	left     chan struct{} // closed when all was given up
+	active   atomic.Int64  // tenures whose work has not returned
+	slots    map[machine.Key]*candidacy
+	shards   *server // of Run or Serve
+	closed   bool
+	attached *link.Conn // to the coordinator; nil if there is none
+	calls    calls
+}
+
+// item is one thing for the loop: something from a connection, or a function.
+type item struct {
+	conn   machine.Conn
+	link   *link.Conn
+	packet wire.Packet
+	closed bool
+	do     func()
+	room   <-chan struct{} // has a value of what waits of the connection
+	done   chan<- struct{} // gets a value when it was handled
+}
+
+// choice is a key that is wanted, or not any more.
+type choice struct {
+	want machine.Want
+	not  bool
+}
+
+func newMember(g *Group) (*member, error) {
+	mc, err := machine.NewMember(machine.MemberConfig{Settings: g.settings, ID: protocol.NodeID(g.id)})
+	if err != nil {
+		return nil, err
+	}
+	m := &member{
+		g: g, machine: mc, wake: make(chan struct{}, 1), left: make(chan struct{}), timer: time.NewTimer(time.Hour),
+		conns: map[machine.Conn]*link.Conn{}, tenures: map[machine.Key]*tenure{}, slots: map[machine.Key]*candidacy{},
+	}
+	m.watch.init(m)
+	m.calls.init()
+	m.in = machine.Input{Kind: machine.Start, Session: machine.Session{Member: protocol.NodeID(g.id), Process: g.process}}
+	m.step()
+	m.in = machine.Input{Kind: machine.Choose, Traits: new(g.traits())}
+	m.step()
+	return m, nil
+}
+
+func (m *member) ring() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// put leaves something for the loop. It reports false after the end.
+func (m *member) put(it item) bool {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return false
+	}
+	m.items = append(m.items, it)
+	m.mu.Unlock()
+	m.ring()
+	return true
+}
+
+// choose changes what this member wants. Later choices of a key replace earlier ones.
+func (m *member) choose(all ...choice) {
+	m.mu.Lock()
+	m.choices = append(m.choices, all...)
+	m.mu.Unlock()
+	m.ring()
+}
+
+// returns says that the work of a tenure has returned. stays is that its key is still wanted.
+func (m *member) returns(t *tenure, stays bool) {
+	held, first := t.finish()
+	if !first {
+		return
+	}
+	m.active.Add(-1)
+	m.mu.Lock()
+	if !stays {
+		m.choices = append(m.choices, choice{machine.Want{Key: t.key}, true})
+	}
+	m.gone = append(m.gone, held)
+	m.mu.Unlock()
+	m.ring()
+	m.g.event(Event{Kind: EventReleased, Key: string(t.key), Token: t.fence})
+}
+
+// run is the loop.
+func (m *member) run(stop <-chan struct{}) {
+	var items []item
+	for {
+		m.arm()
+		select {
+		case <-stop:
+			m.end()
+			return
+		case <-m.wake:
+		case <-m.timer.C:
+		}
+		m.g.env.gate()
+		items = m.turn(items)
+	}
+}
+
+func (m *member) turn(items []item) []item {
+	m.mu.Lock()
+	items, m.items = m.items, items[:0]
+	choices, gone, traits := m.choices, m.gone, m.traits
+	m.choices, m.gone, m.traits = nil, nil, nil
+	leaving := m.leaving
+	m.mu.Unlock()
+	for i := range items {
+		m.handle(&items[i])
+	}
+	clear(items)
+	if len(choices) > 0 || traits != nil {
+		m.in = machine.Input{Kind: machine.Choose, Traits: traits}
+		m.in.Wants, m.in.Unwants = latest(choices)
+		m.step()
+	}
+	if len(gone) > 0 {
+		for _, h := range gone {
+			if t := m.tenures[h.Key]; t != nil && t.token == h.Token {
+				delete(m.tenures, h.Key)
+			}
+		}
+		m.in = machine.Input{Kind: machine.Returned, Held: gone}
+		m.step()
+	}
+	if leaving {
+		m.in = machine.Input{Kind: machine.Leave}
+		m.step() // it does nothing the second time
+	}
+	if m.g.env.now().Boot >= m.machine.NextFire() {
+		m.in = machine.Input{Kind: machine.Fire}
+		m.step()
+	}
+	m.watch.send()
+	if leaving && len(m.tenures) == 0 {
+		select {
+		case <-m.left:
+		default:
+			close(m.left)
+		}
+	}
+	return items
+}
+
+// latest divides choices by what counts last.
+func latest(all []choice) (wants []machine.Want, unwants []machine.Key) {
+	if len(all) > 1 {
+		last := make(map[machine.Key]int, len(all))
+		for i := range all {
+			last[all[i].want.Key] = i
+		}
+		if len(last) < len(all) {
+			kept := all[:0]
+			for i := range all {
+				if last[all[i].want.Key] == i {
+					kept = append(kept, all[i])
+				}
+			}
+			all = kept
+		}
+	}
+	for _, c := range all {
+		if c.not {
+			unwants = append(unwants, c.want.Key)
+		} else {
+			wants = append(wants, c.want)
+		}
+	}
+	return wants, unwants
+}
+
+// arm sets the timer for the machine.
+func (m *member) arm() {
+	at := m.machine.NextFire()
+	if at == protocol.Never {
+		m.timer.Stop()
+		return
+	}
+	m.timer.Reset(clock.Timer(max(at.Sub(m.g.env.now().Boot), 0)))
+}
+
+// handle handles one item.
+func (m *member) handle(it *item) {
+	if it.done != nil {
+		defer func() { it.done <- struct{}{} }()
+	}
+	if it.room != nil {
+		<-it.room
+	}
+	switch {
+	case it.do != nil:
+		it.do()
+	case it.closed:
+		delete(m.conns, it.conn)
+		m.in = machine.Input{Kind: machine.Closed, Conn: it.conn}
+		m.step()
+		m.detached(it.link)
+	case it.packet.Message != nil:
+		if m.conns[it.conn] == nil {
+			m.conns[it.conn] = it.link
+		}
+		m.in = machine.Input{Kind: machine.Receive, Conn: it.conn, Message: *it.packet.Message}
+		m.step()
+		if it.packet.Message.Type == machine.Greet && m.view.Tenure != 0 {
+			m.attach(it.link)
+		}
+	case it.packet.Side != nil:
+		m.side(it.link, it.packet.Side)
+	}
+}
+
+// attach begins what goes on beside the machine with a coordinator.
+func (m *member) attach(l *link.Conn) {
+	var all []wire.Entry
+	for _, t := range m.tenures {
+		if t.named {
+			all = append(all, t.announcement())
+		}
+	}
+	if len(all) > 0 {
+		l.Send(wire.Packet{Side: &wire.Side{Kind: wire.Announce, Entries: all}})
+	}
+	m.mu.Lock()
+	m.attached = l
+	m.mu.Unlock()
+	m.watch.attached(l)
+	m.calls.attached(l)
+}
+
+func (m *member) detached(l *link.Conn) {
+	m.mu.Lock()
+	was := m.attached == l
+	if was {
+		m.attached = nil
+	}
+	m.mu.Unlock()
+	if was {
+		m.watch.detached()
+		m.calls.detached(l)
+	}
+}
+
+// side handles what the coordinator's runtime says.
+func (m *member) side(l *link.Conn, s *wire.Side) {
+	switch s.Kind {
+	case wire.States:
+		m.watch.states(s.Entries)
+	case wire.Reply:
+		m.calls.reply(s)
+	case wire.Call: // of an operator, by the coordinator; there is no answer
+		var q request
+		if s.Method == "drain" && json.Unmarshal(s.Body, &q) == nil {
+			m.mu.Lock()
+			t := m.g.traits()
+			t.Draining = q.On
+			m.traits = &t
+			m.mu.Unlock()
+			m.ring()
+		}
+	case wire.AskRelease:
+		reply := &wire.Side{Kind: wire.Reply, Call: s.Call}
+		for i := range s.Entries {
+			e := &s.Entries[i]
+			t := m.tenures[machine.Key(e.Key)]
+			if t == nil || t.token != e.Token {
+				reply.Code = codeNoLeader
+				continue
+			}
+			m.tell(t, fmt.Errorf("%w: asked to", driver.ErrResigned))
+		}
+		l.Send(wire.Packet{Side: reply})
+	}
+}
+
+// tell ends the context of work, and has its call-back called.
+func (m *member) tell(t *tenure, why error) {
+	t.lose(why)
+	m.g.event(Event{Kind: EventEnded, Key: string(t.key), Token: t.fence, Err: lost(t.fence, *t.over.Load())})
+	m.mu.Lock()
+	s := m.shards
+	m.mu.Unlock()
+	if s != nil && !t.named {
+		s.stop(t)
+	}
+}
+
+// step passes m.in to the machine and carries out the effects, in order.
+func (m *member) step() {
+	m.in.Now, m.in.Rand = m.g.env.now(), rand.Uint64()
+	m.fx.Reset()
+	m.machine.Step(&m.in, &m.fx)
+	for i := range m.fx.Stops {
+		s := &m.fx.Stops[i]
+		t := m.tenures[s.Key]
+		if t == nil || t.token != s.Token {
+			continue
+		}
+		m.tell(t, plain(s.Reason))
+		if t.named { // a candidacy ends with its victory
+			m.choose(choice{machine.Want{Key: t.key}, true})
+		}
+	}
+	m.publish()
+	for i := range m.fx.Sends {
+		s := &m.fx.Sends[i]
+		if l := m.conns[s.Conn]; l != nil {
+			msg := s.Message
+			l.Send(wire.Packet{Message: &msg})
+		}
+	}
+	for i := range m.fx.Starts {
+		m.start(&m.fx.Starts[i])
+	}
+	for _, c := range m.fx.Closes {
+		if l := m.conns[c]; l != nil {
+			l.Finish()
+		}
+	}
+}
+
+// publish shows the view to the work. Each session has an object of its own.
+func (m *member) publish() {
+	v := m.machine.View()
+	if m.epoch != nil && v == m.view {
+		return
+	}
+	before := m.view
+	m.view = v
+	if m.epoch == nil || m.epoch.session != v.Session {
+		if m.epoch != nil {
+			m.lapsed()
+		}
+		m.epoch = &epoch{session: v.Session}
+	}
+	m.epoch.view.Store(&v)
+	if before.Tenure == 0 && v.Tenure != 0 {
+		m.g.event(Event{Kind: EventAttached, Token: fence.Token(v.Tenure)})
+	}
+	if before.Tenure != 0 && v.Tenure == 0 {
+		m.g.event(Event{Kind: EventDetached, Token: fence.Token(before.Tenure)})
+	}
+	m.g.counted.view(before, v)
+}
+
+// lapsed reports the work that goes on after its session.
+func (m *member) lapsed() {
+	m.g.counted.lapsed.Add(1)
+	m.g.event(Event{Kind: EventExpired})
+	m.g.log.Warn("the claim of this member has ended, and with it all its keys", "session", m.epoch.session)
+	for _, t := range m.tenures {
+		if t.epoch == m.epoch && !t.returned() {
+			m.g.counted.overruns.Add(1)
+			m.g.event(Event{Kind: EventOverrun, Key: string(t.key), Token: t.fence})
+			m.g.log.Error("the claim of a key has ended and its work has not returned", "key", t.key, "token", t.fence)
+		}
+	}
+}
+
+// start begins the work of a key: that of the candidacy, or that of Run.
+func (m *member) start(h *machine.Held) {
+	t := &tenure{m: m, key: h.Key, token: h.Token, fence: m.g.tokens.token(h.Token), epoch: m.epoch, state: h.State}
+	m.tenures[h.Key] = t
+	m.active.Add(1)
+	m.g.counted.starts.Add(1)
+	m.g.event(Event{Kind: EventBegan, Key: string(t.key), Token: t.fence})
+	m.mu.Lock()
+	c, s := m.slots[h.Key], m.shards
+	delete(m.slots, h.Key)
+	m.mu.Unlock()
+	switch {
+	case c != nil:
+		t.named, t.since, t.metadata = true, time.Now().UnixNano(), c.metadata
+		t.shown = func(err error) error { return err }
+		m.mu.Lock()
+		l := m.attached
+		m.mu.Unlock()
+		if l != nil {
+			m.watch.announce(t.announcement())
+		}
+		c.result <- t
+	case s != nil && m.g.isShard(h.Key):
+		t.shown = func(err error) error { return lost(t.fence, err) }
+		s.start(t)
+	default: // nobody wants it any more
+		t.shown = func(err error) error { return err }
+		t.lose(plain(protocol.Withdrawn))
+		m.returns(t, false)
+	}
+}
+
+// end ends what waits. Nothing is given up.
+func (m *member) end() {
+	m.mu.Lock()
+	m.closed = true
+	items := m.items
+	m.items = nil
+	m.mu.Unlock()
+	for i := range items {
+		if items[i].done != nil {
+			items[i].done <- struct{}{}
+		}
+	}
+	m.timer.Stop()
+	for _, t := range m.tenures {
+		m.tell(t, driver.ErrClosed)
+	}
+	m.watch.close()
+	m.calls.detached(nil)
+}

@@ -1,0 +1,304 @@
+package group
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/electd/elect/group/placement"
+	"github.com/electd/elect/internal/protocol"
+	machine "github.com/electd/elect/internal/protocol/group"
+)
+
+// retry is when a move is thought of again that the machine did not carry out: its taker was not attached, for example.
+const retry = 200 * time.Millisecond
+
+// planning tells placement what changes, and hands its moves in. The plan itself is made in a goroutine of its own: the
+// coordinator's loop has renewals to answer. What is below the mutex is shared with that; the rest belongs to the loop.
+type planning struct {
+	c *coordinator
+
+	members  bool // they may have changed
+	rescan   bool // all keys are to be told anew
+	keys     []machine.Key
+	standing []machine.Standing
+	told     map[string]placement.Member
+	ever     map[string]bool // all that were told
+	absent   []machine.Absence
+	inFlux   map[machine.Key]struct{}
+	wants    []placement.Want // the latest list, which most keys share
+
+	wake chan struct{} // has room for one
+	done chan struct{}
+	work sync.WaitGroup
+
+	mu     sync.Mutex
+	orders []order
+}
+
+// order is one call of a Placer: of SetKey if key is set, of RemoveKey if name is, else of SetMember or RemoveMember.
+type order struct {
+	key    *placement.Key
+	name   string
+	member *placement.Member
+	gone   string
+}
+
+func (p *planning) init(c *coordinator) error {
+	p.c, p.told, p.ever, p.inFlux = c, map[string]placement.Member{}, map[string]bool{}, map[machine.Key]struct{}{}
+	p.wake, p.done = make(chan struct{}, 1), make(chan struct{})
+	placer, err := c.g.placer()
+	if err != nil {
+		return err
+	}
+	p.work.Go(func() { p.run(placer) })
+	return nil
+}
+
+func (p *planning) stop() {
+	close(p.done)
+	p.work.Wait()
+}
+
+// run makes the plans.
+func (p *planning) run(placer placement.Placer) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	var orders []order
+	for {
+		select {
+		case <-p.done:
+			return
+		case <-p.wake:
+		case <-timer.C:
+		}
+		p.mu.Lock()
+		orders, p.orders = p.orders, orders[:0]
+		p.mu.Unlock()
+		for i := range orders {
+			if err := orders[i].tell(placer); err != nil {
+				p.c.g.log.Warn("placement refuses what it is told", "error", err)
+			}
+		}
+		moves, next := placer.Plan(time.Now())
+		clear(orders)
+		if len(moves) > 0 {
+			p.c.put(item2{do: func() { p.handIn(moves) }})
+		}
+		if !next.IsZero() {
+			timer.Reset(max(time.Until(next), time.Millisecond))
+		}
+	}
+}
+
+func (o *order) tell(to placement.Placer) error {
+	switch {
+	case o.key != nil:
+		return to.SetKey(*o.key)
+	case o.name != "":
+		_ = to.RemoveKey(o.name) // which may not know it
+		return nil
+	case o.member != nil:
+		return to.SetMember(*o.member)
+	}
+	return to.RemoveMember(o.gone)
+}
+
+// changed notes that holders have changed.
+func (p *planning) changed(all []machine.Change) {
+	for i := range all {
+		p.keys = append(p.keys, all[i].Key)
+	}
+}
+
+func (p *planning) dirty(k machine.Key) { p.keys = append(p.keys, k) }
+
+// sessions are those of now.
+func (p *planning) sessions() []machine.Standing {
+	p.standing = p.c.machine.Sessions(p.standing[:0])
+	return p.standing
+}
+
+func (p *planning) moving() int { return len(p.inFlux) }
+
+func (p *planning) known() int {
+	n := 0
+	p.c.machine.Keys(func(*machine.KeyState) bool { n++; return true })
+	return n
+}
+
+// feed tells placement what has changed in a turn.
+func (p *planning) feed() {
+	if !p.c.covered || !p.members && !p.rescan && len(p.keys) == 0 {
+		return
+	}
+	var orders []order
+	if p.members {
+		p.members = false
+		orders = p.meet(orders)
+	}
+	if p.rescan {
+		p.rescan = false
+		p.keys = p.keys[:0]
+		p.c.machine.Keys(func(ks *machine.KeyState) bool { p.keys = append(p.keys, ks.Key); return true })
+	}
+	if len(p.keys) > 1 {
+		slices.Sort(p.keys)
+		p.keys = slices.Compact(p.keys)
+	}
+	for _, k := range p.keys {
+		orders = append(orders, p.order(k))
+	}
+	p.keys = p.keys[:0]
+	if cap(p.keys) > 4096 {
+		p.keys = nil
+	}
+	if len(orders) == 0 {
+		return
+	}
+	p.mu.Lock()
+	p.orders = append(p.orders, orders...)
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// meet tells which members are there. A member that is not admitted gets no keys, and is not told.
+func (p *planning) meet(orders []order) []order {
+	all := map[string]placement.Member{}
+	for _, s := range p.sessions() {
+		if s.Admitted {
+			id := string(s.Session.Member)
+			all[id] = placement.Member{ID: id, Weight: min(s.Traits.Weight, placement.MaxWeight), Zone: s.Traits.Zone, Draining: s.Traits.Draining}
+		}
+	}
+	now := p.c.g.env.now().Boot
+	p.absent = p.c.machine.Away(p.absent[:0])
+	for _, a := range p.absent {
+		if m, ok := p.told[string(a.Member)]; ok {
+			if m.Back.IsZero() {
+				m.Back = time.Now().Add(a.Until.Sub(now))
+			}
+			all[m.ID] = m
+		}
+	}
+	for id, m := range all {
+		before, ok := p.told[id]
+		if ok && before == m {
+			continue
+		}
+		p.rescan, p.ever[id] = p.rescan || !ok, true
+		orders = append(orders, order{member: &m})
+	}
+	for id := range p.told {
+		if _, ok := all[id]; !ok {
+			orders = append(orders, order{gone: id})
+		}
+	}
+	if len(orders) > 0 {
+		p.c.version++
+	}
+	p.told = all
+	return orders
+}
+
+// order is what is to be told of a key.
+func (p *planning) order(k machine.Key) order {
+	ks, ok := p.c.machine.Key(k)
+	if !ok {
+		return order{name: string(k)}
+	}
+	if ks.Revoked || ks.Reserved != (machine.Session{}) {
+		p.inFlux[k] = struct{}{}
+	} else {
+		delete(p.inFlux, k)
+	}
+	key := &placement.Key{Name: string(k), Load: p.c.loads[k]}
+	same, n := true, 0
+	var fresh []placement.Want
+	p.c.machine.Wanted(k, func(s machine.Session, priority int) bool {
+		w := placement.Want{Member: string(s.Member), Priority: priority}
+		if _, ok := p.told[w.Member]; !ok || priority == protocol.NeverLead {
+			return true
+		}
+		if same && n < len(p.wants) && p.wants[n] == w {
+			n++
+			return true
+		}
+		if same {
+			fresh, same = append(make([]placement.Want, 0, n+1), p.wants[:n]...), false
+		}
+		if !slices.ContainsFunc(fresh, func(o placement.Want) bool { return o.Member == w.Member }) {
+			fresh = append(fresh, w)
+		}
+		return true
+	})
+	if same && n < len(p.wants) {
+		fresh, same = append(make([]placement.Want, 0, n), p.wants[:n]...), false
+	}
+	if !same {
+		p.wants = fresh
+	}
+	if p.wants == nil {
+		p.wants = []placement.Want{} // nil would be every member
+	}
+	key.Wants = p.wants
+	if held := ks.Session != (machine.Session{}); held {
+		key.Holder = string(ks.Session.Member)
+		if _, ok := p.told[key.Holder]; !ok {
+			return order{name: string(k)} // until its holder is admitted nothing is to be done about it
+		}
+	} else if len(key.Wants) == 0 {
+		return order{name: string(k)}
+	}
+	if next := string(ks.Reserved.Member); next != "" && next != key.Holder {
+		if _, ok := p.told[next]; ok {
+			key.Next = next
+		}
+	}
+	return order{key: key}
+}
+
+// handIn gives moves to the machine, which drops what does not fit any more.
+func (p *planning) handIn(moves []placement.Move) {
+	if err := placement.Check(moves, func(id string) bool { return id != "" }); err != nil {
+		p.c.g.log.Error("the moves of placement are not carried out", "error", err)
+		return
+	}
+	takers := map[string]machine.Session{}
+	for _, s := range p.sessions() {
+		if s.Admitted && s.Conn != 0 {
+			takers[string(s.Session.Member)] = s.Session
+		}
+	}
+	all := make([]machine.Move, 0, len(moves))
+	for i := range moves {
+		m := &moves[i]
+		p.keys = append(p.keys, machine.Key(m.Key))
+		ks, ok := p.c.machine.Key(machine.Key(m.Key))
+		to, is := takers[m.To]
+		if !is && !p.ever[m.To] {
+			p.ever[m.To] = true // it is said once
+			p.c.g.log.Error("a move of placement is not carried out: it names nobody; want the id of a member", "key", m.Key, "to", m.To)
+		}
+		if ok && is && string(ks.Session.Member) == m.From {
+			all = append(all, machine.Move{Key: ks.Key, From: ks.Session, To: to})
+		}
+	}
+	p.c.in = machine.Input{Kind: machine.Moves, Moves: all}
+	p.c.step()
+	stuck := map[machine.Key]bool{}
+	for i := range moves {
+		ks, _ := p.c.machine.Key(machine.Key(moves[i].Key))
+		if string(ks.Session.Member) != moves[i].To && string(ks.Reserved.Member) != moves[i].To {
+			stuck[machine.Key(moves[i].Key)] = true
+		}
+	}
+	if len(stuck) > 0 { // told at once they would be planned at once, and stuck again
+		p.keys = slices.DeleteFunc(p.keys, func(k machine.Key) bool { return stuck[k] })
+		time.AfterFunc(retry, func() { p.c.put(item2{do: func() { p.keys = slices.AppendSeq(p.keys, maps.Keys(stuck)) }}) })
+	}
+}

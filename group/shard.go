@@ -1,0 +1,259 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/electd/elect"
+	machine "github.com/electd/elect/internal/protocol/group"
+)
+
+// MaxState is the greatest size of what [Shard.HandOver] takes, in bytes.
+const MaxState = machine.MaxState
+
+// again is how long a key whose work has returned by itself is not wanted.
+const again = time.Second
+
+// Shard is one leadership of one key, from when it was assigned until its work has returned. It never revives.
+type Shard struct {
+	t      *tenure
+	parent context.Context
+}
+
+// Key is the shard's key.
+func (s *Shard) Key() string { return string(s.t.key) }
+
+// Token must accompany every write to a guarded resource. It is strictly greater in every later term of this key.
+func (s *Shard) Token() elect.Token { return s.t.fence }
+
+// Context ends when the key is to be given up, with a *[elect.LostError] as its cause. It carries the values of the
+// context of Run or Serve.
+func (s *Shard) Context() context.Context { return s.t.context(s.parent) }
+
+// Check returns nil while the key is proven to be held, by the clock, now. Call it before a side effect that cannot be
+// fenced. It does no I/O. After the end it returns a *[elect.LostError].
+func (s *Shard) Check() error { return s.t.check() }
+
+// Remaining is how long the key is proven to be held from now on without another renewal; 0 once it has ended.
+func (s *Shard) Remaining() time.Duration {
+	if s.t.over.Load() != nil {
+		return 0
+	}
+	return s.t.remaining()
+}
+
+// State is what the last holder has handed over, or nil if it did not, or has died. It must not be changed.
+func (s *Shard) State() []byte { return s.t.state }
+
+// HandOver leaves state for the next holder of the key. The last call before the work returns counts. It refuses more
+// than [MaxState] bytes, and keeps the slice, which the caller must not change afterwards. The state is a hint: it is
+// lost with the coordinator and with its holder.
+func (s *Shard) HandOver(state []byte) error {
+	if len(state) > MaxState {
+		return fmt.Errorf("the state of %q has %d bytes; want at most %d: leave the rest where the next holder finds it, and hand over where that is", s.t.key, len(state), MaxState)
+	}
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	s.t.left = state
+	return nil
+}
+
+// Load tells placement what this key costs, in any unit that all members share. The default is 1.
+func (s *Shard) Load(load float64) { s.t.m.load(s.t.key, load) }
+
+// server runs the work of shards: for Run a goroutine each, for Serve call-backs.
+type server struct {
+	m     *member
+	ctx   context.Context // of Run or Serve, without its end
+	begin func(*Shard)
+	end   func(*Shard)
+	work  func(context.Context, *Shard) error // of Run; nil for Serve
+
+	active sync.WaitGroup
+
+	mu    sync.Mutex
+	wake  chan struct{}
+	queue []call
+	all   map[*tenure]*Shard // of Serve: begun, not ended
+}
+
+// call is a call-back that is due.
+type call struct {
+	t   *tenure
+	end bool
+}
+
+// start begins the work of a key. It is called by the member's loop.
+func (s *server) start(t *tenure) {
+	s.active.Add(1)
+	if s.work != nil {
+		go s.run(t)
+		return
+	}
+	s.enqueue(call{t: t})
+}
+
+func (s *server) enqueue(c call) {
+	s.mu.Lock()
+	s.queue = append(s.queue, c)
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// stop tells the work of a key to end, whose context has ended.
+func (s *server) stop(t *tenure) {
+	if s.work == nil {
+		s.enqueue(call{t: t, end: true})
+	}
+}
+
+// run is the goroutine of one key.
+func (s *server) run(t *tenure) {
+	shard := &Shard{t, s.ctx}
+	ctx := shard.Context()
+	returned := false
+	defer func() { // even if the work panics or exits its goroutine
+		s.m.returns(t, returned && t.over.Load() != nil)
+		s.active.Done()
+	}()
+	err := s.work(ctx, shard)
+	returned = true
+	if t.over.Load() != nil {
+		if err != nil && !errors.Is(err, elect.ErrLost) && !errors.Is(err, context.Canceled) {
+			s.m.g.log.Warn("the work of a key returned an error as it was stopped", "key", t.key, "error", err, "token", t.fence)
+		}
+		return
+	}
+	s.m.g.log.Info("the work of a key has returned by itself, and gives it up", "key", t.key, "error", err, "token", t.fence)
+	s.pause(t.key)
+}
+
+// pause has the key wanted again after a while.
+func (s *server) pause(k machine.Key) {
+	time.AfterFunc(again, func() {
+		s.m.mu.Lock()
+		still := s.m.shards == s
+		s.m.mu.Unlock()
+		if still {
+			s.m.choose(choice{want: machine.Want{Key: k}})
+		}
+	})
+}
+
+// dispatch makes the call-backs of Serve until all are made.
+func (s *server) dispatch(done <-chan struct{}) {
+	var queue []call
+	for {
+		select {
+		case <-s.wake:
+		case <-done:
+			return
+		}
+		s.mu.Lock()
+		queue, s.queue = s.queue, queue[:0]
+		s.mu.Unlock()
+		for _, c := range queue {
+			shard := s.all[c.t]
+			switch {
+			case !c.end:
+				shard = &Shard{c.t, s.ctx}
+				s.all[c.t] = shard
+				s.begin(shard)
+			case shard != nil:
+				delete(s.all, c.t)
+				s.end(shard)
+				s.m.returns(c.t, true)
+				s.active.Done()
+			}
+		}
+		clear(queue)
+	}
+}
+
+// Run holds keys of [Config].Keys, calls work for each of them in a goroutine of its own, and returns when ctx has ended,
+// all work has returned and the keys were given up: the cause of ctx. One Run or Serve at a time is possible.
+//
+// The context of work ends when its key is to be given up, with a *[elect.LostError] as its cause, and the key is given
+// up when work has returned. Work that returns by itself gives its key up; an error is logged. Another member may get the
+// key then, or the same one again after a second.
+func (g *Group) Run(ctx context.Context, work func(ctx context.Context, s *Shard) error) error {
+	return g.serve(ctx, &server{work: work})
+}
+
+// Serve is [Group.Run] without a goroutine for each key. One goroutine calls begin for each key that this member gets
+// and end for each key that it has to give up; the key is given up when end has returned. Both must return quickly. A
+// shard's Context is made when it is asked for.
+func (g *Group) Serve(ctx context.Context, begin, end func(s *Shard)) error {
+	return g.serve(ctx, &server{begin: begin, end: end})
+}
+
+func (g *Group) serve(ctx context.Context, s *server) error {
+	if len(g.shards) == 0 {
+		return errors.New("group.Config.Keys is empty, so that there are no shards to run; want keys, such as group.Range(64)")
+	}
+	s.m, s.ctx, s.wake, s.all = g.member, context.WithoutCancel(ctx), make(chan struct{}, 1), map[*tenure]*Shard{}
+	wants := make([]choice, len(g.shards))
+	for i, k := range g.shards {
+		wants[i].want.Key = machine.Key(k)
+	}
+	g.member.mu.Lock()
+	if g.member.closed || g.member.shards != nil {
+		closed := g.member.closed
+		g.member.mu.Unlock()
+		if closed {
+			return elect.ErrClosed
+		}
+		return errors.New("another Run or Serve of this Group has not returned; want one at a time")
+	}
+	g.member.shards = s
+	g.member.mu.Unlock()
+	done := make(chan struct{})
+	var dispatcher sync.WaitGroup
+	if s.work == nil {
+		dispatcher.Go(func() { s.dispatch(done) })
+	}
+	g.member.choose(wants...)
+	var err error
+	select {
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-g.gone:
+		err = elect.ErrClosed
+	}
+	unwants := make([]choice, len(wants))
+	for i := range wants {
+		unwants[i] = choice{wants[i].want, true}
+	}
+	g.member.choose(unwants...)
+	g.member.settle() // what starts after that gives its key up
+	s.active.Wait()
+	close(done)
+	dispatcher.Wait()
+	g.member.settle()
+	g.member.mu.Lock()
+	g.member.shards = nil
+	g.member.mu.Unlock()
+	return err
+}
+
+// settle waits until the loop has taken what was left for it before.
+func (m *member) settle() {
+	done := make(chan struct{}, 1)
+	if m.put(item{do: func() {}, done: done}) {
+		<-done
+		if m.put(item{do: func() {}, done: done}) { // choices are taken after the items of a turn
+			<-done
+		}
+	}
+}
+
+// load tells the coordinator what a key costs.
+func (m *member) load(k machine.Key, load float64) {
+	m.put(item{do: func() { m.watch.load(k, load) }})
+}

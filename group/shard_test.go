@@ -1,0 +1,284 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/group/placement"
+)
+
+// TestShards: keys are spread over the members that are there, each is held by one of them, and who joins or leaves
+// moves no more than it has to.
+func TestShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), newHolding(t)
+		keys := func(c *Config) { c.Keys = Range(30) }
+		a := w.member("m1", keys)
+		stopA := a.run(h)
+		w.until("all keys at m1", 10*time.Second, func() bool { return h.count()["m1"] == 30 })
+		b, c := w.member("m2", keys), w.member("m3", keys)
+		b.run(h)
+		c.run(h)
+		w.until("ten keys each", 10*time.Second, func() bool {
+			n := h.count()
+			return n["m1"] == 10 && n["m2"] == 10 && n["m3"] == 10
+		})
+		if h.begun > 30+30 { // 25 at best; a key that arrives while another member does may move on
+			t.Errorf("work began %d times; want 30 and at most 30 moves", h.begun)
+		}
+		stopA()
+		w.until("fifteen keys each", 10*time.Second, func() bool {
+			n := h.count()
+			return n["m2"] == 15 && n["m3"] == 15
+		})
+		for _, p := range []*part{a, b, c} {
+			if n := p.Counts(); n.Lapsed+n.Overruns > 0 {
+				t.Errorf("%s: %+v", p.id, n)
+			}
+		}
+	})
+}
+
+// TestCoordinatorDies: members that live keep their keys, under their tokens, and those of the dead one are free when
+// its promise is over.
+func TestCoordinatorDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), newHolding(t)
+		keys := func(c *Config) { c.Keys, c.Promise = Range(30), 3*time.Second } // more than the election's lease of a second
+		var all []*part
+		for i := range 3 {
+			all = append(all, w.member(name(i+1), keys))
+			all[i].run(h)
+			w.until("a member more", 10*time.Second, func() bool { return len(h.count()) == i+1 && h.total() == 30 })
+		}
+		w.until("ten keys each", 20*time.Second, func() bool {
+			n := h.count()
+			return n["m1"] == 10 && n["m2"] == 10 && n["m3"] == 10
+		})
+		began := h.begun
+		all[0].crash()
+		w.until("fifteen keys each", 30*time.Second, func() bool {
+			n := h.count()
+			return n["m2"] == 15 && n["m3"] == 15
+		})
+		if n := h.begun - began; n != 10 {
+			t.Errorf("work began %d times; want it for the 10 keys of the dead member", n)
+		}
+		for _, p := range all[1:] {
+			if n := p.Counts(); n.Lapsed+n.Overruns > 0 {
+				t.Errorf("%s: %+v", p.id, n)
+			}
+		}
+	})
+}
+
+// TestHandOver: state goes from one holder to the next by Move, Drain empties a member, and a member that leaves and
+// says so comes back to its keys.
+func TestHandOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ctx := t.Context()
+		keys := func(c *Config) { c.Keys = Range(4) }
+		states := make(chan string, 100)
+		work := func(id string) func(context.Context, *Shard) error {
+			return func(ctx context.Context, s *Shard) error {
+				if s.State() != nil {
+					states <- id + " has " + string(s.State())
+				}
+				if err := s.HandOver(make([]byte, MaxState+1)); err == nil || !strings.Contains(err.Error(), "want at most") {
+					t.Errorf("a state that is too large: %v", err)
+				}
+				<-ctx.Done()
+				if _, ok := errors.AsType[*elect.LostError](context.Cause(ctx)); !ok || s.Check() == nil || s.Remaining() != 0 {
+					t.Errorf("the end of %s is %v, Check returns %v", s.Key(), context.Cause(ctx), s.Check())
+				}
+				return s.HandOver([]byte(s.Key() + " of " + id))
+			}
+		}
+		var runs sync.WaitGroup
+		run := func(p *part) func() {
+			ctx, stop := context.WithCancel(ctx)
+			runs.Go(func() { _ = p.Run(ctx, work(p.id)) })
+			return stop
+		}
+		a := w.member("m1", keys)
+		defer run(a)()
+		held := func(id string) (n int) {
+			s, err := a.Status(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range s.Members {
+				if m.ID == id {
+					n += m.Keys
+				}
+			}
+			return n
+		}
+		w.until("all keys at m1", 10*time.Second, func() bool { return held("m1") == 4 })
+		b := w.member("m2", keys)
+		stopB := run(b)
+		w.until("two keys each", 10*time.Second, func() bool { return held("m1") == 2 && held("m2") == 2 })
+		for range 2 {
+			if s := <-states; !strings.HasPrefix(s, "m2 has ") || !strings.HasSuffix(s, " of m1") {
+				t.Error(s)
+			}
+		}
+		if err := a.Move(ctx, "0", "nobody"); !errors.Is(err, elect.ErrIneligible) {
+			t.Errorf("a move to nobody: %v", err)
+		}
+		if err := b.Drain(ctx, "m1", true); err != nil {
+			t.Fatal(err)
+		}
+		w.until("m1 to be empty", 10*time.Second, func() bool { return held("m2") == 4 })
+		if err := b.Drain(ctx, "m1", false); err != nil {
+			t.Fatal(err)
+		}
+		w.until("two keys each again", 10*time.Second, func() bool { return held("m1") == 2 })
+		l, err := a.Lookup(ctx, "0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := map[string]string{"m1": "m2", "m2": "m1"}[l.ID]
+		if err := b.Move(ctx, "0", to); err != nil {
+			t.Fatal(err)
+		}
+		w.until("the move", 10*time.Second, func() bool { n, err := b.Lookup(ctx, "0"); return err == nil && n.Token > l.Token })
+		stopB()
+		if err := b.Leave(ctx, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if n := held("m1"); n == 4 {
+			t.Error("the keys of a member that will be back went to the other one at once")
+		}
+	})
+}
+
+// TestRefused: who does not fit is told what would be right, and nobody loses a key by it.
+func TestRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), newHolding(t)
+		a := w.member("m1", func(c *Config) { c.Keys = Range(4) })
+		a.run(h)
+		w.until("all keys at m1", 10*time.Second, func() bool { return h.count()["m1"] == 4 })
+		for what, c := range map[string]struct {
+			change func(*Config)
+			says   string
+		}{
+			"another group": {func(c *Config) { c.Name = "other" }, "want the same group.Config.Name"},
+			"other keys":    {func(c *Config) { c.Keys = Range(5) }, "want the same group.Config.Keys"},
+			"a promise":     {func(c *Config) { c.Promise = 9 * time.Second }, "raise group.Config.Cover"},
+			"token bits":    {func(c *Config) { c.TokenBits = 8 }, "want the same"},
+		} {
+			said := make(chan error, 100)
+			p := w.member("m2", func(cfg *Config) {
+				cfg.Observer = true
+				c.change(cfg)
+				cfg.OnEvent = func(e Event) {
+					if e.Kind == EventRefused {
+						said <- e.Err
+					}
+				}
+			})
+			if err := <-said; !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: %v", what, err)
+			}
+			p.end()
+		}
+		for what, c := range map[string]struct {
+			change func(*Config)
+			says   string
+		}{
+			"a long key":  {func(c *Config) { c.Keys = List(strings.Repeat("x", 129)) }, "want 1 to 128 bytes"},
+			"a key twice": {func(c *Config) { c.Keys = List("a", "a") }, "want each key once"},
+			"a cover":     {func(c *Config) { c.Cover = time.Millisecond }, "want a cover of at least the promise"},
+			"a drain":     {func(c *Config) { c.Drain = time.Second }, "want more than the drain"},
+		} {
+			if _, err := w.join("m3", c.change); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		e, err := elect.New(a.Elector(strings.Repeat("x", 129)), elect.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Lead(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "want 1 to 128 bytes") {
+			t.Errorf("a long name: %v", err)
+		}
+		if e, err = elect.New(a.Elector("0"), elect.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Lead(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "want another name") {
+			t.Errorf("an election with the name of a shard: %v", err)
+		}
+		if h.begun != 4 || h.count()["m1"] != 4 {
+			t.Errorf("work began %d times, and m1 holds %d keys; want 4 and 4", h.begun, h.count()["m1"])
+		}
+	})
+}
+
+// TestBadPlacement: moves that name nobody are not carried out, and nobody loses a key.
+func TestBadPlacement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), newHolding(t)
+		wrong := &wrongPlacer{}
+		a := w.member("m1", func(c *Config) {
+			c.Keys = Range(4)
+			c.Placement = func() (placement.Placer, error) {
+				p, err := eager()
+				wrong.Placer = p
+				return wrong, err
+			}
+		})
+		a.run(h)
+		w.until("all keys at m1", 10*time.Second, func() bool { return h.count()["m1"] == 4 })
+		wrong.wrong.Store(true)
+		b := w.member("m2", func(c *Config) { c.Keys = Range(4) })
+		b.run(h)
+		<-time.After(5 * time.Second)
+		if h.count()["m1"] != 4 || h.begun != 4 {
+			t.Errorf("%v, begun %d", h.count(), h.begun)
+		}
+	})
+}
+
+type wrongPlacer struct {
+	placement.Placer
+	wrong atomic.Bool
+}
+
+func (p *wrongPlacer) Plan(now time.Time) ([]placement.Move, time.Time) {
+	moves, next := p.Placer.Plan(now)
+	if p.wrong.Load() {
+		moves = []placement.Move{{Key: "0", From: "m1", To: "nobody"}, {Key: "no key", To: "m2"}}
+	}
+	return moves, next
+}
+
+// TestServe: call-backs instead of goroutines.
+func TestServe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), newHolding(t)
+		a := w.member("m1", func(c *Config) { c.Keys = Range(100) })
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- a.Serve(ctx, func(s *Shard) { h.begin("m1", s) }, func(s *Shard) { h.end("m1", s) })
+		}()
+		w.until("all keys at m1", 10*time.Second, func() bool { return h.count()["m1"] == 100 })
+		if err := a.Run(ctx, nil); err == nil || !strings.Contains(err.Error(), "one at a time") {
+			t.Errorf("a second Run: %v", err)
+		}
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) || h.total() != 0 {
+			t.Errorf("%v, and %d keys are held", err, h.total())
+		}
+	})
+}

@@ -1,0 +1,168 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/protocol"
+	machine "github.com/electd/elect/internal/protocol/group"
+	"github.com/electd/elect/internal/runtime"
+)
+
+// epoch is what the work of one session sees of the machine. It is never written again when the session is over.
+type epoch struct {
+	session machine.Session
+	view    atomic.Pointer[machine.View]
+}
+
+// tenure is one leadership of one key by this member, from its assignment until its work has returned.
+type tenure struct {
+	m     *member
+	key   machine.Key
+	token machine.Token
+	fence fence.Token
+	epoch *epoch
+	state []byte // of the last holder
+	shown func(error) error
+
+	over atomic.Pointer[error] // why it has ended; set once
+
+	mu     sync.Mutex
+	ctx    context.Context // nil until somebody asks for it
+	cancel context.CancelCauseFunc
+	left   []byte // for the next holder
+	gone   bool   // its work has returned
+
+	// Of named elections, guarded by mu.
+	named    bool
+	since    int64
+	metadata []byte
+}
+
+// lose ends the tenure. The first reason stays. When it returns the context has ended.
+func (t *tenure) lose(why error) {
+	t.over.CompareAndSwap(nil, &why)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cancel != nil {
+		t.cancel(t.shown(*t.over.Load()))
+	}
+}
+
+// context is made when it is asked for: most of what a shard needs is its token and its Check.
+func (t *tenure) context(parent context.Context) context.Context {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx == nil {
+		t.ctx, t.cancel = context.WithCancelCause(parent)
+		if why := t.over.Load(); why != nil {
+			t.cancel(t.shown(*why))
+		}
+	}
+	return t.ctx
+}
+
+// check is two loads and a reading of the clocks.
+func (t *tenure) check() error {
+	if why := t.over.Load(); why != nil {
+		return t.shown(*why)
+	}
+	v, now := t.epoch.view.Load(), t.m.g.env.now()
+	if v.Proven(now) {
+		return nil
+	}
+	if now.Jumped(v.Read) {
+		t.lose(plain(protocol.ClockJump))
+	} else {
+		t.lose(plain(machine.Unrenewed)) // for ever: a late answer does not prove it again
+	}
+	return t.shown(*t.over.Load())
+}
+
+// remaining is for how long nobody else holds the key. After a resignation that goes on until the work has returned.
+func (t *tenure) remaining() time.Duration {
+	if why := t.over.Load(); why != nil && !errors.Is(*why, driver.ErrResigned) || t.returned() {
+		return 0
+	}
+	v, now := t.epoch.view.Load(), t.m.g.env.now()
+	if !v.Proven(now) {
+		return 0
+	}
+	return v.Claim.Sub(now.Boot)
+}
+
+func (t *tenure) returned() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.gone
+}
+
+// finish says that the work has returned. It reports false if that was said before.
+func (t *tenure) finish() (held machine.Held, first bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.gone {
+		return held, false
+	}
+	t.gone = true
+	return machine.Held{Key: t.key, Token: t.token, State: t.left}, true
+}
+
+// plain is the end of a tenure in the words of package driver.
+func plain(r protocol.Reason) error {
+	switch r {
+	case machine.Unrenewed:
+		return fmt.Errorf("%w: no coordinator renewed this member in time", driver.ErrExpired)
+	case machine.SessionOver:
+		return fmt.Errorf("%w: the coordinator has given this member up", driver.ErrExpired)
+	case machine.Revoked:
+		return fmt.Errorf("%w: the coordinator takes the key back", driver.ErrResigned)
+	case protocol.Withdrawn:
+		return fmt.Errorf("%w: this member leaves, or does not want the key any more", driver.ErrClosed)
+	}
+	return &runtime.Ended{Reason: r}
+}
+
+// lost classifies a plain cause for a shard's work, as package elect does for its terms.
+func lost(token fence.Token, cause error) *elect.LostError {
+	reason := elect.ReasonSuperseded
+	switch {
+	case errors.Is(cause, driver.ErrResigned):
+		reason = elect.ReasonResigned
+	case errors.Is(cause, driver.ErrClosed):
+		reason = elect.ReasonShutdown
+	case errors.Is(cause, driver.ErrUnhealthy):
+		reason = elect.ReasonUnhealthy
+	case errors.Is(cause, driver.ErrUnreachable):
+		reason = elect.ReasonStoreUnreachable
+	case errors.Is(cause, driver.ErrExpired):
+		reason = elect.ReasonExpired
+	}
+	return &elect.LostError{Reason: reason, Token: token, Err: cause}
+}
+
+// tokens makes tokens of keys of those of the coordinator's terms, in whose era they are. The coordinator's whole token
+// is the tenure of the machines, so that it rises from era to era.
+type tokens struct{ bits uint }
+
+// check returns why a coordinator with that token cannot give tokens to keys.
+func (t tokens) check(of fence.Token) error {
+	if most := uint64(fence.MaxCount) >> t.bits; of.Count() > most {
+		return fmt.Errorf("the count of the coordinator's token %v is %d, above %d, and leaves no room for the %d bits that count the assignments of a key; "+
+			"want a smaller group.Config.TokenBits at all members, and a raised era, or a back end that counts terms", of, of.Count(), most, t.bits)
+	}
+	return nil
+}
+
+// token is that of a key.
+func (t tokens) token(of machine.Token) fence.Token {
+	term := fence.Token(of.Tenure)
+	return fence.Token(term.Era()<<48 | term.Count()<<t.bits | of.N)
+}

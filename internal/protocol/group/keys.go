@@ -1,0 +1,517 @@
+package group
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/electd/elect/internal/protocol"
+)
+
+// want is a session's candidacy for a key.
+type want struct {
+	slot     uint32
+	priority int32
+}
+
+// entry is a key that a coordinator knows. Places and slots are 0 for none.
+type entry struct {
+	key        Key
+	tenure     uint64 // of the holder's token,
+	n          uint64 // and its number
+	wants      []want // in the order of their sessions; those of sessions that are over are removed late
+	last       uint32 // the greatest number that this tenure has assigned
+	holder     uint32 // its slot
+	reserved   uint32 // the slot of whom a move has it for
+	next, prev uint32 // places among the holder's keys
+	overruns   uint32 // how many cover it
+	mark       uint32 // the report that listed it last
+	wantMark   uint32 // the report by which it is wanted
+	revoked    bool
+}
+
+func (e *entry) token() Token { return Token{e.tenure, e.n} }
+
+// keys are all that a coordinator knows. The place 0 is not used.
+type keys struct {
+	index  map[Key]uint32
+	all    []entry
+	spare  []uint32 // places that are not in use
+	floor  uint32   // the greatest number of a key that was forgotten: those of new keys are above it
+	mark   uint32
+	states map[uint32][]byte // that holders have left
+}
+
+// place returns the place of a key, and makes it known.
+func (ks *keys) place(k Key) uint32 {
+	if i, ok := ks.index[k]; ok {
+		return i
+	}
+	if ks.index == nil {
+		ks.index = make(map[Key]uint32)
+		ks.all = make([]entry, 1)
+	}
+	k = clone(k)
+	i := uint32(len(ks.all))
+	if n := len(ks.spare); n > 0 {
+		i, ks.spare = ks.spare[n-1], ks.spare[:n-1]
+	} else {
+		ks.all = append(ks.all, entry{})
+	}
+	ks.index[k] = i
+	ks.all[i] = entry{key: k, last: ks.floor}
+	return i
+}
+
+// tidy forgets a key that nobody wants or holds. What it was given as numbers must not be given again, so the keys that
+// come later begin above them; where that would cost too many numbers the key is not forgotten.
+func (c *Coordinator) tidy(i uint32) bool {
+	ks := &c.keys
+	e := &ks.all[i]
+	if e.key == "" || e.holder != 0 || e.overruns != 0 || e.last > 1<<c.cfg.Bits/4 {
+		return false
+	}
+	for _, w := range e.wants {
+		if c.slots[w.slot] != nil {
+			return false
+		}
+	}
+	ks.floor = max(ks.floor, e.last)
+	delete(ks.index, e.key)
+	delete(ks.states, i)
+	*e = entry{}
+	ks.spare = append(ks.spare, i)
+	return true
+}
+
+// leave keeps what a holder has left for the next one.
+func (ks *keys) leave(i uint32, state []byte) {
+	if ks.states == nil {
+		ks.states = make(map[uint32][]byte)
+	}
+	ks.states[i] = state
+}
+
+// sort puts places into the order of their keys.
+func (ks *keys) sort(places []uint32) {
+	slices.SortFunc(places, func(a, b uint32) int { return strings.Compare(string(ks.all[a].key), string(ks.all[b].key)) })
+}
+
+// hold makes a session the holder of a free key.
+func (c *Coordinator) hold(i uint32, s *session, t Token, fx *Effects) {
+	e := &c.keys.all[i]
+	e.holder, e.tenure, e.n, e.revoked = s.slot, t.Tenure, t.N, false
+	e.prev, e.next = 0, s.first
+	if s.first != 0 {
+		c.keys.all[s.first].prev = i
+	}
+	s.first = i
+	s.keys++
+	fx.Changes = append(fx.Changes, Change{e.key, s.id, t})
+}
+
+// free makes a key free, and assigns it to whom it is reserved for.
+func (c *Coordinator) free(i uint32, s *session, fx *Effects) {
+	e := &c.keys.all[i]
+	if e.prev != 0 {
+		c.keys.all[e.prev].next = e.next
+	} else {
+		s.first = e.next
+	}
+	if e.next != 0 {
+		c.keys.all[e.next].prev = e.prev
+	}
+	s.keys--
+	e.holder, e.next, e.prev, e.revoked = 0, 0, 0, false
+	fx.Changes = append(fx.Changes, Change{Key: e.key})
+	c.redeem(i, fx)
+}
+
+// redeem assigns a key that has become free to whom it is reserved for, or drops the reservation.
+func (c *Coordinator) redeem(i uint32, fx *Effects) {
+	e := &c.keys.all[i]
+	if e.reserved == 0 {
+		c.tidy(i)
+	}
+	if e.reserved == 0 || e.holder != 0 || e.overruns != 0 {
+		return
+	}
+	to := c.slots[e.reserved]
+	e.reserved = 0
+	if to == nil || !c.assign(i, to, fx) {
+		c.tellChange(i, fx)
+	}
+}
+
+// tellChange tells who holds a key now.
+func (c *Coordinator) tellChange(i uint32, fx *Effects) {
+	k := c.keyState(i)
+	fx.Changes = append(fx.Changes, Change{k.Key, k.Session, k.Token})
+}
+
+// assign is G4. It reports whether the key was assigned.
+func (c *Coordinator) assign(i uint32, to *session, fx *Effects) bool {
+	e := &c.keys.all[i]
+	// It is given nothing before it has shown that it knows of its admission: it would have to refuse.
+	admitted := to.shown || c.cfg.Mutant.Has("unadmitted-assigned")
+	if !c.covered || c.over || c.resigning || e.holder != 0 || e.overruns != 0 || !admitted || to.conn == 0 || to.traits.Draining || !e.wanted(to.slot) {
+		return false
+	}
+	t := Token{c.tenure, uint64(e.last) + 1}
+	switch {
+	case c.cfg.Mutant.Has("no-number"):
+		t.N = 1
+	case c.cfg.Mutant.Has("next-takes-adopted-tenure") && e.tenure != 0 && e.tenure < c.tenure:
+		t.Tenure, t.N = e.tenure, e.n+1
+	}
+	if t.N >= 1<<c.cfg.Bits {
+		c.end(fx, UsedUp, 0)
+		return false
+	}
+	e.last++
+	c.hold(i, to, t, fx)
+	h := Held{Key: e.key, Token: t}
+	if state, ok := c.keys.states[i]; ok {
+		h.State = state
+		delete(c.keys.states, i)
+	}
+	c.touch(to)
+	to.assigns = append(to.assigns, h)
+	return true
+}
+
+// revoke asks a holder to give a key up.
+func (c *Coordinator) revoke(s *session, h Held) {
+	c.touch(s)
+	s.revokes = append(s.revokes, h)
+}
+
+// move is what placement wants. It is dropped if it does not fit the state any more.
+func (c *Coordinator) move(m *Move, fx *Effects) {
+	i, ok := c.keys.index[m.Key]
+	if !ok {
+		return
+	}
+	e := &c.keys.all[i]
+	holder := c.slots[e.holder]
+	var from Session
+	if holder != nil {
+		from = holder.id
+	}
+	to := c.session(m.To)
+	usable := to != nil && e.wanted(to.slot) || m.To == Session{}
+	if !c.covered || c.over || c.resigning || from != m.From || !usable || to == holder && to != nil {
+		c.tellChange(i, fx)
+		return
+	}
+	e.reserved = 0
+	if to != nil {
+		e.reserved = to.slot
+	}
+	if holder == nil {
+		c.redeem(i, fx)
+	} else if !e.revoked {
+		e.revoked = true
+		c.revoke(holder, Held{Key: e.key, Token: e.token()})
+	}
+}
+
+// session returns the session with that name, or nil.
+func (c *Coordinator) session(id Session) *session {
+	if p := c.processes[id.Process]; p != nil && p.session != nil && p.session.id == id {
+		return p.session
+	}
+	return nil
+}
+
+// released is G5: it counts for that very token.
+func (c *Coordinator) released(s *session, held []Held, fx *Effects) {
+	for j := range held {
+		h := &held[j]
+		i, ok := c.keys.index[h.Key]
+		if !ok {
+			continue
+		}
+		e := &c.keys.all[i]
+		if e.holder != s.slot || e.token() != h.Token && !c.cfg.Mutant.Has("release-of-any-token") {
+			continue
+		}
+		if len(h.State) > 0 && len(h.State) <= MaxState {
+			c.keys.leave(i, h.State)
+		}
+		c.free(i, s, fx)
+	}
+}
+
+// covers lets an overrun cover its key.
+func (s *session) covers(o overrun, ks *keys) {
+	if _, ok := s.overruns[o]; ok {
+		return
+	}
+	if s.overruns == nil {
+		s.overruns = make(map[overrun]struct{})
+	}
+	s.overruns[o] = struct{}{}
+	ks.all[o.key].overruns++
+}
+
+// ended is G12.
+func (c *Coordinator) ended(s *session, h *Held, fx *Effects) {
+	i, ok := c.keys.index[h.Key]
+	if !ok {
+		return
+	}
+	o := overrun{i, h.Token}
+	if _, ok := s.overruns[o]; ok {
+		delete(s.overruns, o)
+		c.uncover(i, fx)
+	}
+}
+
+func (c *Coordinator) uncover(i uint32, fx *Effects) {
+	c.keys.all[i].overruns--
+	c.redeem(i, fx)
+}
+
+// freeAll frees all keys of a session that is over, and uncovers those of its overruns.
+func (c *Coordinator) freeAll(s *session, fx *Effects) {
+	c.dropOverruns(s, fx)
+	places := make([]uint32, 0, s.keys)
+	for i := s.first; i != 0; i = c.keys.all[i].next {
+		places = append(places, i)
+	}
+	c.keys.sort(places)
+	for _, i := range places {
+		c.free(i, s, fx)
+	}
+}
+
+func (c *Coordinator) dropOverruns(s *session, fx *Effects) {
+	if len(s.overruns) == 0 {
+		return
+	}
+	places := make([]uint32, 0, len(s.overruns))
+	for o := range s.overruns {
+		places = append(places, o.key)
+	}
+	s.overruns = nil
+	c.keys.sort(places)
+	for _, i := range places {
+		c.uncover(i, fx)
+	}
+}
+
+// list takes the lists of a report: what it holds, what it wants, and, if its session has reported before, which
+// overruns there are. What the session held and does not list is free (G5).
+func (c *Coordinator) list(s *session, msg *Message, again bool, fx *Effects) {
+	ks := &c.keys
+	ks.mark++
+	for j := range msg.Held {
+		h := &msg.Held[j]
+		if h.Token.Tenure == 0 || h.Key == "" {
+			continue
+		}
+		i := ks.place(h.Key)
+		e := &ks.all[i]
+		switch {
+		case e.holder == 0:
+			c.hold(i, s, h.Token, fx)
+		case e.holder != s.slot:
+			c.revoke(s, Held{Key: e.key, Token: h.Token})
+			continue
+		case e.token() != h.Token:
+			// Cannot be, if both keep the rules. What it runs counts.
+			e.tenure, e.n, e.revoked = h.Token.Tenure, h.Token.N, true
+		}
+		if h.Token.Tenure == c.tenure {
+			e.last = max(e.last, uint32(min(h.Token.N, 1<<c.cfg.Bits)))
+		}
+		e.mark = ks.mark
+		if e.revoked {
+			c.revoke(s, Held{Key: e.key, Token: e.token()})
+		}
+	}
+	var void, unwanted []uint32
+	for i := s.first; i != 0 && again; i = ks.all[i].next {
+		if ks.all[i].mark != ks.mark {
+			void = append(void, i)
+		}
+	}
+	for j := range msg.Wants {
+		if i := c.want(s, &msg.Wants[j], fx); i != 0 {
+			ks.all[i].wantMark = ks.mark
+		}
+	}
+	if !again {
+		return
+	}
+	for i := range ks.all {
+		if e := &ks.all[i]; e.wantMark != ks.mark && e.unwant(s.slot) {
+			unwanted = append(unwanted, uint32(i))
+		}
+	}
+	ks.sort(unwanted)
+	for _, i := range unwanted {
+		fx.Wanted = append(fx.Wanted, ks.all[i].key)
+		c.tidy(i)
+	}
+	// From here on keys are assigned, if they are reserved.
+	c.listOverruns(s, msg.Overruns, fx)
+	ks.sort(void)
+	for _, i := range void {
+		c.free(i, s, fx)
+	}
+}
+
+// listOverruns replaces the overruns of a session.
+func (c *Coordinator) listOverruns(s *session, overruns []Held, fx *Effects) {
+	if c.cfg.Mutant.Has("overruns-not-covered") {
+		return
+	}
+	old := s.overruns
+	s.overruns = nil
+	for j := range overruns {
+		if overruns[j].Key == "" {
+			continue
+		}
+		s.covers(overrun{c.keys.place(overruns[j].Key), overruns[j].Token}, &c.keys)
+	}
+	c.dropOverruns(&session{overruns: old}, fx)
+}
+
+// wanted reports whether a session wants the key, and may get it.
+func (e *entry) wanted(slot uint32) bool {
+	for _, w := range e.wants {
+		if w.slot == slot {
+			return w.priority != protocol.NeverLead
+		}
+	}
+	return false
+}
+
+// want adds or replaces a candidacy, and returns the key's place, 0 if it has no name.
+func (c *Coordinator) want(s *session, w *Want, fx *Effects) uint32 {
+	if w.Key == "" {
+		return 0
+	}
+	i := c.keys.place(w.Key)
+	e := &c.keys.all[i]
+	priority := int32(min(max(w.Priority, protocol.NeverLead), protocol.MaxPriority))
+	gone := false
+	for j := range e.wants {
+		have := &e.wants[j]
+		if have.slot == s.slot {
+			if have.priority != priority {
+				have.priority = priority
+				fx.Wanted = append(fx.Wanted, e.key)
+			}
+			return i
+		}
+		gone = gone || c.slots[have.slot] == nil
+	}
+	if gone {
+		e.wants = slices.DeleteFunc(e.wants, func(w want) bool { return c.slots[w.slot] == nil })
+	}
+	at, _ := slices.BinarySearchFunc(e.wants, s.id, func(w want, id Session) int { return c.slots[w.slot].id.Compare(id) })
+	e.wants = slices.Insert(e.wants, at, want{s.slot, priority})
+	fx.Wanted = append(fx.Wanted, e.key)
+	return i
+}
+
+// unwant removes a candidacy, and reports whether there was one.
+func (e *entry) unwant(slot uint32) bool {
+	j := slices.IndexFunc(e.wants, func(w want) bool { return w.slot == slot })
+	if j < 0 {
+		return false
+	}
+	e.wants = slices.Delete(e.wants, j, j+1)
+	return true
+}
+
+// sweep removes what refers to sessions that are over, so that their slots can be used again.
+func (c *Coordinator) sweep(fx *Effects) {
+	renamed := make([]uint32, len(c.slots))
+	slots := c.slots[:1]
+	for i, s := range c.slots[1:] {
+		if s != nil {
+			s.slot = uint32(len(slots))
+			slots = append(slots, s)
+			renamed[i+1] = s.slot
+		}
+	}
+	clear(c.slots[len(slots):])
+	c.slots, c.gone = slots, 0
+	var forgotten []Key
+	for i := range c.keys.all {
+		e := &c.keys.all[i]
+		kept := e.wants[:0]
+		for _, w := range e.wants {
+			if w.slot = renamed[w.slot]; w.slot != 0 {
+				kept = append(kept, w)
+			}
+		}
+		e.wants = kept
+		e.holder, e.reserved = renamed[e.holder], renamed[e.reserved]
+		if key := e.key; c.tidy(uint32(i)) {
+			forgotten = append(forgotten, key)
+		}
+	}
+	slices.Sort(forgotten)
+	fx.Wanted = append(fx.Wanted, forgotten...)
+}
+
+// KeyState is what a coordinator knows of a key.
+type KeyState struct {
+	Key      Key     `json:"key"`
+	Session  Session `json:"session,omitzero"` // the holder; zero: free
+	Token    Token   `json:"token,omitzero"`
+	Revoked  bool    `json:"revoked,omitzero"`  // it was asked to give it up
+	Overrun  bool    `json:"overrun,omitzero"`  // work of an older holder may still run
+	Reserved Session `json:"reserved,omitzero"` // for whom a Move has it; zero: for none
+}
+
+func (c *Coordinator) keyState(i uint32) KeyState {
+	e := &c.keys.all[i]
+	k := KeyState{Key: e.key, Revoked: e.revoked, Overrun: e.overruns != 0}
+	if s := c.slots[e.holder]; s != nil {
+		k.Session, k.Token = s.id, e.token()
+	}
+	if s := c.slots[e.reserved]; s != nil {
+		k.Reserved = s.id
+	}
+	return k
+}
+
+// Key returns what is known of a key, and false if it is not known.
+func (c *Coordinator) Key(k Key) (KeyState, bool) {
+	i, ok := c.keys.index[k]
+	if !ok {
+		return KeyState{}, false
+	}
+	return c.keyState(i), true
+}
+
+// Keys calls yield for each known key, in no order, until it returns false.
+func (c *Coordinator) Keys(yield func(*KeyState) bool) {
+	for i := range c.keys.all {
+		if c.keys.all[i].key == "" {
+			continue
+		}
+		k := c.keyState(uint32(i))
+		if !yield(&k) {
+			return
+		}
+	}
+}
+
+// Wanted calls yield for each session that wants a key, with its priority, in the order of Compare.
+func (c *Coordinator) Wanted(k Key, yield func(Session, int) bool) {
+	i, ok := c.keys.index[k]
+	if !ok {
+		return
+	}
+	for _, w := range c.keys.all[i].wants {
+		if s := c.slots[w.slot]; s != nil && !yield(s.id, int(w.priority)) {
+			return
+		}
+	}
+}

@@ -1,0 +1,420 @@
+package group
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/electd/elect/internal/protocol"
+)
+
+// rulesOfRegistries are G7 to G10.
+var rulesOfRegistries = []rule{
+	{"cover", func(mutate mutation) {
+		w := ready(mutate, settings(), "n1", "n2")
+		w.dies("n2")
+		w.begin(2, "n1")
+		if k, _ := w.c.Key("a"); k.Session.Member != "n1" || k.Token != (Token{1, 1}) {
+			w.fail("%+v; want it adopted", k)
+		}
+		w.sleep(w.set.Cover - 1)
+		if w.c.Covered() {
+			w.fail("cover ends early, although n2 may hold a key")
+		}
+		w.sleep(1)
+		if !w.c.Covered() {
+			w.fail("cover does not end")
+		}
+	}},
+	{"account: all of it are there, or over", func(mutate mutation) {
+		for _, how := range []string{"attached", "dead", "goodbye", "newer epoch"} {
+			w := ready(mutate, settings(), "n1", "n2", "n3")
+			gone := w.session("n3")
+			w.begin(2, "n1", "n2")
+			if w.c.Covered() {
+				w.fail("cover ends although n3 is missing")
+			}
+			switch how {
+			case "attached":
+				w.connect("n3")
+			case "dead":
+				w.coordinate(Input{Kind: Dead, Session: gone})
+			case "goodbye":
+				w.next++
+				w.coordinate(Input{Kind: Opened, Conn: w.next, From: "n3"})
+				w.raw(w.next, "n3", Message{Type: Goodbye, Session: gone, Number: 9})
+			case "newer epoch":
+				gone.Epoch++
+				w.next++
+				w.coordinate(Input{Kind: Opened, Conn: w.next, From: "n3"})
+				w.raw(w.next, "n3", Message{Type: Report, Session: gone, Number: 9, Tenure: 2})
+			}
+			if !w.c.Covered() {
+				w.fail("%s: cover goes on", how)
+			}
+		}
+	}},
+	{"account: nobody vouches that is not admitted", func(mutate mutation) {
+		w := newWorld(mutate, settings(), "n1", "n2")
+		w.begin(1, "n1", "n2")
+		if w.c.Covered() {
+			w.fail("cover ends without a voucher")
+		}
+		w.next++
+		w.coordinate(Input{Kind: Opened, Conn: w.next, From: "n9"})
+		s := Session{"n9", protocol.Nonce{9, 9}, 1}
+		w.raw(w.next, "n9", Message{Type: Report, Session: s, Number: 1, Tenure: 1, Registry: &Registry{Tenure: 0, Version: 1, Sessions: []Session{s}}})
+		if w.c.Covered() {
+			w.fail("one that is not admitted vouches")
+		}
+	}},
+	{"admission waits for all vouchers", func(mutate mutation) {
+		w := ready(mutate, settings(), "n1", "n2", "n3")
+		w.lose = func(from, _ string, msg *Message) bool { return from == "n2" && msg.Type == Poll }
+		w.start("n4", 4)
+		w.connect("n4")
+		if w.members["n4"].m.View().Admitted {
+			w.fail("admitted before n2 has acknowledged the registry")
+		}
+		w.coordinate(Input{Kind: Closed, Conn: w.members["n2"].conn})
+		w.start("n5", 5)
+		w.connect("n5")
+		if w.members["n4"].m.View().Admitted {
+			w.fail("admitted because n2 is detached")
+		}
+		w.lose = func(_, _ string, msg *Message) bool {
+			if msg.Type == Admit && (msg.Registry == nil || len(msg.Registry.Sessions) != 5) {
+				w.fail("admitted with %+v; want the registry of now", msg.Registry)
+			}
+			return false
+		}
+		w.connect("n2")
+		w.sleep(2 * w.set.Poll)
+		for _, id := range []protocol.NodeID{"n4", "n5"} {
+			if !w.members[id].m.View().Admitted {
+				w.fail("%s is not admitted when all have acknowledged", id)
+			}
+		}
+	}},
+	{"an inherited session is a voucher", func(mutate mutation) {
+		w := ready(mutate, settings(), "n1", "n2")
+		w.lose = func(from, _ string, msg *Message) bool { return from == "n2" && msg.Type == Poll }
+		w.start("n3", 3)
+		w.begin(2, "n3", "n1", "n2")
+		if !w.c.Covered() || w.members["n3"].m.View().Admitted {
+			w.fail("covered %v, %+v; want n3 not admitted before n2 has acknowledged", w.c.Covered(), w.members["n3"].m.View())
+		}
+		w.lose = nil
+		w.sleep(2 * w.set.Poll)
+		if !w.members["n3"].m.View().Admitted {
+			w.fail("n3 is not admitted when n2 has acknowledged")
+		}
+	}},
+	{"few vouchers", func(mutate mutation) {
+		set := settings()
+		set.Vouchers = 2
+		w := ready(mutate, set, "n1", "n2", "n3", "n4")
+		vouchers := func() (all []protocol.NodeID) {
+			for _, s := range w.c.Sessions(nil) {
+				if s.Voucher {
+					all = append(all, s.Session.Member)
+				}
+			}
+			return all
+		}
+		if fmt.Sprint(vouchers()) != "[n1 n2]" || w.members["n3"].m.registry != nil {
+			w.fail("%v; want two vouchers, and only they keep the registry", vouchers())
+		}
+		w.coordinate(Input{Kind: Dead, Session: w.dies("n1")})
+		w.run()
+		if fmt.Sprint(vouchers()) != "[n2 n3]" || w.members["n3"].m.registry == nil {
+			w.fail("%v; want another instead of n1, which is told the registry", vouchers())
+		}
+		w.begin(2, "n4", "n3")
+		if w.c.Covered() {
+			w.fail("cover ends without n2")
+		}
+		w.connect("n2")
+		if !w.c.Covered() || fmt.Sprint(vouchers()) != "[n2 n3]" {
+			w.fail("%v, %v; want cover ended by account, and the same vouchers", w.c.Covered(), vouchers())
+		}
+	}},
+	{"an admission is repeated until it is seen", func(mutate mutation) {
+		w := newWorld(mutate, settings(), "n1")
+		lost := 0
+		w.lose = func(_, _ string, msg *Message) bool {
+			if msg.Type == Admit {
+				lost++
+			}
+			return msg.Type == Admit && lost < 3
+		}
+		w.begin(1, "n1")
+		w.sleep(w.set.Cover + 3*w.set.Poll)
+		if s, _ := w.standing(w.session("n1")); !s.Admitted || lost != 3 {
+			w.fail("%+v after %d; want it admitted by the third", s, lost)
+		}
+		w.connect("n1")
+		if s, _ := w.standing(w.session("n1")); !s.Admitted {
+			w.fail("%+v; want it admitted after it has attached again", s)
+		}
+	}},
+	{"a report without it takes an admission back", func(mutate mutation) {
+		w := ready(mutate, settings(), "n1", "n2")
+		w.next++
+		w.coordinate(Input{Kind: Opened, Conn: w.next, From: "n1"})
+		w.sent = map[MessageType]int{}
+		w.raw(w.next, "n1", Message{Type: Report, Session: w.session("n1"), Number: 50, Tenure: 1})
+		if s, _ := w.standing(w.session("n1")); s.Admitted || w.sent[Admit] != 1 {
+			w.fail("%+v, %v sent; want it admitted anew", s, w.sent)
+		}
+	}},
+}
+
+// rulesOfTenures are G11 to G14, and what is asked of a coordinator.
+var rulesOfTenures = []rule{
+	{"numbers of assignments", func(mutate mutation) {
+		set := settings()
+		set.Bits = 2
+		w := ready(mutate, set, "n1", "n2")
+		w.move("a", "n2")
+		w.move("a", "n1")
+		if w.members["n1"].running["a"] != (Token{1, 3}) || w.members["n1"].running["c"] != (Token{1, 1}) {
+			w.fail("%v; want numbers to count for each key", w.members["n1"].running)
+		}
+		w.move("a", "n2")
+		if w.resign != UsedUp {
+			w.fail("%q; want it to resign before the numbers overflow", w.resign)
+		}
+		w.begin(1<<46, "n1")
+		if w.resign != TooGreat {
+			w.fail("%q; want a count that leaves no bits refused", w.resign)
+		}
+		w.begin(3<<48|1, "n1", "n2")
+		w.move("a", "n1")
+		if w.resign != "" {
+			w.fail("%q; want an era to be no count", w.resign)
+		}
+	}},
+	{"an adopted key's next holder has the new tenure", func(mutate mutation) {
+		w := ready(mutate, settings(), "n1", "n2")
+		w.begin(2, "n1", "n2")
+		w.move("a", "n2")
+		if w.members["n2"].running["a"] != (Token{2, 1}) {
+			w.fail("%v; want a token of tenure 2", w.members["n2"].running)
+		}
+	}},
+	{"deserted", func(mutate mutation) {
+		w := ready(mutate, settings(), "n1", "n2", "n3")
+		w.sleep(10 * time.Second)
+		for _, id := range []protocol.NodeID{"n2", "n3"} {
+			w.dies(id)
+		}
+		w.sleep(5600 * time.Millisecond)
+		if w.resign != "" {
+			w.fail("%q too early", w.resign)
+		}
+		w.sleep(700 * time.Millisecond)
+		if w.resign != Deserted || w.aside != 6*time.Second {
+			w.fail("%q, %v; want it to resign and stand aside", w.resign, w.aside)
+		}
+		w.begin(2, "n1")
+		w.sleep(20 * time.Second)
+		if w.resign != "" {
+			w.fail("%q; want the next one to stay, because the others are gone for good", w.resign)
+		}
+	}},
+	{"deserted from the beginning", func(mutate mutation) {
+		set := settings()
+		set.Vouchers = 1
+		w := ready(mutate, set, "n1", "n2", "n3")
+		w.sleep(10 * time.Second)
+		for _, id := range []protocol.NodeID{"n1", "n3"} {
+			w.dies(id)
+		}
+		w.begin(2, "n2") // which is no voucher, and knows only how many there were
+		w.sleep(6900 * time.Millisecond)
+		if w.resign != "" {
+			w.fail("%q too early", w.resign)
+		}
+		w.sleep(200 * time.Millisecond)
+		if w.resign != Deserted {
+			w.fail("%q; want it to resign", w.resign)
+		}
+		w.begin(3, "n2")
+		w.sleep(20 * time.Second)
+		if w.resign != "" {
+			w.fail("%q; want the next one to stay, because the others are gone for good", w.resign)
+		}
+	}},
+	{"not deserted", func(mutate mutation) {
+		w := ready(mutate, settings(), "n1", "n2", "n3", "n4")
+		for _, id := range []protocol.NodeID{"n4", "n3", "n2"} {
+			w.dies(id) // one after the other
+			w.sleep(20 * time.Second)
+		}
+		if w.resign != "" {
+			w.fail("%q; want it to go on when members go one by one", w.resign)
+		}
+		w = ready(mutate, settings(), "n1", "n2", "n3")
+		for _, id := range []protocol.NodeID{"n2", "n3"} {
+			w.members[id].give(Input{Kind: Leave})
+			w.run()
+			w.dies(id)
+		}
+		w.sleep(20 * time.Second)
+		if w.resign != "" {
+			w.fail("%q; want it to go on when members have said goodbye", w.resign)
+		}
+	}},
+	{"a longer promise than its cover is refused", func(mutate mutation) {
+		w := newWorld(mutate, settings(), "n1")
+		w.begin(1)
+		w.set.Promise, w.set.Cover = 5*time.Second, 5*time.Second
+		w.start("n2", 2)
+		w.connect("n2")
+		if w.sent[Refuse] != 1 || len(w.c.Sessions(nil)) != 0 {
+			w.fail("%v; want it refused", w.sent)
+		}
+		w.set = settings()
+		w.start("n3", 3)
+		w.next++
+		w.coordinate(Input{Kind: Opened, Conn: w.next, From: "n3"})
+		w.raw(w.next, "n3", Message{Type: Report, Session: Session{"n4", protocol.Nonce{1, 1}, 1}, Number: 1, Tenure: 1})
+		if w.sent[Refuse] != 2 {
+			w.fail("%v; want a report of another's session refused", w.sent)
+		}
+	}},
+	{"a jump of the clock ends a session", func(mutate mutation) {
+		w := ready(mutate, settings(), "n1", "n2")
+		n := w.members["n1"]
+		w.jump = 1e6
+		n.give(Input{Kind: Fire})
+		if v := n.m.View(); v.Session.Epoch != 2 || len(n.stopped) != 2 || n.stopped["a"].Reason != protocol.ClockJump {
+			w.fail("%+v, %v; want the session over", v, n.stopped)
+		}
+	}},
+	{"a jump of the clock ends a tenure, or extends it", func(mutate mutation) {
+		w := ready(mutate, settings(), "n1", "n2")
+		w.jump = 1e10
+		w.coordinate(Input{Kind: Fire})
+		if w.resign != Jumped {
+			w.fail("%q; want it to resign", w.resign)
+		}
+		w = newWorld(mutate, settings(), "n1")
+		w.clocked = true
+		w.begin(1, "n1")
+		w.jump = 1e10
+		w.coordinate(Input{Kind: Fire})
+		if s := w.c.Sessions(nil); w.resign != "" || w.c.Covered() || len(s) != 1 || s[0].Promise != w.reading().Boot.Add(w.set.Cover) {
+			w.fail("%q, %+v; want cover and promises extended", w.resign, s)
+		}
+	}},
+	{"a coordinator that resigns waits for its vouchers", func(mutate mutation) {
+		w := ready(mutate, settings(), "n1", "n2", "n3")
+		w.lose = func(from, _ string, msg *Message) bool { return from == "n2" && msg.Type == Poll }
+		w.members["n1"].give(Input{Kind: Leave})
+		w.run()
+		w.coordinate(Input{Kind: Resign})
+		w.run()
+		if w.resign != "" {
+			w.fail("%q before n2 has acknowledged that n1 has left", w.resign)
+		}
+		w.move("d", "n2")
+		if w.holder("d") != "" {
+			w.fail("it assigns while it resigns")
+		}
+		w.lose = nil
+		w.sleep(w.set.Poll)
+		if w.resign != Resigned {
+			w.fail("%q; want it to have resigned", w.resign)
+		}
+		w.begin(2, "n2", "n3")
+		if !w.c.Covered() {
+			w.fail("cover does not end by account after a resignation in good order")
+		}
+		w.lose = func(from, _ string, msg *Message) bool { return from == "n2" && msg.Type == Poll }
+		w.coordinate(Input{Kind: Dead, Session: w.session("n3")})
+		w.coordinate(Input{Kind: Resign})
+		w.sleep(2 * w.set.Poll)
+		if w.resign != Unanswered {
+			w.fail("%q; want it to resign although n2 does not answer", w.resign)
+		}
+	}},
+	{"moves", func(mutate mutation) {
+		w := ready(mutate, settings(), "n1", "n2", "n3")
+		n := w.members["n1"]
+		n.hang = true
+		w.move("a", "n2")
+		w.move("a", "n3") // another one
+		if k, _ := w.c.Key("a"); k.Reserved.Member != "n3" || len(n.stopped) != 1 {
+			w.fail("%+v, %v; want it reserved for n3", k, n.stopped)
+		}
+		w.changes = nil
+		w.coordinate(Input{Kind: Moves, Moves: []Move{{Key: "b", From: w.session("n1"), To: w.session("n3")}, {Key: "unknown", To: w.session("n3")}}})
+		if w.holder("b") != "n2" || len(w.changes) != 1 || w.changes[0].Session.Member != "n2" {
+			w.fail("holder %q, %v; want a stale move dropped, and told", w.holder("b"), w.changes)
+		}
+		w.members["n3"].give(Input{Kind: Choose, Unwants: []Key{"a"}})
+		w.run()
+		delete(n.running, "a")
+		n.give(Input{Kind: Returned, Held: []Held{{Key: "a", Token: Token{1, 1}}}})
+		w.run()
+		if k, _ := w.c.Key("a"); k.Session != (Session{}) || k.Reserved != (Session{}) {
+			w.fail("%+v; want it free, because n3 does not want it any more", k)
+		}
+		w.move("b", "")
+		if w.holder("b") != "" {
+			w.fail("holder %q; want it taken back", w.holder("b"))
+		}
+	}},
+	{"a key that nobody wants is forgotten, its numbers are not", func(mutate mutation) {
+		w := ready(mutate, settings(), "n1", "n2")
+		w.move("a", "n2")
+		for _, id := range []protocol.NodeID{"n1", "n2"} {
+			w.members[id].give(Input{Kind: Choose, Unwants: []Key{"a"}})
+			w.run()
+		}
+		if _, ok := w.c.Key("a"); ok {
+			w.fail("a is known, and nobody wants it")
+		}
+		w.want("n1", "a", "z")
+		w.move("a", "n1")
+		w.move("z", "n1")
+		if n := w.members["n1"]; n.running["a"] != (Token{1, 3}) || n.running["z"] != (Token{1, 3}) {
+			w.fail("%v; want numbers above those that were given", n.running)
+		}
+		// The keys of members that died are forgotten when there are many.
+		for i := range 40 {
+			id := protocol.NodeID(fmt.Sprintf("m%d", i))
+			w.start(id, 100+uint64(i))
+			w.want(id, Key("only "+id))
+			w.connect(id)
+			w.coordinate(Input{Kind: Dead, Session: w.dies(id)})
+		}
+		known := 0
+		for range w.c.Keys {
+			known++
+		}
+		if known > 30 {
+			w.fail("%d keys are known", known)
+		}
+	}},
+	{"an older tenure is not obeyed", func(mutate mutation) {
+		w := ready(mutate, settings(), "n1", "n2")
+		w.begin(7, "n1", "n2")
+		w.begin(5, "n1")
+		if v := w.members["n1"].m.View(); v.Tenure != 7 || len(w.members["n1"].fx.Closes) != 1 {
+			w.fail("%+v; want it to stay with tenure 7", v)
+		}
+	}},
+	{"a coordinator forgets its tenure before", func(mutate mutation) {
+		w := ready(mutate, settings(), "n1", "n2")
+		w.proven = false
+		w.coordinate(Input{Kind: Fire})
+		w.proven, w.resign = true, ""
+		w.coordinate(Input{Kind: Begin, Tenure: 2})
+		w.coordinate(Input{Kind: Fire})
+		if len(w.c.Sessions(nil)) != 0 && w.c.Covered() {
+			w.fail("a machine is used again")
+		}
+	}},
+}

@@ -1,0 +1,26 @@
+package group
+
+// The mistakes of a careless driver: the machines are right, and what drives them is not. They show that the world
+// finds that, too.
+const (
+	CarelessWitness = "driver-witness-early" // a witness speaks when the process is dead, and its work is not
+	CarelessCheck   = "driver-check-earlier" // E's Check is that of the step before
+	CarelessReading = "driver-old-reading"   // the clock was read before the receipt
+	CarelessView    = "driver-one-view"      // one object of a process has the views of all its epochs
+	CarelessJoin    = "driver-no-join"       // work is said to have returned when it is told to end
+	CarelessStart   = "driver-starts-late"   // work begins although the claim has passed since the step
+	CarelessBegin   = "driver-t0-earlier"    // the coordinator's first reading is from before its tenure was proven
+)
+
+// Careless lists them.
+func Careless() [][2]string {
+	return [][2]string{
+		{CarelessWitness, "A witness speaks when the process is dead, and its work is not."},
+		{CarelessCheck, "E's Check is that of the step before."},
+		{CarelessReading, "The clock was read before the receipt."},
+		{CarelessView, "One object of a process has the views of all its epochs."},
+		{CarelessJoin, "Work is said to have returned when it is told to end."},
+		{CarelessStart, "Work begins although the claim has passed since the step."},
+		{CarelessBegin, "The coordinator's first reading is from before its tenure was proven."},
+	}
+}

@@ -1,0 +1,128 @@
+package group
+
+import (
+	"time"
+
+	machine "github.com/electd/elect/internal/protocol/group"
+	"github.com/electd/elect/lab/sim"
+)
+
+// election is E, by its contract alone: tokens rise, and Check is true in at most one tenure at a true instant, except
+// while the world has it overlap.
+type election struct {
+	w      *World
+	r      *sim.Stream
+	count  uint64
+	tenure *tenure // nil: nobody leads
+	next   bool    // an election is planned
+	last   *process
+}
+
+// tenure is one of E's.
+type tenure struct {
+	count uint64
+	p     *process
+	over  bool // its Check is false, for ever
+}
+
+// soon plans the next election.
+func (e *election) soon(d time.Duration) {
+	if !e.next {
+		e.next = true
+		e.w.in(d, e.elect)
+	}
+}
+
+// elect elects one of the candidates, if nobody leads.
+func (e *election) elect() {
+	e.next = false
+	if e.tenure != nil {
+		return
+	}
+	p := e.choose(nil)
+	if p == nil {
+		e.soon(20 * time.Millisecond)
+		return
+	}
+	e.win(p)
+}
+
+// choose picks a candidate, nil if there is none.
+func (e *election) choose(not *process) *process {
+	var all []*process
+	for _, n := range e.w.nodes {
+		if n.p != nil && n.Candidate && n.aside <= e.w.now && n.p != not && !n.p.leaving && (!n.p.frozen || e.r.Chance(0.2)) {
+			all = append(all, n.p)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[e.r.Below(len(all))]
+}
+
+func (e *election) win(p *process) {
+	w := e.w
+	e.count += 1 + uint64(e.r.Below(3))
+	t := &tenure{count: e.count, p: p}
+	e.tenure = t
+	w.stats.Tenures++
+	if e.last == p {
+		w.saw(sawReelected)
+	}
+	e.last = p
+	w.tell(p.node, "is elected with T %d", t.count)
+	w.in(e.r.Exp(time.Millisecond), func() { p.deliver(func() { p.begin(t) }) })
+}
+
+// end ends a tenure: its Check is false from now on. The next election takes a while.
+func (e *election) end(t *tenure, why string, next time.Duration) {
+	if t.over {
+		return
+	}
+	t.over = true
+	e.w.tell(t.p.node, "E's tenure %d ends: %s", t.count, why)
+	if e.tenure == t {
+		e.tenure = nil
+		e.soon(next)
+	}
+	// Its process learns of it later, by a Check or by a word of E.
+	p := t.p
+	late := e.r.Between(0, 30*time.Millisecond)
+	if e.r.Chance(0.5) {
+		late = e.r.Between(0, 300*time.Millisecond)
+	}
+	e.w.in(late, func() {
+		p.deliver(func() {
+			if c := p.c; c != nil && c.tenure == t {
+				p.coordinate(c, machine.Input{Kind: machine.Fire})
+			}
+		})
+	})
+}
+
+// gap is how long E takes to elect another one.
+func (e *election) gap() time.Duration {
+	switch e.r.Below(4) {
+	case 0:
+		return 0
+	case 1, 2:
+		return e.r.Exp(5 * time.Millisecond)
+	}
+	return e.r.Between(0, 400*time.Millisecond)
+}
+
+// overlap elects another one while the tenure goes on: no election does that while its assumptions hold.
+func (e *election) overlap(d time.Duration) {
+	old := e.tenure
+	if old == nil {
+		return
+	}
+	p := e.choose(old.p)
+	if p == nil {
+		return
+	}
+	e.w.tell(nil, "E breaks its contract: tenure %d goes on for %v", old.count, d)
+	e.win(p)
+	e.w.in(d, func() { e.end(old, "it should have ended before", 0) })
+}
