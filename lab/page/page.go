@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +33,9 @@ const (
 	compressed = "machines.wasm.gz"
 	glue       = "wasm_exec.js" // Go's own, of the toolchain that compiled the program
 )
+
+// offline is the worker that keeps the files in a browser. Its script in dist needs FILES: their hashes, by name.
+const offline = "offline.js"
 
 // Site is the whole page, in memory.
 type Site struct {
@@ -66,12 +70,32 @@ func Open(ctx context.Context, say func(string)) (*Site, error) {
 	s.files[program] = &file{data: raw, packed: made.packed}
 	s.files[compressed] = &file{data: made.packed}
 	s.files[glue] = &file{data: made.glue}
+	return s, s.finish()
+}
+
+// finish sets the fields of the files that follow from their names and data, and tells the worker that keeps them in a
+// browser which ones there are.
+func (s *Site) finish() error {
+	tags := make(map[string]string)
 	for name, f := range s.files {
-		if err := f.finish(name); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+		if name == offline {
+			continue
 		}
+		if err := f.finish(name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		tags[name] = f.tag
 	}
-	return s, nil
+	f, ok := s.files[offline]
+	if !ok {
+		return fmt.Errorf("%s is missing among the files of the page", offline)
+	}
+	all, err := json.Marshal(tags)
+	if err != nil {
+		return err
+	}
+	f.data = slices.Concat([]byte("const FILES = "), all, []byte(";\n"), f.data)
+	return f.finish(offline)
 }
 
 // licences is the file by which a folder is known as one of the page: it begins with ours.

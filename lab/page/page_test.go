@@ -32,11 +32,10 @@ func small(t *testing.T) *Site {
 		program:              {data: []byte("\x00asm"), packed: packed},
 		compressed:           {data: packed},
 		"style-ABCDEFGH.css": {data: []byte("body {}")},
+		offline:              {data: []byte("keep(FILES)")},
 	}}
-	for name, f := range s.files {
-		if err := f.finish(name); err != nil {
-			t.Fatal(err)
-		}
+	if err := s.finish(); err != nil {
+		t.Fatal(err)
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package play
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -85,19 +86,7 @@ func (r *run) overview() *Overview {
 	if r.tape != nil {
 		r.tape.overview(r, o)
 	}
-	for i := range o.Lanes {
-		for j := range i {
-			if a, b := &o.Lanes[i], &o.Lanes[j]; a.Place != b.Place {
-				for _, x := range r.counts(a) {
-					for _, y := range r.counts(b) {
-						if s := x.Within(y); s.Length() > 0 {
-							o.Both = append(o.Both, s)
-						}
-					}
-				}
-			}
-		}
-	}
+	o.Both = r.both(o.Lanes)
 	if r.tape != nil && r.tape.header.Source != trace.Sim {
 		return o // nobody has judged it
 	}
@@ -134,20 +123,91 @@ func (r *run) lanes() []Lane {
 		}
 		all = append(all, l)
 	}
+	next := r.successors(all)
 	for i := range all {
-		next := r.now + 1 // when a later term begins
-		for j := range all {
-			if c := r.counts(&all[j]); all[j].Place != all[i].Place && len(c) > 0 {
-				if mine := r.counts(&all[i]); len(mine) > 0 && c[0].From > mine[0].From {
-					next = min(next, c[0].From)
-				}
-			}
-		}
 		for _, s := range r.counts(&all[i]) {
-			if s = s.Within(sim.Span{Until: next}); s.Length() > 0 {
+			if s = s.Within(sim.Span{Until: next[i]}); s.Length() > 0 {
 				all[i].True = append(all[i].True, s)
 			}
 		}
 	}
 	return all
+}
+
+// successors returns for each tenure when a later one of another place begins; after now if none does.
+func (r *run) successors(all []Lane) []sim.Time {
+	next := make([]sim.Time, len(all))
+	var begun []int // the tenures that lead at some time, by when they begin to
+	for i := range all {
+		if next[i] = r.now + 1; len(r.counts(&all[i])) > 0 {
+			begun = append(begun, i)
+		}
+	}
+	from := func(i int) sim.Time { return r.counts(&all[i])[0].From }
+	slices.SortFunc(begun, func(a, b int) int { return cmp.Compare(from(a), from(b)) })
+	// From the last: the first of the later ones, and the first of them that is of another place than that one.
+	const none = -1
+	first, other := none, none
+	for k := len(begun) - 1; k >= 0; {
+		same := k // those that begin at one time are no successors of each other
+		for same > 0 && from(begun[same-1]) == from(begun[k]) {
+			same--
+		}
+		for _, i := range begun[same : k+1] {
+			switch {
+			case first != none && all[first].Place != all[i].Place:
+				next[i] = min(next[i], from(first))
+			case other != none:
+				next[i] = min(next[i], from(other))
+			}
+		}
+		for _, i := range begun[same : k+1] {
+			switch {
+			case first == none || all[first].Place == all[i].Place:
+				first = i
+			default:
+				first, other = i, first
+			}
+		}
+		k = same - 1
+	}
+	return next
+}
+
+// both returns the times in which two places lead at once, by their tenures.
+func (r *run) both(all []Lane) (both []sim.Span) {
+	type part struct {
+		of int
+		sim.Span
+	}
+	var parts []part
+	for i := range all {
+		for _, s := range r.counts(&all[i]) {
+			parts = append(parts, part{i, s})
+		}
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(a.From, b.From) })
+	type pair struct{ a, b part }
+	var pairs []pair
+	var open []part // they have begun, and are not over
+	for _, p := range parts {
+		open = slices.DeleteFunc(open, func(o part) bool { return o.Until <= p.From })
+		for _, o := range open {
+			if all[o.of].Place != all[p.of].Place && o.Within(p.Span).Length() > 0 {
+				a, b := o, p
+				if a.of < b.of {
+					a, b = b, a
+				}
+				pairs = append(pairs, pair{a, b})
+			}
+		}
+		open = append(open, p)
+	}
+	slices.SortFunc(pairs, func(x, y pair) int {
+		return cmp.Or(cmp.Compare(x.a.of, y.a.of), cmp.Compare(x.b.of, y.b.of), cmp.Compare(x.a.From, y.a.From), cmp.Compare(x.b.From, y.b.From))
+	})
+	for _, p := range pairs {
+		both = append(both, p.a.Within(p.b.Span))
+	}
+	return both
 }

@@ -389,3 +389,24 @@ func TestFifteen(t *testing.T) {
 		t.Errorf("15 nodes of raft: %v; want them refused", err)
 	}
 }
+
+// BenchmarkStepBack steps back through a run of 100,000 events, as the page does.
+func BenchmarkStepBack(b *testing.B) {
+	p := New()
+	event := whole(b, p, &World{Protocol: "quorum", Seconds: 720}).Events
+	if event < 100_000 {
+		b.Fatalf("the run has %d events; want 100,000 at least", event)
+	}
+	var longest time.Duration
+	for b.Loop() {
+		began := time.Now()
+		if event--; event == 0 {
+			b.Fatal("there are no events left")
+		}
+		if _, err := p.Call("state", fmt.Appendf(nil, `{"event": %d}`, event)); err != nil {
+			b.Fatal(err)
+		}
+		longest = max(longest, time.Since(began))
+	}
+	b.ReportMetric(float64(longest.Microseconds())/1000, "ms-longest")
+}

@@ -7,7 +7,7 @@ import (
 )
 
 // History is a run that can be inspected after each of its events, in any order, also while it goes
-// on. It holds at most 64 forks of the world, and reaches an event from the nearest fork before it.
+// on. It holds at most 80 forks of the world, and reaches an event from the nearest fork before it.
 // So it is as exact as the machines' AppendState and LoadState.
 //
 // A History belongs to one goroutine. The worlds that it returns are the caller's: they share
@@ -18,11 +18,14 @@ type History struct {
 	every uint64   // the distance between two of them
 	front *World   // the run, which only Grow steps
 	here  *World   // at the event of the last call; never handed out
+	near  []*World // forks of the last long way, after the one of kept at which it began, by rising event
 }
 
 const (
 	mostKept  = 64
 	keptEvery = 256
+	nearMost  = 16 // of near: who steps back goes the same way again and again
+	nearEvery = 16 // the least distance of two of near
 )
 
 // Keep runs w to its end and keeps its history from the present event of w. It forks w every so
@@ -95,16 +98,51 @@ func (h *History) Visit(event uint64, look func(w *World)) error {
 	if !found {
 		i--
 	}
-	if from := h.kept[i]; h.here.events > event || h.here.events < from.events {
+	from := h.kept[i]
+	if j := h.nearest(event); j >= 0 && h.near[j].events > from.events {
+		from = h.near[j]
+	}
+	if h.here.events > event || h.here.events < from.events {
 		h.here = from.Fork()
 	}
-	for h.here.events < event && h.here.Step() {
-	}
+	h.walk(h.kept[i], event)
 	if h.here.events != event || event == h.front.events && h.here.hash != h.front.hash {
 		return fmt.Errorf("event %d: the run from a fork differs from the first run: the AppendState of a machine is incomplete, or the machine is not deterministic", event)
 	}
 	look(h.here)
 	return nil
+}
+
+// nearest is the index of the last of near that is not after an event; -1 if there is none.
+func (h *History) nearest(event uint64) int {
+	i, found := slices.BinarySearchFunc(h.near, event, func(w *World, event uint64) int { return cmp.Compare(w.events, event) })
+	if found {
+		return i
+	}
+	return i - 1
+}
+
+// walk brings the world to an event after the fork that is kept. It keeps near forks of a way that
+// is not short; those of another way are let go.
+func (h *History) walk(kept *World, event uint64) {
+	stride := max(2*h.every/nearMost, nearEvery)
+	if event-h.here.events < stride {
+		for h.here.events < event && h.here.Step() {
+		}
+		return
+	}
+	i := h.nearest(h.here.events)
+	if i < 0 || h.near[0].events < kept.events || h.near[i].events < kept.events {
+		h.near, i = nil, -1
+	}
+	h.near = h.near[:i+1] // the way goes on from there
+	last := h.here.events
+	for h.here.events < event && h.here.Step() {
+		if h.here.events-last >= stride && len(h.near) < nearMost {
+			last = h.here.events
+			h.near = append(h.near, h.here.Fork())
+		}
+	}
 }
 
 // Replay repeats one event, and has the tracer receive it that from returns for the world before it.

@@ -125,6 +125,65 @@ func TestHistoryOfForgetfulMachine(t *testing.T) {
 	}
 }
 
+// counted is a machine that counts the steps of all of its kind.
+type counted struct {
+	pulse
+	steps *int
+}
+
+func (m *counted) Step(in *protocol.Input, fx *protocol.Effects) {
+	*m.steps++
+	m.pulse.Step(in, fx)
+}
+
+// Who steps back takes the steps between two forks once, and not again for each event; and sees the same worlds,
+// whatever came in between.
+func TestBackTakesFewSteps(t *testing.T) {
+	var steps int
+	p := pulses()
+	p.New = func(p Participant) (protocol.Machine, error) {
+		return &counted{pulse{self: p.Self, members: p.Membership, next: protocol.Never}, &steps}, nil
+	}
+	s := still(5)
+	s.Faults = 2 * time.Second
+	w := newWorld(t, p, s)
+	hashes := []uint64{w.Hash()}
+	for more := true; more; {
+		more = w.Step()
+		hashes = append(hashes, w.Hash())
+	}
+	h := Keep(newWorld(t, p, s), 0)
+	_, last := h.Span()
+	if last/h.every < mostKept/2-1 || h.every < 2*keptEvery {
+		t.Fatalf("the forks are %d events apart; want a run that is too long for %d", h.every, keptEvery)
+	}
+	visit := func(event uint64) {
+		t.Helper()
+		if err := h.Visit(event, func(w *World) {
+			if w.events != event || w.Hash() != hashes[event] {
+				t.Fatalf("event %d: it is event %d with another hash", event, w.events)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const back = 2000
+	steps = 0
+	for n := range uint64(back) {
+		visit(last - n)
+	}
+	if most := back * int(2*h.every/nearMost); steps > most {
+		t.Errorf("%d events back took %d steps of machines; want %d at most, not half of %d each time", back, steps, most, h.every)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		at := r.Uint64N(last)
+		visit(at)
+		visit(at - min(at, r.Uint64N(3)))
+		visit(min(at+r.Uint64N(400), last))
+	}
+}
+
 // View is the view of a participant's machine while the participant is up.
 func TestView(t *testing.T) {
 	w := newWorld(t, pulses(), still(3, Op{At: Time(10 * time.Millisecond), Kind: OpKill, Node: "n2", For: 20 * time.Millisecond}))

@@ -67,6 +67,7 @@ func write(t *testing.T) string {
 type site struct {
 	*httptest.Server
 	mu      sync.Mutex
+	gone    bool
 	answers []string // a line for each request: its status and its URL
 }
 
@@ -75,6 +76,12 @@ func serve(t *testing.T, files http.FileSystem) *site {
 	s := &site{}
 	pages := http.StripPrefix(under, http.FileServer(files))
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		gone := s.gone
+		s.mu.Unlock()
+		if gone {
+			panic(http.ErrAbortHandler)
+		}
 		seen := &status{ResponseWriter: w, code: http.StatusOK}
 		switch {
 		case r.Host != s.Listener.Addr().String():
@@ -100,6 +107,13 @@ type status struct {
 func (s *status) WriteHeader(code int) {
 	s.code = code
 	s.ResponseWriter.WriteHeader(code)
+}
+
+// away has the server give no answers, but end the connections; or end that.
+func (s *site) away(is bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = is
 }
 
 // failed returns the requests that were not answered with a file of the folder.

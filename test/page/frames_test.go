@@ -38,23 +38,23 @@ func TestFrames(t *testing.T) {
 		if n := eval[int](b, "document.querySelectorAll('.node').length"); n != 15 {
 			t.Fatalf("%s: %d participants are shown; want 15", c.world, n)
 		}
-		frames := eval[[]int](b, fmt.Sprintf(`(() => {
+		eval[chromedp.Void](b, fmt.Sprintf(`(() => {
 			const [speed, slow] = ["range", "checkbox"].map(kind => document.querySelector("#transport :is(.speed, .check) input[type=" + kind + "]"));
 			speed.value = %q;
 			speed.dispatchEvent(new Event("input"));
 			if (slow.checked !== %t) slow.click();
-			globalThis.frames = [0];
-			return frames;
 		})()`, c.speed, c.slow))
 		before := spent(b)
 		b.must(chromedp.KeyEvent(" "))
-		frames = eval[[]int](b, `new Promise(done => {
+		frames := eval[[]int](b, `new Promise(done => {
+			const frames = [];
 			let began = 0;
 			const count = now => {
 				began ||= now;
 				const second = Math.floor((now - began) / 1000);
-				if (second === 6) return done(frames);
-				frames[second] = (frames[second] ?? 0) + 1;
+				if (second >= 6) return done(frames);
+				while (frames.length <= second) frames.push(0);
+				frames[second]++;
 				requestAnimationFrame(count);
 			};
 			requestAnimationFrame(count);

@@ -72,6 +72,12 @@ func bundle(page string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	offline, err := build(page, files, "offline", "offline.js", nil)
+	if err != nil {
+		return nil, err
+	}
+	files["offline.js"] = files[offline] // browsers ask for it anew, at one address for all versions
+	delete(files, offline)
 	for src, name := range map[string]string{`"main.js"`: app, `"style.css"`: style} {
 		if bytes.Count(index, []byte(src)) != 1 {
 			return nil, fmt.Errorf("src/index.html: %s is not there once; want one reference to replace", src)

@@ -8,3 +8,6 @@ const live = document.querySelector("meta[name=elect]")?.content === "live";
 
 // For the console, and for tests.
 globalThis.elect = live ? startLive() : start(open);
+
+// The page opens without its server the next time. Where that cannot be, it is as if nobody had asked.
+if (!live) navigator.serviceWorker?.register("offline.js", {updateViaCache: "none"}).catch(() => {});
