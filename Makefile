@@ -153,6 +153,10 @@ chaos: ## break real processes (FOR=1m SETUP=peers-lan NETWORK= SEED= FAULTS= SC
 	@go build -o bin/chaos ./test/chaos/run
 	@bin/chaos $(CHAOS)
 
+.PHONY: recording
+recording: ## record docs/lab.webm, and take docs/lab-*.webp, of the laboratory's page; needs Chromium and ffmpeg, and minutes
+	ELECT_LONG=1 go test -count=1 -timeout 1h ./test/page -run '^Test(Recording|Pictures)$$' -rewrite
+
 VERSION  ?= 0.0.0
 PAGES    ?= bin/pages
 PACKAGES ?= bin/package

@@ -30,7 +30,9 @@ type ProtocolInfo struct {
 	Name    string `json:"name"`
 	Leases  bool   `json:"leases"` // its leaders prove a lease
 	Store   string `json:"store,omitempty"`
-	Members bool   `json:"members,omitempty"` // its membership can be changed
+	Nodes   int    `json:"nodes"`             // how many a world has at most
+	Votes   bool   `json:"votes,omitempty"`   // its candidates are elected by votes, which State has
+	Members bool   `json:"members,omitempty"` // its membership can be changed, and its leader asked to hand over
 	Naive   bool   `json:"naive,omitempty"`   // it is a lock in common use that is not safe
 }
 
@@ -60,7 +62,7 @@ func (p *Player) catalogue(*struct{}) (any, error) {
 	}
 	for _, p := range known() {
 		c.Protocols = append(c.Protocols, ProtocolInfo{
-			Name: p.Name, Leases: !p.Leaseless, Store: string(p.Store), Members: p.Members != nil, Naive: slices.ContainsFunc(protocols.Naive(), func(n *sim.Protocol) bool { return n.Name == p.Name }),
+			Name: p.Name, Leases: !p.Leaseless, Store: string(p.Store), Nodes: mostNodes(p), Votes: p.Grants != nil, Members: p.Members != nil, Naive: slices.ContainsFunc(protocols.Naive(), func(n *sim.Protocol) bool { return n.Name == p.Name }),
 		})
 	}
 	for _, s := range scenario.All() {

@@ -35,10 +35,13 @@ type logParams struct {
 	// line of the event, or of the last event before it that has one.
 	From  int     `json:"from"`
 	Event *uint64 `json:"event"`
+	// Index, if set, is the place of the line to begin with among those that are chosen, from 0.
+	Index *int `json:"index"`
 	// Back lists that line and those before it, instead of those after it.
 	Back  bool `json:"back"`
 	Count int  `json:"count"` // of lines; 0 is 100, 500 at most
-	// Kinds, Node and Turns choose lines; empty is all.
+	// Kinds, Node and Turns choose lines; empty is all. Those of a node are what it did, and what happened to it: of a
+	// letter it has the end that is its own.
 	Kinds []string        `json:"kinds"`
 	Node  protocol.NodeID `json:"node"`
 	Turns bool            `json:"turns"`
@@ -47,7 +50,8 @@ type logParams struct {
 	Numbers []int `json:"numbers"`
 }
 
-// log lists lines, in the order of their numbers.
+// log lists lines, in the order of their numbers; and says how many there are in all, how many of them are chosen, and
+// the place of the first that is listed among these.
 func (p *Player) log(a *logParams) (any, error) {
 	r := p.run
 	if r == nil {
@@ -58,6 +62,7 @@ func (p *Player) log(a *logParams) (any, error) {
 		return nil, fmt.Errorf("count %d; want 1 to 500", a.Count)
 	}
 	var chosen []int
+	first, fit := 0, r.fitting(a)
 	if a.Numbers != nil {
 		for _, n := range a.Numbers {
 			if n < 1 || n > len(r.lines) {
@@ -77,14 +82,23 @@ func (p *Player) log(a *logParams) (any, error) {
 			})
 			i--
 		}
-		step := 1
-		if a.Back {
-			step = -1
+		k, ok := slices.BinarySearch(fit, int32(i))
+		if a.Back && !ok {
+			k--
 		}
-		for i = max(i, 0); i >= 0 && i < len(r.lines) && len(chosen) < count; i += step {
-			if r.wanted(&r.lines[i], a) {
-				chosen = append(chosen, i)
+		if a.Index != nil {
+			if k = *a.Index; k < 0 {
+				return nil, fmt.Errorf("index %d; want 0 or more", k)
 			}
+		}
+		from, to := k, k+count
+		if a.Back {
+			from, to = k+1-count, k+1
+		}
+		to = max(min(to, len(fit)), 0)
+		first = min(max(from, 0), to)
+		for _, n := range fit[first:to] {
+			chosen = append(chosen, int(n))
 		}
 	}
 	slices.Sort(chosen)
@@ -93,12 +107,26 @@ func (p *Player) log(a *logParams) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"lines": lines, "all": len(r.lines)}, nil
+	return map[string]any{"lines": lines, "all": len(r.lines), "fit": len(fit), "first": first}, nil
+}
+
+// fitting returns the places of the lines that a chooses. Whoever reads a log asks for the same ones again and again, and
+// the run has only grown since.
+func (r *run) fitting(a *logParams) []int32 {
+	if of := fmt.Sprint(a.Kinds, a.Node, a.Turns); of != r.fitOf {
+		r.fitOf, r.fit, r.fitTo = of, nil, 0
+	}
+	for ; r.fitTo < len(r.lines); r.fitTo++ {
+		if r.wanted(&r.lines[r.fitTo], a) {
+			r.fit = append(r.fit, int32(r.fitTo))
+		}
+	}
+	return r.fit
 }
 
 func (r *run) wanted(l *line, a *logParams) bool {
 	return (len(a.Kinds) == 0 || slices.Contains(a.Kinds, lineKinds[l.kind])) &&
-		(a.Node == "" || r.id(int(l.node)) == a.Node || r.id(int(l.other)) == a.Node) && (!a.Turns || l.turn)
+		(a.Node == "" || r.id(int(l.node)) == a.Node) && (!a.Turns || l.turn)
 }
 
 // tell repeats the events of the chosen lines, and describes them.
@@ -240,13 +268,22 @@ func (p *Player) cause(a *causeParams) (any, error) {
 	}
 	most := cmp.Or(a.Most, 200)
 	past, future := []int{}, []int{}
-	for n := int(r.lines[a.Line-1].cause); n > 0 && len(past) < most; n = int(r.lines[n-1].cause) {
-		past = append(past, n)
+	for n := a.Line; len(past) < most; past = append(past, n) {
+		l := &r.lines[n-1]
+		if n = int(l.cause); l.letter >= 0 && l.kind != lineSend && r.all[l.letter].left > 0 {
+			n = int(r.all[l.letter].left) // what arrived has left, and that came of the step
+		}
+		if n == 0 {
+			break
+		}
 	}
 	slices.Reverse(past)
-	of := map[int]bool{a.Line: true}
+	of, letter := map[int]bool{a.Line: true}, int32(-1)
+	if l := &r.lines[a.Line-1]; l.kind == lineSend {
+		letter = l.letter
+	}
 	for i := a.Line; i < len(r.lines) && len(future) < most; i++ {
-		if of[int(r.lines[i].cause)] {
+		if l := &r.lines[i]; of[int(l.cause)] || letter >= 0 && l.letter == letter {
 			of[i+1] = true
 			future = append(future, i+1)
 		}

@@ -343,7 +343,7 @@ func (m *maker) prove(p *place, e *trace.Event, now sim.Time) {
 	if in := e.Input; in != nil && in.Kind == protocol.Do && in.Command.Verb == protocol.Joined && in.Command.Token == p.joining {
 		p.joining = 0
 	}
-	was := s.Until > now
+	was, before := s.Until > now, p.end
 	switch v := &p.view; {
 	case !p.stand.up:
 		p.active, p.joining = false, 0
@@ -351,6 +351,9 @@ func (m *maker) prove(p *place, e *trace.Event, now sim.Time) {
 		p.active, p.end, p.read = v.Active, v.LeaseEnd, v.Read
 	case p.active && was && v.LeaseEnd > p.end: // it renews until its work has returned
 		p.end, p.read = v.LeaseEnd, v.Read
+	}
+	if p.end != before {
+		p.stand.lease = p.end.Sub(p.shown.Boot)
 	}
 	until := now
 	if proof := (protocol.View{Active: p.active, LeaseEnd: p.end, Read: p.read}); proof.Proven(p.shown) {

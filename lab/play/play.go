@@ -2,7 +2,7 @@
 // backwards, event by event, and inject faults into a run. The laboratory's page calls it in JSON.
 // It draws nothing.
 //
-// A [Player] has one run at a time and belongs to one goroutine. A run is described by a [World]:
+// A [Player] has one run at a time, beside those that it keeps, and belongs to one goroutine. A run is described by a [World]:
 // the same World gives the same run, with the same hash, in a browser and on the command line. A
 // run is executed once, by Grow, while what happens is recorded for the lanes and the log; any
 // event of it is then reached through a [sim.History].
@@ -33,7 +33,8 @@ type Player struct {
 	// goroutines at a time.
 	Progress func(done, all uint64)
 
-	run *run
+	run  *run
+	kept []*run
 }
 
 // New returns a Player without a run.
@@ -48,6 +49,8 @@ var methods = map[string]func(p *Player, params []byte) (any, error){
 	"do":        method((*Player).do),
 	"drop":      method((*Player).drop),
 	"state":     method((*Player).state),
+	"keep":      method((*Player).keep),
+	"states":    method((*Player).states),
 	"log":       method((*Player).log),
 	"cause":     method((*Player).cause),
 	"letters":   method((*Player).letters),

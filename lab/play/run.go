@@ -20,6 +20,10 @@ type run struct {
 	over     bool
 	cut      bool
 
+	fit   []int32 // the places of the lines below fitTo that the log was last asked for,
+	fitTo int
+	fitOf string // by that choice
+
 	tenures sim.Tenures
 	lines   []line   // the records, in their order: that of number n is lines[n-1]
 	all     []letter // messages and requests, by when they were sent
@@ -92,7 +96,8 @@ type letter struct {
 	from, to      int16    // places; -1 is the store
 	kind          uint16   // an index of types
 	routine, lost bool
-	sender        uint32 // the number of the record of the step that sent it
+	sender        uint32 // the number of the record of the step that sent it,
+	left          uint32 // and that of its leaving; 0 of a request
 	receiver      uint32
 	term          uint64
 }
@@ -373,7 +378,7 @@ func (r *run) send(rec *sim.Record) int32 {
 	i := int32(len(r.all))
 	r.all = append(r.all, letter{
 		sent: rec.At, from: int16(rec.Index), to: int16(r.place(rec.Peer)), kind: r.typeOf(string(rec.Message.Type)),
-		routine: r.protocol.Heartbeat != nil && r.protocol.Heartbeat(rec.Message), sender: uint32(rec.Cause), term: rec.Message.Term,
+		routine: r.protocol.Heartbeat != nil && r.protocol.Heartbeat(rec.Message), sender: uint32(rec.Cause), left: uint32(rec.Number), term: rec.Message.Term,
 	})
 	k := route{rec.Cause, rec.Node, rec.Peer, rec.Message.Type}
 	r.flying[k] = append(r.flying[k], i)
@@ -452,7 +457,8 @@ func (r *run) mark(l *line, rec *sim.Record, kind sim.OpKind, says string, begin
 			hand++
 		}
 	}
-	if r.atOnce(&m) {
+	nobody := m.Op >= 0 && r.schedule.Ops[m.Op].Node == sim.Leader && rec.Node == "" // there was no leader
+	if nobody || r.atOnce(&m) {
 		m.Until = max(m.From, 1) // 0 is that it goes on
 	}
 	r.marks = append(r.marks, m)

@@ -46,7 +46,7 @@ type State struct {
 	Flying []Letter `json:"flying"` // on their way
 	// Token is the greatest token that the guarded resource has accepted.
 	Token uint64 `json:"token"`
-	Ops   []int  `json:"ops"` // indices in the schedule, of those that go on
+	Ops   []int  `json:"ops"` // indices in the schedule, of those that go on, in the order of their beginning
 }
 
 // Node is one process.
@@ -71,6 +71,9 @@ type Node struct {
 	// clock.
 	Proven bool          `json:"proven,omitempty"`
 	Left   time.Duration `json:"left,omitempty"`
+	// Lease is how long the proof was when it was last made longer, and Timer how long the wait for Next was when it began.
+	Lease time.Duration `json:"lease,omitempty"`
+	Timer time.Duration `json:"timer,omitempty"`
 	// Next is the true time at which its machine wants to be called; 0 is never.
 	Next sim.Time `json:"next,omitempty"`
 	// Clock is how far its clock is ahead of one that has always run right. Rate is by how many parts
@@ -117,11 +120,40 @@ func (r *run) letter(i int) Letter {
 
 // state returns the world after an event.
 func (p *Player) state(a *moment) (any, error) {
-	r := p.run
-	if r == nil {
+	if p.run == nil {
 		return nil, errNone
 	}
-	event, err := r.event(*a)
+	return p.run.state(*a)
+}
+
+// keep keeps the present run beside those that were kept before.
+func (p *Player) keep(*struct{}) (any, error) {
+	switch {
+	case p.run == nil:
+		return nil, errNone
+	case len(p.kept) == MaxKept:
+		return nil, fmt.Errorf("%d runs are kept; want no more", MaxKept)
+	}
+	p.kept, p.run = append(p.kept, p.run), nil
+	return len(p.kept), nil
+}
+
+// states returns the worlds of the kept runs at one moment, in the order of keeping. A run that was over before is as it
+// was then.
+func (p *Player) states(a *moment) (any, error) {
+	all := []*State{}
+	for _, r := range p.kept {
+		s, err := r.state(*a)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func (r *run) state(a moment) (*State, error) {
+	event, err := r.event(a)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +164,6 @@ func (p *Player) state(a *moment) (any, error) {
 		}
 	} else if err := r.history.Visit(event, func(w *sim.World) {
 		s.At, s.Over, s.Token = w.Now(), w.Over(), w.Resource()
-		s.Ops = w.Active(s.Ops)
 		all := w.AppendProcesses(nil)
 		for i := range all {
 			n := nodeOf(&all[i], s.At)
@@ -153,6 +184,11 @@ func (p *Player) state(a *moment) (any, error) {
 	}
 	if a.Time != nil {
 		s.At = max(s.At, min(*a.Time, r.now))
+	}
+	for i := range r.marks {
+		if m := &r.marks[i]; m.Op >= 0 && m.From <= s.At && (m.Until == 0 || s.At < m.Until) {
+			s.Ops = append(s.Ops, m.Op)
+		}
 	}
 	s.Flying = r.flyingAt(s.At, s.Nodes)
 	r.votes(s)
@@ -178,9 +214,11 @@ func nodeOf(n *sim.ProcessState, now sim.Time) Node {
 		return s
 	}
 	s.shows(v)
-	s.Next = n.Next
+	if s.Next = n.Next; n.Next > 0 {
+		s.Timer = time.Duration(n.Next - n.Armed)
+	}
 	if s.Proven = v.Proven(n.Reading); s.Proven && v.LeaseEnd != protocol.Never {
-		s.Left = v.LeaseEnd.Sub(n.Reading.Boot)
+		s.Left, s.Lease = v.LeaseEnd.Sub(n.Reading.Boot), n.Lease
 	}
 	return s
 }

@@ -52,7 +52,8 @@ type stand struct {
 	event      uint64
 	view       uint64 // the event that has its view; 0 is none
 	up, frozen bool
-	proof      sim.Time // when its proof ends, if it has one
+	proof      sim.Time      // when its proof ends, if it has one
+	lease      time.Duration // how long its proof was when it was last made longer
 	clock      time.Duration
 }
 
@@ -77,6 +78,9 @@ func play(text string, most int) (*run, error) {
 	}
 	d, err := trace.NewDecoder(strings.NewReader(text))
 	if err != nil {
+		if isHistory(text) {
+			err = errors.New("this is the history of a run of make chaos, which has no steps of machines; want a flight record beside it, from data or flight")
+		}
 		return nil, err
 	}
 	h := d.Header()
@@ -128,6 +132,16 @@ func play(text string, most int) (*run, error) {
 	}
 	r.end(r.now)
 	return r, nil
+}
+
+// isHistory tells the history of a run of real processes by its first line, which says that the run begins.
+func isHistory(text string) bool {
+	line, _, _ := strings.Cut(text, "\n")
+	var begins struct {
+		At   int64  `json:"at"`
+		Kind string `json:"kind"`
+	}
+	return json.Unmarshal([]byte(line), &begins) == nil && begins.At > 0 && begins.Kind == "run"
 }
 
 // scheduled is the schedule of a trace of the simulator.
@@ -223,11 +237,6 @@ func (t *tape) look(r *run, event uint64, s *State) error {
 	if event > 0 {
 		s.At = r.lines[r.firstOf(event)].at
 	}
-	for i := range r.marks {
-		if m := &r.marks[i]; m.Op >= 0 && m.From <= s.At && s.At < m.Until && r.schedule.Ops[m.Op].For > 0 {
-			s.Ops = append(s.Ops, m.Op)
-		}
-	}
 	for place, id := range r.nodes {
 		is := t.stand(place, event)
 		e, err := t.seen(is)
@@ -245,6 +254,7 @@ func (t *tape) look(r *run, event uint64, s *State) error {
 			if n.Proven = v.Active && s.At < is.proof; n.Proven && v.LeaseEnd != protocol.Never {
 				// Its clock runs straight from the view to the end of the proof.
 				from := r.lines[r.firstOf(is.view)].at
+				n.Lease = is.lease
 				n.Left = time.Duration(float64(v.LeaseEnd.Sub(e.Reading().Boot)) * float64(is.proof-s.At) / float64(is.proof-from))
 			}
 		}

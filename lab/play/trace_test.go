@@ -242,6 +242,7 @@ func TestTraceRefusals(t *testing.T) {
 		"nothing":   {text: "", want: "line 1: there is nothing; want the header of a trace"},
 		"no trace":  {text: "hello", want: "line 1: it is no JSON"},
 		"protocol":  {text: strings.Replace(text, `"protocol":"quorum"`, `"protocol":"paxos"`, 1), want: `line 1: field protocol: "paxos"; want quorum, lease`},
+		"history":   {text: `{"at":1,"kind":"run","node":-1}` + "\n", want: "this is the history of a run of make chaos, which has no steps of machines; want a flight record"},
 		"no event":  {text: lines[0], want: "line 2: there is no event; want one at least"},
 		"at once":   {text: lines[0] + "{}\n", want: "line 2: field n: it is missing or 0"},
 		"later":     {text: strings.Join(lines[:5], "") + "{}\n" + lines[5], note: "line 6: field n: it is missing or 0"},

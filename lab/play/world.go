@@ -47,6 +47,7 @@ const (
 	MaxDelay   = 10 * time.Second
 	MaxEvents  = 5_000_000 // of a run, which then ends with Overview.Cut
 	MaxRuns    = 10_000    // of a comparison
+	MaxKept    = 7         // runs beside the present one
 )
 
 // schedule returns the schedule of w, without its hands.
@@ -75,14 +76,7 @@ func (w *World) schedule() (*sim.Protocol, *sim.Schedule, error) {
 	case len(w.Hands) > MaxHands:
 		return nil, nil, fmt.Errorf("%d hands; want %d at most", len(w.Hands), MaxHands)
 	}
-	most := sim.MaxNodes
-	switch {
-	case p.Store != sim.StoreNone:
-		most = sim.MaxCandidates
-	case p.Members != nil:
-		most = MaxNodes
-	}
-	if w.Nodes < 0 || w.Nodes > most {
+	if most := mostNodes(p); w.Nodes < 0 || w.Nodes > most {
 		return nil, nil, fmt.Errorf("nodes %d; want 1 to %d", w.Nodes, most)
 	}
 	seed, nodes, span := max(w.Seed, 1), w.Nodes, seconds(w.Seconds)
@@ -131,6 +125,17 @@ func (w *World) schedule() (*sim.Protocol, *sim.Schedule, error) {
 		}
 	}
 	return p, s, err
+}
+
+// mostNodes is how many nodes a world of a protocol may have.
+func mostNodes(p *sim.Protocol) int {
+	switch {
+	case p.Store != sim.StoreNone:
+		return sim.MaxCandidates
+	case p.Members != nil:
+		return MaxNodes
+	}
+	return sim.MaxNodes
 }
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

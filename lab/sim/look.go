@@ -59,6 +59,8 @@ type ProcessState struct {
 	Reading protocol.Reading // what its clocks show now
 	Rate    int64            // of its clock: parts per million that it is fast
 	Next    Time             // when its machine wants to be called, in true time; 0 is never
+	Armed   Time             // when its machine began to want that
+	Lease   time.Duration    // how long the proof in View was when the machine last made it longer; 0 if it has none, or one for ever
 }
 
 // AppendProcesses appends the state of every process: of the participants in their order, and then
@@ -72,7 +74,10 @@ func (w *World) AppendProcesses(dst []ProcessState) []ProcessState {
 		if n.up {
 			s.View = n.view
 			if n.due != never {
-				s.Next = n.due
+				s.Next, s.Armed = n.due, n.armed
+			}
+			if n.view.Active && n.view.LeaseEnd != protocol.Never {
+				s.Lease = n.lease
 			}
 		}
 		dst = append(dst, s)
@@ -96,17 +101,6 @@ func (w *World) Link(from, to int) (LinkState, bool) {
 	}
 	s := &w.shapes[from*w.width+to]
 	return LinkState{Cut: s.cut, Clogged: s.clogged, Loss: float64(s.loss) / (1 << 53), Slow: s.slow}, true
-}
-
-// Active appends the operations that are going on, as they are in the schedule, by their place in
-// it.
-func (w *World) Active(dst []int) []int {
-	for i := range w.ops {
-		if w.ops[i].on {
-			dst = append(dst, i)
-		}
-	}
-	return dst
 }
 
 // Resource is the greatest token that the guarded resource has accepted.

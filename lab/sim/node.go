@@ -40,6 +40,11 @@ type node struct {
 	generation int32
 	spins      int // fires in a row at one instant
 
+	// For those who look: since when the machine has wanted this Fire, and how long its proof was when it was last made longer.
+	wants protocol.Instant
+	armed Time
+	lease time.Duration
+
 	stash     *protocol.Effects // the effects that a pause has held back,
 	stashOf   uint64            // and the record of their step
 	pauseSend time.Duration     // it is to be paused before its next effects
@@ -106,6 +111,7 @@ func (w *World) start(n *node, data []byte) {
 	n.life++
 	n.up, n.frozen, n.machine, n.view, n.asked = true, false, m, m.View(), nil
 	n.due, n.timer, n.spins = never, never, 0
+	n.wants, n.armed, n.lease = protocol.Never, w.now, 0
 	n.generation++
 	n.incarnation = 0
 	w.mix(uint64(n.index)<<32 | uint64(n.life))
@@ -176,7 +182,10 @@ func (w *World) feed(n *node, in *protocol.Input) (next protocol.Instant, ok boo
 		}
 	}()
 	n.machine.Step(in, &w.fx)
-	n.view = n.machine.View()
+	end := n.view.LeaseEnd
+	if n.view = n.machine.View(); n.view.LeaseEnd != end {
+		n.lease = n.view.LeaseEnd.Sub(in.Now.Boot)
+	}
 	return n.machine.NextFire(), true
 }
 
@@ -236,6 +245,9 @@ func (w *World) armAt(n *node, next protocol.Instant) {
 		return
 	}
 	n.due = w.trueAt(n, next)
+	if next != n.wants {
+		n.wants, n.armed = next, w.now
+	}
 	if n.due < n.timer {
 		n.generation++
 		n.timer = n.due

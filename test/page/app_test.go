@@ -22,7 +22,7 @@ func TestApp(t *testing.T) {
 	chromium(t)
 	s := serve(t, http.Dir(write(t)))
 	for name, use := range map[string]func(t *testing.T, s *site){
-		"kill": kill, "plays": plays, "still": still, "links": links, "chooser": chooser, "compare": compare, "cause": cause, "breaks links": breaksLinks, "trace": opensTrace,
+		"kill": kill, "plays": plays, "still": still, "links": links, "chooser": chooser, "compare": compare, "cause": cause, "breaks links": breaksLinks, "many lines": manyLines, "trace": opensTrace,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name != "kill" {
@@ -121,7 +121,11 @@ func still(t *testing.T, s *site) {
 	b.must(chromedp.KeyEvent(" "))
 	b.says("#transport .play", "Pause")
 	b.says("#transport .play", "Play")
-	for _, at := range eval[[]string](b, "[...seen]") {
+	seen := eval[[]string](b, "[...seen]")
+	if len(seen) < 3 {
+		t.Errorf("it was at %q; want three turns at least", seen)
+	}
+	for _, at := range seen {
 		if !slices.Contains(turns, at) {
 			t.Errorf("it was at %s; want only turns: %q", at, turns)
 		}
@@ -202,6 +206,10 @@ func opensTrace(t *testing.T, s *site) {
 		globalThis.hinted = what === "dragover" ? document.querySelector("#drop").matches(":popover-open") : globalThis.hinted && !document.querySelector("#drop").matches(":popover-open");
 	}`
 	header, rest, _ := strings.Cut(string(text), "\n")
+	with("<!doctype html>", "report.html", drop)
+	b.says(".problem", "report.html is a page, such as the report of a run of make chaos, which any browser shows; want a flight record")
+	with("{\"at\":1,\"kind\":\"run\",\"node\":-1}\n{}\n", "history.ndjson", drop)
+	b.says(".problem", "this is the history of a run of make chaos")
 	with(header+"\n{}\n", "defect.ndjson", drop)
 	b.says(".problem", "line 2: field n: it is missing or 0")
 	b.says(".world-name", "raft · crash")
@@ -281,9 +289,30 @@ func compare(t *testing.T, s *site) {
 	eval[chromedp.Void](b, "[...document.querySelectorAll('#compare label')].find(l => l.textContent.trim() === 'bully').control.click()")
 	b.press("#compare", "Compare 2 protocols")
 	b.until("document.querySelectorAll('#compare tbody tr').length === 2")
+	b.until("document.querySelectorAll('#compare .ring').length === 2")
+
+	// One scrubber moves both: each ring is at the same moment, as its world is alone.
+	ring := func(i int) string {
+		return eval[string](b, fmt.Sprintf("document.querySelectorAll('#compare .ring')[%d].ariaLabel", i))
+	}
+	begin := []string{ring(0), ring(1)}
+	if strings.Contains(begin[0], "leader") || strings.Contains(begin[1], "leader") {
+		t.Errorf("at the beginning there is a leader: %q", begin)
+	}
+	eval[chromedp.Void](b, "(s => { s.value = 9e9; s.dispatchEvent(new Event('input')); })(document.querySelector('#compare .scrub'))")
+	b.until("[...document.querySelectorAll('#compare .ring')].every(r => r.ariaLabel.includes('leader'))")
+	if got := ring(1); !strings.HasPrefix(got, "n1") || !strings.Contains(got, "n5 A leader") {
+		t.Errorf("the ring of bully says %q; want n5 as the leader", got)
+	}
+	b.must(chromedp.Focus("#compare .scrub"), chromedp.KeyEvent(kb.Home))
+	b.until(fmt.Sprintf("[...document.querySelectorAll('#compare .ring')].map(r => r.ariaLabel).join() === %q", strings.Join(begin, ",")))
+	b.press("#compare", "▶ Play all")
+	b.until("[...document.querySelectorAll('#compare .ring')].every(r => r.ariaLabel.includes('leader'))")
+	b.press("#compare", "❚❚ Pause")
 	violations(b, "light", "with a comparison")
 	b.press("#compare", "Open this on bully")
 	b.says(".world-name", "bully · a schedule")
+	b.until("!document.querySelector('.now').textContent.includes('event 0 ')")
 
 	b.must(chromedp.Click("#compare input[value=drawn]"))
 	eval[chromedp.Void](b, "(i => { i.value = 1000; i.dispatchEvent(new Event('change')); })([...document.querySelectorAll('#compare label')].find(l => l.textContent === 'Seeds').control)")
@@ -303,10 +332,63 @@ func cause(t *testing.T, s *site) {
 	b.says("#said", "is elected")
 	b.must(chromedp.Click("#log input[type=checkbox]"))
 	b.says("#log", "vote-reply(term 1, granted)")
-	eval[chromedp.Void](b, "[...document.querySelectorAll('#log .row button')].find(r => r.textContent.includes('elected with token 1')).click()")
+	eval[chromedp.Void](b, "[...document.querySelectorAll('#log .row')].find(r => r.textContent.includes('elected with token 1')).click()")
 	b.says("#log .chosen", "elected with token 1")
-	b.until("document.querySelectorAll('#log .past').length > 2 && document.querySelectorAll('#log .future').length > 2")
+	b.until("document.querySelectorAll('#log .future').length > 2")
+	b.says("#log .told", "elected with token 1")
+	eval[chromedp.Void](b, "document.querySelector('.log').scrollTop = 0") // what led to it is further up
+	b.until("document.querySelectorAll('#log .past').length > 0")
 	violations(b, "light", "with a selected line")
+}
+
+// manyLines scrolls through a log of more than 100,000 lines, by the scrollbar and by the keyboard.
+func manyLines(t *testing.T, s *site) {
+	b := app(t, s, "#"+link(`{"world": {"protocol": "raft", "nodes": 9, "seconds": 150}, "time": 0}`))
+	b.must(chromedp.Click("#log input[type=checkbox]"))
+	b.until("document.querySelectorAll('#log .row time').length > 5")
+	lines := eval[int](b, "elect.call('log', {from: 1, count: 1}).then(l => l.fit)")
+	if lines < 100_000 {
+		t.Fatalf("the log has %d lines; want 100,000 at least", lines)
+	}
+	row := func(place int) {
+		t.Helper()
+		b.until(fmt.Sprintf("document.querySelector('#log-%d time')", place))
+		want := eval[string](b, fmt.Sprintf("elect.call('log', {index: %d, count: 1}).then(l => l.lines[0].says)", place))
+		if got := eval[string](b, fmt.Sprintf("document.querySelector('#log-%d .says').textContent", place)); got != want {
+			t.Errorf("line %d says %q; want %q", place, got, want)
+		}
+		if all := eval[int](b, "document.querySelectorAll('#log .row').length"); all > 60 {
+			t.Errorf("%d lines are drawn; want those in sight", all)
+		}
+		if got := eval[string](b, fmt.Sprintf("(r => r.ariaPosInSet + ' of ' + r.ariaSetSize)(document.querySelector('#log-%d'))", place)); got != fmt.Sprintf("%d of %d", place+1, lines) {
+			t.Errorf("line %d is %s; want %d", place, got, lines)
+		}
+	}
+	for _, part := range []float64{1, 0.5, 0} {
+		eval[chromedp.Void](b, fmt.Sprintf("(l => { l.scrollTop = %g * (l.scrollHeight - l.clientHeight); })(document.querySelector('.log'))", part))
+		row(int(part * float64(lines-1)))
+	}
+	active := func(place int) {
+		t.Helper()
+		b.until(fmt.Sprintf("document.querySelector('.log').getAttribute('aria-activedescendant') === 'log-%d'", place))
+		row(place)
+		if !eval[bool](b, fmt.Sprintf("((l, r) => r.top >= l.top - 1 && r.bottom <= l.bottom + 1)(document.querySelector('.log').getBoundingClientRect(), document.querySelector('#log-%d').getBoundingClientRect())", place)) {
+			t.Errorf("line %d has the focus, and is out of sight", place)
+		}
+	}
+	b.must(chromedp.Focus(".log"), chromedp.KeyEvent(kb.End))
+	active(lines - 1)
+	b.must(chromedp.KeyEvent(kb.ArrowUp))
+	active(lines - 2)
+	b.must(chromedp.KeyEvent(kb.Enter))
+	b.until(fmt.Sprintf("document.querySelector('#log-%d').ariaSelected === 'true'", lines-2))
+	b.until("document.querySelector('#log .now-row')") // the moment has followed, and the log with it
+	b.must(chromedp.KeyEvent(kb.Home), chromedp.KeyEvent(kb.ArrowDown))
+	active(1)
+	violations(b, "light", "with a long log")
+	if said := b.said(); len(said) > 0 {
+		t.Errorf("the console says %q; want nothing", said)
+	}
 }
 
 // breaksLinks cuts a link by the matrix, and heals it.

@@ -185,6 +185,20 @@ func oneStory(t *testing.T, s *site) {
 	b.must(chromedp.Reload())
 	b.until(ready)
 	b.until(fmt.Sprintf("document.querySelector('.now').textContent.replaceAll(',', '').includes('event %d of ')", story.Steps[5].Event))
+
+	// Another world is none of the story's; what a visitor breaks in its own is.
+	b.follow("#story/split-brain/3")
+	b.at(story, 2)
+	b.press("#operate", "Kill")
+	b.says("#operate .hands", "kill")
+	b.says("#guide .nth", "3 of 6")
+	b.must(chromedp.KeyEvent("w"))
+	b.until("document.querySelector('#chooser').open")
+	b.press("#chooser .scenarios li:first-child", "Open")
+	b.until("!document.querySelector('#chooser').open && !document.querySelector('#guide') && !document.documentElement.dataset.look")
+	if hash := eval[string](b, "location.hash"); strings.HasPrefix(hash, "#story/") {
+		t.Errorf("the address still has the story: %s", hash)
+	}
 	if said := b.said(); len(said) > 0 {
 		t.Errorf("the console says %q; want nothing", said)
 	}

@@ -13,7 +13,10 @@ export const say = text => { said.value = text; };
 let before = {run: 0, event: 0};
 effect(() => {
   const s = state.value;
-  if (!s) return;
+  if (!s) {
+    said.value = ""; // what was told is of another world
+    return;
+  }
   const run = generation.value, was = before;
   before = {run, event: s.event};
   if (was.run !== run || s.event <= was.event) return;

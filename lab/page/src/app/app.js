@@ -3,6 +3,7 @@ import {effect, html, render, signal, useEffect, useRef} from "./html.js";
 import {catalogue, live, overview, problem, trace, use, world} from "./run.js";
 import {leaderId, moment, playing, state, visit} from "./moment.js";
 import {Cluster} from "./cluster.js";
+import {Marks} from "./ring.js";
 import {Operate} from "./operate.js";
 import {Status} from "./status.js";
 import {Transport} from "./transport.js";
@@ -82,6 +83,7 @@ function Page({machines}) {
     return () => removeEventListener("hashchange", follow);
   }, []);
   return html`
+    <${Marks} />
     <header>
       <h1><a href="#start">elect <span>the laboratory</span></a></h1>
       <p class="world-name">${title(world.value)}</p>

@@ -65,10 +65,10 @@ export function Challenge() {
       <button type="button" class="quiet" onClick=${leave}>Leave<span class="unseen"> the challenge</span></button>
     </div>
     <p class="says">${c.says}</p>
-    <p class="hint">${c.allowed ? `Allowed: ${c.allowed.join(", ")}.` : "All faults are allowed."} Go to a moment, choose a node, and break something; then let it be judged.
+    <p class=${names("hint", !c.allowed && c.worlds.length === 1 && "usual")}>${c.allowed ? `Allowed: ${c.allowed.join(", ")}.` : "All faults are allowed."} Go to a moment, choose a node, and break something; then let it be judged.
       ${c.worlds.length > 1 && ` The same is done in ${c.worlds.length} worlds; you see the first.`}</p>
     <details key=${c.name}><summary>A hint</summary><p>${c.hint}</p></details>
     <div class="buttons"><button type="button" class="main" onClick=${judge}>Judge me</button>
-      <button type="button" onClick=${again}>Start over</button><span class="hint">${n === 0 ? "You have done nothing yet." : `Done by you: ${n}.`}</span></div>
+      <button type="button" onClick=${again}>Start over</button><span class=${names("hint", n === 0 && "usual")}>${n === 0 ? "You have done nothing yet." : `Done by you: ${n}.`}</span></div>
     <${Verdict} /></section>`;
 }

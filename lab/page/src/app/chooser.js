@@ -33,7 +33,12 @@ async function entered(open) {
 }
 
 const enterFile = file => entered(async () => {
-  const traced = await attempt(() => isTrace(file));
+  const traced = await attempt(() => {
+    if (/\.html?$/i.test(file.name)) {
+      throw new Error(`${file.name} is a page, such as the report of a run of make chaos, which any browser shows; want a flight record of that run, from its folders data or flight.`);
+    }
+    return isTrace(file);
+  });
   if (traced === undefined) return false;
   if (traced) return enterTrace(file);
   const w = await attempt(() => read(file));

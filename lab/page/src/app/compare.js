@@ -1,11 +1,11 @@
 // Compare: the same faults for several protocols, in figures and side by side.
-import {html, signal} from "./html.js";
+import {html, signal, useEffect} from "./html.js";
 import {attempt, call, catalogue, overview, problem, world} from "./run.js";
 import {Panel} from "./panel.js";
 import {machines} from "./workers.js";
 import {plural} from "./format.js";
 import {Report} from "./report.js";
-import {Together, gather} from "./together.js";
+import {Together, forget, gather} from "./together.js";
 
 const source = signal("drawn"); // or "world"
 const profile = signal("swarm"), seeds = signal(20), first = signal(1), nodes = signal(5), seconds = signal(60);
@@ -38,10 +38,16 @@ async function scheduleOf(machines, params) {
   return JSON.parse((await machines.call("schedule")).schedule);
 }
 
-export function cancel() {
+function cancel() {
   running?.close();
   running = null;
   progress.value = null;
+}
+
+// close gives up the worlds, when the panel is closed; the figures stay.
+function close() {
+  cancel();
+  forget();
 }
 
 async function run() {
@@ -52,7 +58,7 @@ async function run() {
     const {params} = await what();
     progress.value = {says: "The worlds run side by side", part: 0};
     const schedule = await scheduleOf(mine, params);
-    await gather(mine, all, schedule, part => { progress.value = {says: "The worlds run side by side", part: part * 0.3}; });
+    await gather(machines(), all, schedule, part => { if (running === mine) progress.value = {says: "The worlds run side by side", part: part * 0.3}; });
     for (const [i, protocol] of all.entries()) {
       const says = `${protocol} is measured`, at = part => ({says, part: 0.3 + 0.7 * (i + part) / all.length});
       progress.value = at(0);
@@ -88,6 +94,7 @@ function Settings() {
 
 export function Compare() {
   const p = progress.value, n = protocols().length;
+  useEffect(() => close, []);
   return html`
     <${Panel} id="compare" title="Compare protocols" wide=${true}>
       <p class="hint">Each protocol meets the same faults. Acts of operators are left out, and what a protocol does not have is adapted.</p>
@@ -95,7 +102,7 @@ export function Compare() {
       <div class="fields"><button type="button" class="main" disabled=${n === 0 || p !== null || !overview.value || !world.value} onClick=${() => attempt(run)}>Compare ${plural(n, "protocol")}</button>
         <button type="button" disabled=${p === null} onClick=${cancel}>Cancel</button>
         <span role="status">${p?.says}</span>${p && html`<progress aria-label="Comparison" max="1" value=${p.part}></progress>`}</div>
-      <${Report} lines=${lines.value} />
       <${Together} />
+      <${Report} lines=${lines.value} />
     <//>`;
 }

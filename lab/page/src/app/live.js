@@ -8,6 +8,7 @@ import {Recording} from "./liverun.js";
 import {Acts, Chosen} from "./operate.js";
 import {Announcer, say} from "./announce.js";
 import {Cluster} from "./cluster.js";
+import {Marks} from "./ring.js";
 import {Help, Problem} from "./notices.js";
 import {Inspector} from "./inspector.js";
 import {Lanes} from "./lanes.js";
@@ -278,6 +279,7 @@ function Page() {
   useKeys(page, keys);
   const a = about.value;
   return html`
+    <${Marks} />
     <header>
       <h1>elect <span>a running cluster</span></h1>
       <p class="world-name">${a && `${plural(a.nodes.length, "process", "processes")} on this machine · profile ${a.profile}, a leader is promised ${length(a.promise)}`}</p>

@@ -19,6 +19,7 @@ export class Recording {
     this.proved = null;
     this.faces = this.nodes.map(() => []); // of each node: [event, face]
     this.lines = []; // of the log
+    this.longest = 0; // how long a lease is, as far as it was told
     this.both = new Map(); // by two tenures
     this.o = {
       world: null, trace: {source: "live", unknown}, protocol: "quorum", nodes: this.nodes, leases: true, store: false, kinds,
@@ -95,6 +96,7 @@ export class Recording {
       }
       if (!span || lane.lease < at) lane.proven.push({from: at, until: at});
       lane.lease = until;
+      this.longest = Math.max(this.longest, until - at);
     }
   }
 
@@ -152,30 +154,28 @@ export class Recording {
     const n = event !== undefined ? Math.min(event, this.events.length) : last(this.events, e => e.at <= time) + 1;
     const at = Math.max(this.events[n - 1]?.at ?? 0, time ?? 0);
     const faces = this.faces.map(of => of[last(of, ([number]) => number <= n)]?.[1]);
-    const nodes = faces.map((f, place) => node(f, place, this.nodes, at));
+    const nodes = faces.map((f, place) => node(f, place, this.nodes, at, this.longest));
     const links = [];
     for (const from of nodes.keys()) for (const to of nodes.keys()) if (from !== to && (faces[from]?.cut || faces[to]?.cut)) links.push({from, to, cut: true});
     return {event: n, at, over: this.o.over, nodes, links, flying: [], token: 0, ops: []};
   }
 
-  // log is a part of it, as the machines answer.
-  log({event, from, back, count, node: of, kinds, turns}) {
-    const fits = l => (!of || l.node === of) && (!kinds?.length || kinds.includes(l.kind)) && (!turns || l.turn);
-    const start = event !== undefined ? last(this.lines, l => l.event <= event) : from - 1;
-    const found = [];
-    for (let i = start; i >= 0 && i < this.lines.length && found.length < count; i += back ? -1 : 1) if (fits(this.lines[i])) found.push(this.lines[i]);
-    return {lines: back ? found.reverse() : found};
+  // log is a part of it, as the machines answer: the last line up to an event, or those from a place on.
+  log({event, index, count, node: of, kinds, turns}) {
+    const fit = this.lines.filter(l => (!of || l.node === of) && (!kinds?.length || kinds.includes(l.kind)) && (!turns || l.turn));
+    const first = event === undefined ? index : last(fit, l => l.event <= event);
+    return {lines: first < 0 ? [] : fit.slice(first, first + count), fit: fit.length, first: Math.max(first, 0)};
   }
 }
 
 // node is one of a state, as the machines tell it.
-function node(f, place, ids, at) {
+function node(f, place, ids, at, lease) {
   const id = ids[place];
   if (!f) return {id, place, unknown: true, up: false, role: "", clock: 0};
   const left = (f.until ?? 0) - at;
   return {
     id, place, up: Boolean(f.up), frozen: f.frozen, role: f.up ? f.role : "down", term: f.term, leader: f.leader, elected: Boolean(f.token), token: f.token,
-    proven: left > 0, left: Math.max(left, 0), next: 0, clock: 0,
+    proven: left > 0, left: Math.max(left, 0), lease, next: 0, clock: 0,
     view: {...(f.up && {role: f.role, leader: f.leader, term: f.term, token: f.token, connected_with: ids.filter((_, i) => f.hears[i]).join(", ") || "nobody"}), links: f.cut ? "cut" : "whole"},
   };
 }

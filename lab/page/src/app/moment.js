@@ -119,6 +119,7 @@ export function toggle() {
   if (playing.value) return stop();
   const o = overview.value;
   if (!o) return;
+  still.value = calm.matches; // the event that tells of it comes with a later frame
   if (o.over && time.value >= o.at) go({time: 0});
   playing.value = true;
   if (still.value) jump(); else requestAnimationFrame(first => frame(first, first));

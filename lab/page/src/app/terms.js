@@ -29,10 +29,10 @@ export function letter(token, o = overview.value) {
 export const colour = (token, o = overview.value) => (o && order(o).get(token) || 0) % colours;
 
 // followed is the token of the term in which a node of a state leads or follows, 0 if it knows no leader.
-export function followed(node, at) {
+export function followed(node, at, o = overview.value) {
   if (node.elected) return node.token;
   if (!node.up || !node.leader) return 0;
-  const lanes = overview.value?.lanes ?? [];
+  const lanes = o?.lanes ?? [];
   for (let i = lanes.length - 1; i >= 0; i--) {
     if (lanes[i].node === node.leader && lanes[i].believes.from <= at) return lanes[i].token;
   }

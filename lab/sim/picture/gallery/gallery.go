@@ -1,6 +1,6 @@
 // Package gallery has the pictures of the documentation: for each protocol one
 // short run, as a schedule, and the time of it that is drawn; scenarios that
-// break naive locks; and the plot of what elections cost. They are drawn from real runs of the machines each time,
+// break naive locks; worlds of the lab's stories; and the plot of what elections cost. They are drawn from real runs of the machines each time,
 // and are the same to the byte with one build; a test holds that those in
 // docs/pictures are fresh. To write them anew:
 //
@@ -44,6 +44,12 @@ func All() []Picture {
 	}
 	for _, b := range breaks() {
 		all = append(all, Picture{"unsafe-" + b.scenario, b.svg})
+	}
+	for _, c := range calms() {
+		all = append(all, Picture{"concepts-" + c.name, c.svg})
+	}
+	for _, l := range owned() {
+		all = append(all, Picture{l.name, l.svg})
 	}
 	return append(all, Picture{"counts", counts})
 }
