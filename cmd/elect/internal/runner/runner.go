@@ -37,7 +37,7 @@ import (
 const NoLimit time.Duration = -1
 
 // Config configures Run. All fields are required, except Once, Health, Watchdog, WaitReady, Prepare, Contained, Allow,
-// Limits, Verbose, Grace, Stdin, Drain, Hooks, State, Env and HTTP.
+// Limits, Verbose, Grace, Stdin, Drain, Hooks, Gate, Stonith, State, Env and HTTP.
 type Config struct {
 	Openers elect.Openers
 	URL     string // of the election
@@ -79,10 +79,13 @@ type Config struct {
 	Drain time.Duration
 
 	// Hooks run at the steps of a term. State is the directory in which it is kept that one was activated, so that it
-	// is demoted after a crash; it is needed for Hooks.Activate and Hooks.Demote.
+	// is demoted after a crash, and who led before; it is needed with Hooks.
 	Hooks Hooks
 	Gate  Hook // is Health.Check, if it has a Run
-	State *place.Dir
+
+	// Stonith runs before Hooks.Fence. It needs State, too, and may be nil.
+	Stonith *Stonith
+	State   *place.Dir
 
 	// Env are further variables of the command and the hooks, as KEY=value.
 	Env []string
