@@ -8,6 +8,7 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -176,14 +177,17 @@ func runAgent(cmd *cobra.Command, openers elect.Openers, path string, cfg runner
 	if cfg.HTTP, face, err = listenAgent(file, cfg.Registry); err != nil {
 		return err
 	}
+	if d := file.Watchdog; d != nil {
+		cfg.Device, cfg.Timeout = d.Device, d.Timeout
+	}
 	first := true
 	cfg.Load = func() ([]runner.Entry, error) {
 		next, entries, err := loadAgent(openers, path, dir, cfg)
 		if err != nil {
 			return nil, err
 		}
-		if !first && (next.HTTP != file.HTTP || next.State != file.State) {
-			return nil, errors.New("the settings of http or state have changed, which are read at the start only; want a restart of the agent, or the former settings")
+		if !first && (next.HTTP != file.HTTP || next.State != file.State || !reflect.DeepEqual(next.Watchdog, file.Watchdog)) {
+			return nil, errors.New("the settings of http, state or watchdog have changed, which are read at the start only; want a restart of the agent, or the former settings")
 		}
 		first = false
 		for i := range entries {
@@ -268,6 +272,9 @@ func loadAgent(openers elect.Openers, path string, dir *safe.Dir, cfg runner.Age
 	var errs []error
 	if (f.HTTP.Cert == "") != (f.HTTP.Key == "") {
 		errs = append(errs, f.Errorf("http", "cert and key belong together; want both, or none"))
+	}
+	if d := f.Watchdog; d != nil && d.Timeout%time.Second != 0 {
+		errs = append(errs, f.Errorf("watchdog.timeout", "%v is not whole seconds; want some, such as 10s", d.Timeout))
 	}
 	var entries []runner.Entry
 	names := map[string]int{}

@@ -14,8 +14,15 @@ import "time"
 type Agent struct {
 	ID        string     `key:"id" doc:"This candidate's id in all elections that name none. Default: the host's name."`
 	State     string     `key:"state" doc:"Directory in which the agent keeps what it must know after a crash. Default: elect-agent in the user's state directory."`
+	Watchdog  *Watchdog  `key:"watchdog" doc:"Watchdog device that resets this machine if an activated term cannot be ended in time."`
 	HTTP      HTTP       `key:"http" doc:"The HTTP server of all elections."`
 	Elections []Election `key:"elections" required:"true" doc:"The elections in which this process is a candidate. Their names differ."`
+}
+
+// Watchdog is a watchdog device.
+type Watchdog struct {
+	Device  string        `key:"device" required:"true" doc:"Its path, such as /dev/watchdog. A path that is no device gets the same bytes, to try it."`
+	Timeout time.Duration `key:"timeout" required:"true" doc:"Time without feeding after which the machine is reset, in whole seconds, and less than four fifths of the leases."`
 }
 
 // HTTP is the server.

@@ -131,7 +131,16 @@ func (s *steps) begin(r *run, ctx context.Context, term *elect.Term) bool {
 	}
 	s.entered = true
 	if s.activates(r) {
+		if r.cfg.Device != nil {
+			if err := r.cfg.Device.Arm(r.cfg.Name, r.mandate.Remaining); err != nil {
+				s.refuse(r, ctx, term, "activate", err)
+				return false
+			}
+		}
 		if err := s.write(r, term.Token()); err != nil {
+			if r.cfg.Device != nil {
+				_ = r.cfg.Device.Disarm(r.cfg.Name) // it was just armed
+			}
 			term.GiveWay(fmt.Errorf("it cannot be kept that this term was activated: %w", err))
 			return false
 		}
@@ -196,6 +205,9 @@ func (s *steps) end(r *run, ctx context.Context, term *elect.Term) {
 	s.beside.Wait()
 	if s.record {
 		if err := s.demote(r, term.Token(), true, s.reason(ctx)); err != nil {
+			if r.cfg.Device != nil {
+				r.cfg.Device.Abandon(r.cfg.Name)
+			}
 			r.mu.Lock()
 			over := r.cancel
 			r.mu.Unlock()
@@ -229,6 +241,11 @@ func (s *steps) demote(r *run, token elect.Token, within bool, env ...string) er
 		return err
 	}
 	s.record = false
+	if r.cfg.Device != nil {
+		if err := r.cfg.Device.Disarm(r.cfg.Name); err != nil {
+			r.tell(slog.LevelError, eventHookFailed, token, "the watchdog cannot be disarmed, and this machine may be reset: %v", err)
+		}
+	}
 	return nil
 }
 
