@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -98,6 +100,7 @@ func newAgent(openers elect.Openers) *cobra.Command {
 				return err
 			},
 		}),
+		newAgentStonith(openers, from, &path),
 		&cobra.Command{
 			Use: "schema", Short: "print the JSON schema of the configuration", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
@@ -107,6 +110,42 @@ func newAgent(openers elect.Openers) *cobra.Command {
 		},
 	)
 	return cmd
+}
+
+func newAgentStonith(openers elect.Openers, from func(*cobra.Command) *cobra.Command, path *string) *cobra.Command {
+	return from(&cobra.Command{
+		Use: "stonith --config FILE ELECTION ID ACTION", Short: "run the fence agent of an election for one candidate's machine", Args: cobra.ExactArgs(3),
+		Long: "Run the fence agent of an election for the machine of one candidate, to try its options: with the\nactions monitor, status, metadata, on, off and reboot, as far as the fence agent knows them. The output\nand the exit code are those of the fence agent.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.FromEnvironment(cmd); err != nil {
+				return err
+			}
+			_, entries, err := loadAgent(openers, *path, nil, runner.AgentConfig{})
+			if err != nil {
+				return usageLines(cmd, err)
+			}
+			for _, e := range entries {
+				if e.Config.Name != args[0] {
+					continue
+				}
+				if e.Config.Stonith == nil {
+					return exit.Usagef("the election %s has no stonith", args[0])
+				}
+				input, err := e.Config.Stonith.Input(args[2], args[1])
+				if err != nil {
+					return exit.With(exit.Usage, err)
+				}
+				agent := exec.CommandContext(cmd.Context(), e.Config.Stonith.Agent)
+				agent.Stdin, agent.Stdout, agent.Stderr = strings.NewReader(input), cmd.OutOrStdout(), cmd.ErrOrStderr()
+				err = agent.Run()
+				if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+					return exit.Silent(ended.ExitCode())
+				}
+				return err
+			}
+			return exit.Usagef("the election %s is not in %s", args[0], *path)
+		},
+	})
 }
 
 // usageLines writes each of several errors in a line of its own.
@@ -138,14 +177,17 @@ func runAgent(cmd *cobra.Command, openers elect.Openers, path string, cfg runner
 	if cfg.HTTP, face, err = listenAgent(file, cfg.Registry); err != nil {
 		return err
 	}
+	if d := file.Watchdog; d != nil {
+		cfg.Device, cfg.Timeout = d.Device, d.Timeout
+	}
 	first := true
 	cfg.Load = func() ([]runner.Entry, error) {
 		next, entries, err := loadAgent(openers, path, dir, cfg)
 		if err != nil {
 			return nil, err
 		}
-		if !first && (next.HTTP != file.HTTP || next.State != file.State) {
-			return nil, errors.New("the settings of http or state have changed, which are read at the start only; want a restart of the agent, or the former settings")
+		if !first && (next.HTTP != file.HTTP || next.State != file.State || !reflect.DeepEqual(next.Watchdog, file.Watchdog)) {
+			return nil, errors.New("the settings of http, state or watchdog have changed, which are read at the start only; want a restart of the agent, or the former settings")
 		}
 		first = false
 		for i := range entries {
@@ -230,6 +272,9 @@ func loadAgent(openers elect.Openers, path string, dir *safe.Dir, cfg runner.Age
 	var errs []error
 	if (f.HTTP.Cert == "") != (f.HTTP.Key == "") {
 		errs = append(errs, f.Errorf("http", "cert and key belong together; want both, or none"))
+	}
+	if d := f.Watchdog; d != nil && d.Timeout%time.Second != 0 {
+		errs = append(errs, f.Errorf("watchdog.timeout", "%v is not whole seconds; want some, such as 10s", d.Timeout))
 	}
 	var entries []runner.Entry
 	names := map[string]int{}
@@ -359,6 +404,34 @@ func (b *builder) command(cfg *runner.Config) {
 	b.check("command[0]", err)
 }
 
+func (b *builder) stonith(cfg *runner.Config) {
+	of := b.e.Stonith
+	if of == nil {
+		return
+	}
+	path, err := lookPath(of.Agent)
+	b.check("stonith.agent", err)
+	cfg.Stonith = &runner.Stonith{Agent: path, Action: cmp.Or(of.Action, "off"), Options: of.Options, Nodes: of.Nodes, Limit: cmp.Or(of.Limit, time.Minute), Retries: of.Retries}
+	if of.Unless != "" {
+		cfg.Stonith.Unless = runner.Hook{Run: of.Unless, Limit: min(cfg.Stonith.Limit, 10*time.Second)}
+	}
+	for id := range of.Nodes {
+		if _, err := cfg.Stonith.Input(cfg.Stonith.Action, id); err != nil {
+			b.check("stonith.nodes."+id, err)
+		}
+	}
+	p := place{election: b.e.Election, name: b.e.Name}
+	if !p.isPeer() {
+		return
+	}
+	voters, _, _ := p.peers() // an error was told
+	for _, v := range voters {
+		if v.ID != cfg.ID && of.Nodes[v.ID] == nil {
+			b.wrong("stonith.nodes", "the voter %s is not there; want its options, too", v.ID)
+		}
+	}
+}
+
 func (b *builder) hooks(cfg *runner.Config) {
 	h := &b.e.Hooks
 	hook := func(of config.Hook, limit time.Duration) runner.Hook {
@@ -371,6 +444,7 @@ func (b *builder) hooks(cfg *runner.Config) {
 	if h.Activate.Run != "" && h.Demote.Run == "" {
 		b.wrong("hooks.activate", "nothing undoes it; want the hook demote, too, which may be: true")
 	}
+	b.stonith(cfg)
 	g := h.Gate
 	if g.Run == "" {
 		return

@@ -14,8 +14,15 @@ import "time"
 type Agent struct {
 	ID        string     `key:"id" doc:"This candidate's id in all elections that name none. Default: the host's name."`
 	State     string     `key:"state" doc:"Directory in which the agent keeps what it must know after a crash. Default: elect-agent in the user's state directory."`
+	Watchdog  *Watchdog  `key:"watchdog" doc:"Watchdog device that resets this machine if an activated term cannot be ended in time."`
 	HTTP      HTTP       `key:"http" doc:"The HTTP server of all elections."`
 	Elections []Election `key:"elections" required:"true" doc:"The elections in which this process is a candidate. Their names differ."`
+}
+
+// Watchdog is a watchdog device.
+type Watchdog struct {
+	Device  string        `key:"device" required:"true" doc:"Its path, such as /dev/watchdog. A path that is no device gets the same bytes, to try it."`
+	Timeout time.Duration `key:"timeout" required:"true" doc:"Time without feeding after which the machine is reset, in whole seconds, and less than four fifths of the leases."`
 }
 
 // HTTP is the server.
@@ -43,7 +50,19 @@ type Election struct {
 	Environment  map[string]string `key:"environment" doc:"Further variables of the command and the hooks."`
 	WaitReady    time.Duration     `key:"wait-ready" doc:"Time within which the command must say READY=1, as for elect run --wait-ready."`
 	Watchdog     time.Duration     `key:"watchdog" doc:"Time after which a command that has not said WATCHDOG=1 is ill, as for elect run --watchdog."`
+	Stonith      *Stonith          `key:"stonith" doc:"Before the hook fence: switches off the machine of the previous leader, if that is another candidate. If it fails, leadership is given back."`
 	Hooks        Hooks             `key:"hooks" doc:"Commands at the steps of a term."`
+}
+
+// Stonith switches off the previous leader's machine by a fence agent: a program that reads its options from stdin.
+type Stonith struct {
+	Agent   string                       `key:"agent" required:"true" doc:"The fence agent, such as /usr/sbin/fence_ipmilan."`
+	Action  string                       `key:"action" enum:"off,reboot" doc:"What it does to the machine. Default: off."`
+	Options map[string]string            `key:"options" doc:"Options for all machines, by their names."`
+	Nodes   map[string]map[string]string `key:"nodes" required:"true" doc:"Options for the machine of each candidate, by its id. Among peers all other voters are there."`
+	Unless  string                       `key:"unless" doc:"Text for sh -c. After exit code 0 the machine is left alone: it is sure that the previous leader has demoted."`
+	Limit   time.Duration                `key:"limit" doc:"Time after which the fence agent is killed, and has failed. Default: 1m."`
+	Retries int                          `key:"retries" max:"100" doc:"How often it runs again at once after a failure. Default: 0."`
 }
 
 // Hooks are commands for sh -c.

@@ -131,6 +131,9 @@ func (r *reader) value(n *yaml.Node, field string, v reflect.Value, tag reflect.
 	switch t := v.Type(); {
 	case t == reflect.TypeFor[time.Duration]():
 		r.duration(n, field, v)
+	case t.Kind() == reflect.Pointer:
+		v.Set(reflect.New(t.Elem()))
+		r.mapping(n, field, v.Elem())
 	case t.Kind() == reflect.Struct:
 		r.mapping(n, field, v)
 	case t.Kind() == reflect.Slice:
@@ -147,7 +150,7 @@ func (r *reader) value(n *yaml.Node, field string, v reflect.Value, tag reflect.
 		}
 	case t.Kind() == reflect.Map:
 		if n.Kind != yaml.MappingNode {
-			r.fail(n, field, "it is %s; want a mapping of names to text", described(n))
+			r.fail(n, field, "it is %s; want a mapping", described(n))
 			return
 		}
 		v.Set(reflect.MakeMap(t))

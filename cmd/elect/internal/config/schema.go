@@ -28,6 +28,9 @@ func schemaOf(t reflect.Type, tag reflect.StructTag) map[string]any {
 	if doc := tag.Get("doc"); doc != "" {
 		s["description"] = doc
 	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
 		s["type"], s["pattern"] = "string", `^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`

@@ -18,13 +18,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/electd/elect/cmd/elect/internal/lines"
+	"github.com/electd/elect/cmd/elect/internal/watchdog"
 	"github.com/electd/elect/electhttp"
 	"github.com/electd/elect/electprom"
 	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/internal/place"
 )
 
-// AgentConfig configures RunAgent. All fields are required, except HTTP, JSON, Time and Verbose.
+// AgentConfig configures RunAgent. All fields are required, except HTTP, Device, Timeout, JSON, Time and Verbose.
 type AgentConfig struct {
 	// Load returns the elections: at the start, and again at each SIGHUP. After an error those that go on go on.
 	Load func() ([]Entry, error)
@@ -32,6 +33,8 @@ type AgentConfig struct {
 	HTTP     *HTTP // with a Group; the caller has begun to listen
 	Registry *prometheus.Registry
 	State    *place.Dir // where it is kept what must outlive this process
+	Device   string     // the watchdog device; "" is none
+	Timeout  time.Duration
 	JSON     bool
 	Time     bool
 	Verbose  bool
@@ -49,6 +52,7 @@ type agent struct {
 	cfg     AgentConfig
 	say     *lines.Writer
 	manager manager
+	device  *watchdog.Watchdog // or nil
 	members map[string]*member // owned by RunAgent
 }
 
@@ -73,6 +77,9 @@ func RunAgent(ctx context.Context, cfg AgentConfig) error {
 	defer a.say.Close()
 	log := a.say.Logger(cfg.Verbose)
 	a.manager.take(log)
+	if cfg.Device != "" {
+		a.device = watchdog.New(cfg.Device, cfg.Timeout, log)
+	}
 	defer a.manager.down()
 	defer cfg.HTTP.serve(log)()
 	if err := adoptOrphans(log); err != nil {
@@ -210,6 +217,7 @@ func (a *agent) apply(entries []Entry) (added, changed, removed int) {
 func (a *agent) begin(e Entry) {
 	m := &member{a: a, entry: e, metrics: electprom.New(e.Config.Name), done: make(chan struct{})}
 	m.still = m.keptPaused()
+	m.entry.Config.Device = a.device
 	a.cfg.Registry.MustRegister(m.metrics) // names differ
 	a.members[e.Config.Name] = m
 	go m.serve()

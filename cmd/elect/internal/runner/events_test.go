@@ -193,7 +193,7 @@ func TestVocabulary(t *testing.T) {
 			t.Errorf("%s: %v lines; want none, and a place in the table", word, logged[word])
 		}
 	}
-	own := []elect.EventKind{eventFailed, eventFinished, eventHook, eventHookFailed, eventHookOutput, eventKilled, eventPaused, eventReloaded, eventResumed, eventUnclean, eventNotReleased, eventNotStarted, eventNotPrepared, eventOpened, eventReady, eventServing, eventStandingAside, eventStandingBy, eventUnguarded}
+	own := []elect.EventKind{eventFailed, eventFinished, eventHook, eventHookFailed, eventHookOutput, eventIsolating, eventKilled, eventPaused, eventReloaded, eventResumed, eventUnclean, eventNotReleased, eventNotStarted, eventNotPrepared, eventOpened, eventReady, eventServing, eventStandingAside, eventStandingBy, eventUnguarded}
 	for _, word := range own {
 		if !slices.Contains(known, string(word)) {
 			t.Errorf("the event %q is not in docs/operating.md", word)

@@ -81,19 +81,23 @@ func (r *run) hookOnce(ctx context.Context, name string, h Hook, within bool, en
 		Path: "sh", Args: []string{"sh", "-c", h.Run}, Env: env, Grace: hookGrace,
 		Stdout: in, Stderr: in, Containment: r.contain.Bare(), Logger: r.log(),
 	}
-	m := r.mandate
-	sudden := false
-	if left, bounded := time.Duration(0), false; within {
-		if left, bounded = m.Remaining(); bounded && left <= 0 {
-			within = false // it is late; to undo an activation late is better than never
+	if h.Path != "" {
+		c.Path, c.Args = h.Path, nil
+		if c.Stdin, err = filled(h.Input); err != nil {
+			_ = in.Close()
+			return err
 		}
-		sudden = bounded && m.Context().Err() != nil
-		if sudden {
-			c.Grace = min(suddenGrace, hookGrace)
-		}
+		defer c.Stdin.Close()
 	}
 	if within {
-		c.Under(driver.Guarded{Mandate: beside{m.Mandate}, Exclusive: m.Exclusive})
+		m := r.mandate
+		left, bounded := m.Remaining()
+		if bounded && m.Context().Err() != nil {
+			c.Grace = suddenGrace
+		}
+		if !bounded || left > 0 { // else it is late; to undo an activation late is better than never
+			c.Under(driver.Guarded{Mandate: held{Mandate: m.Mandate}, Exclusive: m.Exclusive})
+		}
 	}
 	family, err := r.start(c)
 	_ = in.Close() // the family has its own
@@ -127,6 +131,27 @@ func (r *run) hookOnce(ctx context.Context, name string, h Hook, within bool, en
 	return nil
 }
 
+// filled returns a pipe to read text from.
+func filled(text string) (*os.File, error) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxInput {
+		err = fmt.Errorf("it has %d bytes of options; want at most %d", len(text), maxInput)
+	} else {
+		_, err = in.WriteString(text)
+	}
+	if err = errors.Join(err, in.Close()); err != nil {
+		_ = out.Close()
+		return nil, err
+	}
+	return out, nil
+}
+
+// maxInput is what a pipe takes while nobody reads.
+const maxInput = 4 << 10
+
 // output logs what a hook writes, up to a bound, and reads the rest. It returns the last line that was logged.
 func (r *run) output(name string, from io.Reader) (last string) {
 	b := bufio.NewReaderSize(from, 4<<10)
@@ -154,17 +179,23 @@ func (r *run) output(name string, from io.Reader) (last string) {
 	return last
 }
 
-// beside is a mandate for a command beside the work: its keeper kills it before the lease ends, and holds the locks of
-// the mandate without releasing them.
-type beside struct{ driver.Mandate }
+// held is a mandate whose locks the keeper of a family holds, and does not release when the family is dead: this process
+// releases them, after all that belongs to the term. If this process has died, they are free when the last such family
+// is dead.
+type held struct {
+	driver.Mandate
+	work bool // of the command; else of a hook, whose keeper is no witness: that of the command is
+}
 
-// Testament implements driver.Attestable. Its keeper is no witness: that of the work is.
-func (b beside) Testament() (t driver.Testament) {
-	if m, ok := b.Mandate.(driver.Inheritable); ok {
-		t.Keep = append(t.Keep, m.Files()...)
+// Testament implements driver.Attestable.
+func (h held) Testament() (t driver.Testament) {
+	if m, ok := h.Mandate.(driver.Attestable); ok {
+		if t = m.Testament(); !h.work {
+			t.Data = nil
+		}
 	}
-	if m, ok := b.Mandate.(driver.Attestable); ok {
-		t.Keep = append(t.Keep, m.Testament().Keep...)
+	if m, ok := h.Mandate.(driver.Inheritable); ok {
+		t.Keep = slices.Concat(t.Keep, m.Files())
 	}
 	return t
 }

@@ -162,7 +162,7 @@ func (n *notices) ready(ctx context.Context, after time.Duration) {
 // starting sets whether the work is not active yet. It does nothing if it is active from the start.
 func (r *run) starting(is bool) {
 	h := &r.cfg.Hooks
-	if (r.cfg.WaitReady > 0 || h.Fence.Run != "" || h.Activate.Run != "") && r.handler != nil {
+	if (r.cfg.WaitReady > 0 || h.Fence.Run != "" || r.cfg.Stonith != nil || h.Activate.Run != "") && r.handler != nil {
 		r.handler.Starting(is)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/cmd/elect/internal/lines"
 	"github.com/electd/elect/cmd/elect/internal/sdnotify"
+	"github.com/electd/elect/cmd/elect/internal/watchdog"
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/electhttp"
 	"github.com/electd/elect/internal/cli/exit"
@@ -37,7 +38,7 @@ import (
 const NoLimit time.Duration = -1
 
 // Config configures Run. All fields are required, except Once, Health, Watchdog, WaitReady, Prepare, Contained, Allow,
-// Limits, Verbose, Grace, Stdin, Drain, Hooks, State, Env and HTTP.
+// Limits, Verbose, Grace, Stdin, Drain, Hooks, Gate, Device, Stonith, State, Env and HTTP.
 type Config struct {
 	Openers elect.Openers
 	URL     string // of the election
@@ -79,10 +80,16 @@ type Config struct {
 	Drain time.Duration
 
 	// Hooks run at the steps of a term. State is the directory in which it is kept that one was activated, so that it
-	// is demoted after a crash; it is needed for Hooks.Activate and Hooks.Demote.
+	// is demoted after a crash, and who led before; it is needed with Hooks.
 	Hooks Hooks
 	Gate  Hook // is Health.Check, if it has a Run
-	State *place.Dir
+
+	// Device guards a term from before Hooks.Activate until Hooks.Demote has succeeded; it may be nil.
+	Device *watchdog.Watchdog
+
+	// Stonith runs before Hooks.Fence. It needs State, too, and may be nil.
+	Stonith *Stonith
+	State   *place.Dir
 
 	// Env are further variables of the command and the hooks, as KEY=value.
 	Env []string
@@ -305,6 +312,9 @@ func (r *run) stand() (err error) {
 		return failed.Opening(err)
 	}
 	defer r.election.Close()
+	if lease := r.election.Limits().Lease; cfg.Device != nil && r.steps.activates(r) && lease > 0 && cfg.Device.Timeout() >= lease*4/5 {
+		return exit.Usagef("the timeout of the watchdog is %v and the lease %v, so that it could hardly be fed; want less than four fifths of the lease, as with a longer promise", cfg.Device.Timeout(), lease.Truncate(time.Millisecond))
+	}
 	defer r.closeSpare()
 	if cfg.HTTP != nil || r.handler != nil && r.election.Limits().Lease > 0 { // without a lease it is never stalled
 		if err := r.handler.Attach(r.election); err != nil {
@@ -333,7 +343,7 @@ func (r *run) stand() (err error) {
 	defer func() { stop(); <-fed }()
 	defer r.steps.watch(r)()
 	for {
-		if !r.awaitResume() || !r.steps.clean(r) {
+		if !r.steps.clean(r) || !r.awaitResume() {
 			return nil // told to end
 		}
 		again, err := r.lead()

@@ -32,6 +32,8 @@ type Hooks struct {
 // Hook is a command.
 type Hook struct {
 	Run     string        // for sh -c
+	Path    string        // instead: a program, which reads Input
+	Input   string        // at most maxInput bytes
 	Limit   time.Duration // after which it is killed; above 0
 	Retries int           // after a failure, at once
 }
@@ -56,6 +58,7 @@ type steps struct {
 
 	mu       sync.Mutex
 	previous elect.Leader // the last leader seen, other than this candidate
+	isolated elect.Token  // the token of the leader whose machine was switched off
 }
 
 // watch keeps the previous leader, for the hook fence. The function that it returns ends that, and joins what was
@@ -63,12 +66,12 @@ type steps struct {
 func (s *steps) watch(r *run) (done func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	var watching sync.WaitGroup
-	if r.cfg.Hooks.Fence.Run != "" {
-		name := r.cfg.Name + ".leader"
-		text, _ := readKept(r.cfg.State, name) // without it the previous leader is not known
-		id, token, _ := strings.Cut(text, " ")
-		if s.previous.Token.UnmarshalText([]byte(token)) == nil {
-			s.previous.ID = id
+	if r.cfg.Hooks.Fence.Run != "" || r.cfg.Stonith != nil {
+		text, _ := readKept(r.cfg.State, r.leaderFile()) // without it the previous leader is not known
+		if f := strings.Fields(text); len(f) >= 2 && s.previous.Token.UnmarshalText([]byte(f[1])) == nil {
+			if s.previous.ID = f[0]; len(f) > 2 {
+				s.isolated = s.previous.Token
+			}
 		}
 		watching.Go(func() {
 			for state, err := range r.election.Watch(ctx) {
@@ -81,9 +84,7 @@ func (s *steps) watch(r *run) (done func()) {
 				s.previous = *l
 				s.mu.Unlock()
 				if news {
-					if err := keepFile(r.cfg.State, name, l.ID+" "+l.Token.String()+"\n"); err != nil {
-						r.log().Warn("after a restart the hook fence will not know the previous leader", "error", err)
-					}
+					s.keepLeader(r, l.ID+" "+l.Token.String())
 				}
 			}
 		})
@@ -95,15 +96,30 @@ func (s *steps) watch(r *run) (done func()) {
 	}
 }
 
+// leaderFile is the name of the file that says who led before, with which token, and that its machine was switched off.
+func (r *run) leaderFile() string { return r.cfg.Name + ".leader" }
+
+func (s *steps) keepLeader(r *run, text string) {
+	if err := keepFile(r.cfg.State, r.leaderFile(), text+"\n"); err != nil {
+		r.log().Warn("after a restart it is not known who led before", "error", err)
+	}
+}
+
 // begin does what comes before the command. After false the term's context has ended.
 func (s *steps) begin(r *run, ctx context.Context, term *elect.Term) bool {
 	h := &r.cfg.Hooks
 	s.entered, s.cutting, s.stop = false, sync.Once{}, func() {}
 	r.starting(true)
+	s.mu.Lock()
+	p := s.previous
+	s.mu.Unlock()
+	if r.cfg.Stonith != nil {
+		if err := s.isolate(r, ctx, term, p); err != nil {
+			s.refuse(r, ctx, term, "stonith", err)
+			return false
+		}
+	}
 	if h.Fence.Run != "" {
-		s.mu.Lock()
-		p := s.previous
-		s.mu.Unlock()
 		env := []string{"ELECT_PREVIOUS_ID=" + p.ID, "ELECT_PREVIOUS_TOKEN="}
 		if p.ID != "" {
 			env[1] += p.Token.String()
@@ -115,7 +131,16 @@ func (s *steps) begin(r *run, ctx context.Context, term *elect.Term) bool {
 	}
 	s.entered = true
 	if s.activates(r) {
+		if r.cfg.Device != nil {
+			if err := r.cfg.Device.Arm(r.cfg.Name, r.mandate.Remaining); err != nil {
+				s.refuse(r, ctx, term, "activate", err)
+				return false
+			}
+		}
 		if err := s.write(r, term.Token()); err != nil {
+			if r.cfg.Device != nil {
+				_ = r.cfg.Device.Disarm(r.cfg.Name) // it was just armed
+			}
 			term.GiveWay(fmt.Errorf("it cannot be kept that this term was activated: %w", err))
 			return false
 		}
@@ -171,7 +196,7 @@ func (s *steps) cut(r *run, ctx context.Context, term *elect.Term) {
 // end does what comes after the command: it has ended, and everything that it has started.
 func (s *steps) end(r *run, ctx context.Context, term *elect.Term) {
 	h := &r.cfg.Hooks
-	if *h == (Hooks{}) {
+	if *h == (Hooks{}) && r.cfg.Stonith == nil {
 		return
 	}
 	term.Resign() // if the command has ended by itself: no traffic from now on
@@ -180,6 +205,9 @@ func (s *steps) end(r *run, ctx context.Context, term *elect.Term) {
 	s.beside.Wait()
 	if s.record {
 		if err := s.demote(r, term.Token(), true, s.reason(ctx)); err != nil {
+			if r.cfg.Device != nil {
+				r.cfg.Device.Abandon(r.cfg.Name)
+			}
 			r.mu.Lock()
 			over := r.cancel
 			r.mu.Unlock()
@@ -213,6 +241,11 @@ func (s *steps) demote(r *run, token elect.Token, within bool, env ...string) er
 		return err
 	}
 	s.record = false
+	if r.cfg.Device != nil {
+		if err := r.cfg.Device.Disarm(r.cfg.Name); err != nil {
+			r.tell(slog.LevelError, eventHookFailed, token, "the watchdog cannot be disarmed, and this machine may be reset: %v", err)
+		}
+	}
 	return nil
 }
 

@@ -179,7 +179,11 @@ func (r *run) level() string {
 func (r *run) Lead(m driver.Guarded) (done func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keep, r.kept, r.mandate = func(c *supervise.Command) { c.Under(m) }, nil, m
+	work := m
+	if r.cfg.Hooks != (Hooks{}) || r.cfg.Stonith != nil { // the term goes on when the command is dead
+		work.Mandate = held{Mandate: m.Mandate, work: true}
+	}
+	r.keep, r.kept, r.mandate = func(c *supervise.Command) { c.Under(work) }, nil, m
 	return func() {}, nil
 }
 

@@ -1,0 +1,171 @@
+package electhttp
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/electd/elect"
+)
+
+// Client asks a server of this package, such as elect agent on the same machine, for a program that stands in no
+// election itself. The zero Client with a URL is ready. Any number of goroutines may use it.
+//
+// What it tells is what the server knew when it answered: where an action of a leader that has ended does harm, it goes
+// with the token.
+type Client struct {
+	URL   string       // such as http://127.0.0.1:4040
+	Token string       // of clients that may change something; may be empty
+	HTTP  *http.Client // nil is http.DefaultClient. A Transport with a DialContext reaches a Unix socket
+}
+
+// Status is the state of an election, and of the server's participant.
+type Status struct {
+	Election string        `json:"election"` // URL, without a password
+	Name     string        `json:"name"`
+	Leader   *elect.Leader `json:"leader"`
+	Stale    bool          `json:"stale"` // the back end did not answer: Leader is the last known one
+	Cause    string        `json:"cause"` // why nothing better is known
+	ID       string        `json:"id"`    // of the participant, as is the rest
+	State    string        `json:"state"` // idle, failed, candidate, starting, leader or ending
+	Ill      bool          `json:"ill"`
+}
+
+// Refusal is an answer of the server other than success, by RFC 9457.
+type Refusal struct {
+	Status int    `json:"status"`
+	Type   string `json:"type"` // docs/http.md lists them
+	Detail string `json:"detail"`
+}
+
+// Error is one line.
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("electhttp: %d: %s", r.Status, cmp.Or(r.Detail, http.StatusText(r.Status)))
+}
+
+// Status returns the present state.
+func (c *Client) Status(ctx context.Context, name string) (s Status, err error) {
+	resp, err := c.do(ctx, http.MethodGet, name, "", nil)
+	if err != nil {
+		return s, err
+	}
+	defer resp.Body.Close()
+	return s, json.NewDecoder(resp.Body).Decode(&s)
+}
+
+// Leads reports whether the server's participant leads, proven when it answered, and its work is active.
+func (c *Client) Leads(ctx context.Context, name string) (bool, error) {
+	resp, err := c.do(ctx, http.MethodGet, name, "/leader", nil)
+	if refused, ok := errors.AsType[*Refusal](err); ok && strings.HasSuffix(refused.Type, string(notLeading)) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, resp.Body.Close()
+}
+
+// Watch yields the present state and each change, and then one error: that of the connection, or the cause of ctx. A
+// slow caller misses all but the last. To go on after an error call it again.
+func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Status, error] {
+	return func(yield func(Status, error) bool) {
+		resp, err := c.do(ctx, http.MethodGet, name, "/watch", nil)
+		if err != nil {
+			yield(Status{}, err)
+			return
+		}
+		defer resp.Body.Close()
+		lines := bufio.NewScanner(resp.Body)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			text, is := bytes.CutPrefix(lines.Bytes(), []byte("data: "))
+			if !is {
+				continue
+			}
+			var s Status
+			err := json.Unmarshal(text, &s)
+			if !yield(s, err) || err != nil {
+				return
+			}
+		}
+		yield(Status{}, cmp.Or(context.Cause(ctx), lines.Err(), io.ErrUnexpectedEOF))
+	}
+}
+
+// Resign asks the leader with that token, or any leader if it is 0, to resign.
+func (c *Client) Resign(ctx context.Context, name string, token elect.Token) error {
+	return c.order(ctx, name, "/resign", orderFor("", token))
+}
+
+// Transfer is Resign in favour of the candidate with the id to, or of the best one if to is empty.
+func (c *Client) Transfer(ctx context.Context, name string, token elect.Token, to string) error {
+	return c.order(ctx, name, "/transfer", orderFor(to, token))
+}
+
+// Pause makes the participant of elect agent stand aside, and Resume stand again.
+func (c *Client) Pause(ctx context.Context, name string) error {
+	return c.order(ctx, name, "/pause", nil)
+}
+
+// Resume ends Pause.
+func (c *Client) Resume(ctx context.Context, name string) error {
+	return c.order(ctx, name, "/resume", nil)
+}
+
+func orderFor(to string, token elect.Token) map[string]string {
+	m := map[string]string{}
+	if to != "" {
+		m["to"] = to
+	}
+	if token != 0 {
+		m["token"] = token.String()
+	}
+	return m
+}
+
+func (c *Client) order(ctx context.Context, name, verb string, body map[string]string) error {
+	resp, err := c.do(ctx, http.MethodPost, name, verb, body)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// do sends a request. It returns a *Refusal for a status other than 200.
+func (c *Client) do(ctx context.Context, method, name, verb string, body map[string]string) (*http.Response, error) {
+	text, _ := json.Marshal(body) // strings
+	if body == nil {
+		text = nil
+	}
+	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+"/v1/elections/"+url.PathEscape(name)+verb, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	if text != nil {
+		r.Header.Set("Content-Type", jsonType)
+	}
+	if c.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	resp, err := cmp.Or(c.HTTP, http.DefaultClient).Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	refused := &Refusal{}
+	_ = json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(refused) // another server may have answered
+	refused.Status = resp.StatusCode
+	return nil, refused
+}
