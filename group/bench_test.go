@@ -93,12 +93,19 @@ func (c *crowd) held(n int64) {
 	}
 }
 
-// settled waits until no key moves.
+// settled waits until the members have equally many keys, and none moves.
 func (c *crowd) settled() {
-	var last int64 = -1
-	for now := c.begun.Load(); now != last; now = c.begun.Load() {
-		last = now
-		<-time.After(2 * time.Second)
+	for s, err := range c.all[0].Watch(c.b.Context()) {
+		if err != nil {
+			c.b.Fatal(err)
+		}
+		least, most := s.Keys, 0
+		for _, m := range s.Members {
+			least, most = min(least, m.Keys), max(most, m.Keys)
+		}
+		if s.Moving == 0 && s.Held == s.Keys && most-least <= 1 {
+			return
+		}
 	}
 }
 

@@ -81,13 +81,22 @@ func (p *planning) run(placer placement.Placer) {
 				p.c.g.log.Warn("placement refuses what it is told", "error", err)
 			}
 		}
-		moves, next := placer.Plan(time.Now())
+		began := time.Now()
+		moves, next := placer.Plan(began)
+		took := time.Since(began)
 		clear(orders)
 		if len(moves) > 0 {
 			p.c.put(item2{do: func() { p.handIn(moves) }})
 		}
 		if !next.IsZero() {
 			timer.Reset(max(time.Until(next), time.Millisecond))
+		}
+		if took > time.Millisecond { // a plan of many keys waits for more to come together
+			select {
+			case <-time.After(min(2*took, retry)):
+			case <-p.done:
+				return
+			}
 		}
 	}
 }
