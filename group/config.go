@@ -68,7 +68,7 @@ type Config struct {
 
 	// TokenBits is how many bits of a token's count number the assignments of a key in one term of the coordinator, from
 	// 8 to 16 (group). 0 means 16, which leaves 32 bits for the counts of the election's tokens. Where these are
-	// revisions of a store, which may grow beyond that, 8 leaves 40. Whoever changes it raises the era of the election.
+	// revisions of a store, which may grow beyond that, 8 leaves 40. A change of it needs a raised era of the election.
 	TokenBits int
 
 	// Placement makes what decides who gets which key, anew for each term as coordinator (group). Nil means

@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/electd/elect/driver"
@@ -42,6 +43,14 @@ func (m leaver) Close() error {
 	err := m.Elector.Close()
 	go m.p.end()
 	return err
+}
+
+func (m leaver) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
+	got, err := m.Elector.Campaign(ctx, c)
+	if errors.Is(err, context.DeadlineExceeded) && c.Priority != driver.NeverLead {
+		m.p.w.t.Logf("%s gives up: %.3000s", m.p.id, m.p.w.describe())
+	}
+	return got, err
 }
 
 func (m leaver) Resign(ctx context.Context, token fence.Token) error {

@@ -318,6 +318,16 @@ func (g *Group) quit(ctx context.Context, back time.Duration) error {
 	case <-ctx.Done():
 		err = fmt.Errorf("not all keys were given up, and lapse: %w", context.Cause(ctx))
 	}
+	m.mu.Lock()
+	l := m.attached
+	m.mu.Unlock()
+	if l != nil && err == nil { // the goodbye has to leave
+		l.Finish()
+		select {
+		case <-l.Done():
+		case <-ctx.Done():
+		}
+	}
 	g.mu.Lock()
 	c := g.coordinator
 	g.mu.Unlock()

@@ -31,7 +31,6 @@ type member struct {
 	epoch   *epoch
 	view    machine.View
 	watch   watches
-	told    bool // the coordinator, of the tenures: it is attached
 
 	mu       sync.Mutex
 	wake     chan struct{} // has room for one
@@ -114,12 +113,13 @@ func (m *member) choose(all ...choice) {
 
 // returns says that the work of a tenure has returned. stays is that its key is still wanted.
 func (m *member) returns(t *tenure, stays bool) {
+	m.mu.Lock() // for both, so that a choice that follows a return is not before it
 	held, first := t.finish()
 	if !first {
+		m.mu.Unlock()
 		return
 	}
 	m.active.Add(-1)
-	m.mu.Lock()
 	if !stays {
 		m.choices = append(m.choices, choice{machine.Want{Key: t.key}, true})
 	}
@@ -157,6 +157,9 @@ func (m *member) turn(items []item) []item {
 		m.handle(&items[i])
 	}
 	clear(items)
+	if leaving {
+		choices = nil // what it gives up goes with its goodbye
+	}
 	if len(choices) > 0 || traits != nil {
 		m.in = machine.Input{Kind: machine.Choose, Traits: traits}
 		m.in.Wants, m.in.Unwants = latest(choices)
@@ -343,10 +346,15 @@ func (m *member) step() {
 		if t == nil || t.token != s.Token {
 			continue
 		}
-		m.tell(t, plain(s.Reason))
-		if t.named { // a candidacy ends with its victory
-			m.choose(choice{machine.Want{Key: t.key}, true})
+		if t.named { // a candidacy ends with its victory; that of the next Campaign comes later
+			m.mu.Lock()
+			if !t.returned() {
+				m.choices = append(m.choices, choice{machine.Want{Key: t.key}, true})
+				m.ring()
+			}
+			m.mu.Unlock()
 		}
+		m.tell(t, plain(s.Reason))
 	}
 	m.publish()
 	for i := range m.fx.Sends {
@@ -414,6 +422,10 @@ func (m *member) start(h *machine.Held) {
 	m.mu.Lock()
 	c, s := m.slots[h.Key], m.shards
 	delete(m.slots, h.Key)
+	unwanted := c == nil && (s == nil || !m.g.isShard(h.Key))
+	if unwanted { // before a Campaign that comes now
+		m.choices = append(m.choices, choice{machine.Want{Key: h.Key}, true})
+	}
 	m.mu.Unlock()
 	switch {
 	case c != nil:
@@ -426,13 +438,13 @@ func (m *member) start(h *machine.Held) {
 			m.watch.announce(t.announcement())
 		}
 		c.result <- t
-	case s != nil && m.g.isShard(h.Key):
+	case !unwanted:
 		t.shown = func(err error) error { return lost(t.fence, err) }
 		s.start(t)
 	default: // nobody wants it any more
 		t.shown = func(err error) error { return err }
 		t.lose(plain(protocol.Withdrawn))
-		m.returns(t, false)
+		m.returns(t, true)
 	}
 }
 

@@ -81,13 +81,22 @@ func (p *planning) run(placer placement.Placer) {
 				p.c.g.log.Warn("placement refuses what it is told", "error", err)
 			}
 		}
-		moves, next := placer.Plan(time.Now())
+		began := time.Now()
+		moves, next := placer.Plan(began)
+		took := time.Since(began)
 		clear(orders)
 		if len(moves) > 0 {
 			p.c.put(item2{do: func() { p.handIn(moves) }})
 		}
 		if !next.IsZero() {
 			timer.Reset(max(time.Until(next), time.Millisecond))
+		}
+		if took > time.Millisecond { // a plan of many keys waits for more to come together
+			select {
+			case <-time.After(min(2*took, retry)):
+			case <-p.done:
+				return
+			}
 		}
 	}
 }
@@ -172,7 +181,13 @@ func (p *planning) meet(orders []order) []order {
 	for _, s := range p.sessions() {
 		if s.Admitted {
 			id := string(s.Session.Member)
-			all[id] = placement.Member{ID: id, Weight: min(s.Traits.Weight, placement.MaxWeight), Zone: s.Traits.Zone, Draining: s.Traits.Draining}
+			m := placement.Member{ID: id, Weight: min(s.Traits.Weight, placement.MaxWeight), Zone: s.Traits.Zone, Draining: s.Traits.Draining}
+			if s.Traits.Back > 0 { // it is leaving: what it gives up is kept for it
+				if m.Draining, m.Back = false, p.told[id].Back; m.Back.IsZero() {
+					m.Back = time.Now().Add(s.Traits.Back)
+				}
+			}
+			all[id] = m
 		}
 	}
 	now := p.c.g.env.now().Boot
@@ -219,7 +234,7 @@ func (p *planning) order(k machine.Key) order {
 	key := &placement.Key{Name: string(k), Load: p.c.loads[k]}
 	same, n := true, 0
 	var fresh []placement.Want
-	p.c.machine.Wanted(k, func(s machine.Session, priority int) bool {
+	add := func(s machine.Session, priority int) bool {
 		w := placement.Want{Member: string(s.Member), Priority: priority}
 		if _, ok := p.told[w.Member]; !ok || priority == protocol.NeverLead {
 			return true
@@ -235,7 +250,13 @@ func (p *planning) order(k machine.Key) order {
 			fresh = append(fresh, w)
 		}
 		return true
-	})
+	}
+	p.c.machine.Wanted(k, add)
+	if len(p.absent) > 0 && p.c.g.isShard(k) { // it will want them when it is back
+		for _, a := range p.absent {
+			add(machine.Session{Member: a.Member}, 0)
+		}
+	}
 	if same && n < len(p.wants) {
 		fresh, same = append(make([]placement.Want, 0, n), p.wants[:n]...), false
 	}

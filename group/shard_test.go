@@ -151,13 +151,22 @@ func TestHandOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.until("the move", 10*time.Second, func() bool { n, err := b.Lookup(ctx, "0"); return err == nil && n.Token > l.Token })
-		stopB()
+		const before = 2
+		w.until("two keys each at rest", 10*time.Second, func() bool {
+			s, err := a.Status(ctx)
+			return err == nil && s.Moving == 0 && held("m1") == before && held("m2") == before
+		})
+		<-time.After(time.Second) // what placement still thinks of the move
 		if err := b.Leave(ctx, time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if n := held("m1"); n == 4 {
-			t.Error("the keys of a member that will be back went to the other one at once")
+		stopB()
+		<-time.After(10 * time.Second)
+		if n := held("m1"); n != before {
+			t.Errorf("m1 has %d keys, and %d before another member left that will be back", n, before)
 		}
+		defer run(w.member("m2", keys))()
+		w.until("m2 to have its keys again", 10*time.Second, func() bool { return held("m1") == before && held("m2") == 4-before })
 	})
 }
 

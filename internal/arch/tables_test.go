@@ -163,6 +163,10 @@ var repository = house{
 			why: "a back end knows the contract, not the portable layer above it nor the other back ends",
 		},
 		{
+			at: "group/...", may: []string{".", "driver", "fence", "internal/...", "internal/protocol/..."}, tests: []string{"store/memory", "driver/electtest"}, others: nothing,
+			why: "a back end of named elections, and shards, over any other election: it sees that as a program does",
+		},
+		{
 			at: "group/placement", tests: []string{"internal/long", "internal/race"}, others: nothing,
 			why: "who should hold which key, as a function of what it is told; a program can have one of its own",
 		},
@@ -223,7 +227,7 @@ var repository = house{
 		},
 		{
 			at: "cmd/...", may: []string{
-				".", "electhttp", "electprom", "driver/...", "fence/...", "internal/protocol/...", "internal/cli/...", "file/...", "peer/...", "store/...", "agent/...", "internal/...",
+				".", "electhttp", "electprom", "driver/...", "fence/...", "internal/protocol/...", "internal/cli/...", "file/...", "group/...", "peer/...", "store/...", "agent/...", "internal/...",
 			}, others: listed,
 			why: "wiring: the one place that knows all of the product, and that nothing imports; nothing of the product imports the laboratory",
 		},
@@ -305,7 +309,7 @@ var repository = house{
 		{module: "electprom", needs: "github.com/prometheus/client_golang", why: "the collector that it is, and the histograms"},
 	},
 	exported: []surface{
-		{at: ".", names: 110, why: "entry; health, and work that gives way; the term of an event; campaigns called off; what a back end measures"},
+		{at: ".", names: 112, why: "entry; the metadata of the next candidacy; health, and work that gives way; the term of an event; campaigns called off; what a back end measures"},
 		{at: "adapter", names: 5, why: "callbacks that ask who leads"},
 		{at: "adapter/controllerruntime", names: 3, why: "manager"},
 		{at: "adapter/leaderelection", names: 24, why: "the names of client-go's leaderelection; the term"},
@@ -323,6 +327,7 @@ var repository = house{
 		{at: "fence/fenceredis", names: 24, why: "guard"},
 		{at: "fence/fencesql", names: 37, why: "guard"},
 		{at: "file", names: 19, why: "backend"},
+		{at: "group", names: 107, why: "members, shards, a back end of named elections; status, counts and events"},
 		{at: "group/placement", names: 61, why: "the planner of a group's keys, and what one of a program's own implements"},
 		{at: "peer", names: 187, why: "backend; measurements; the status of one node"},
 		{at: "peer/certs", names: 51, why: "certificates"},

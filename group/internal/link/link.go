@@ -40,14 +40,13 @@ type Conn struct {
 	wake chan struct{} // has room for one
 	done chan struct{}
 
-	mu      sync.Mutex
-	urgent  []wire.Packet
-	rest    []wire.Packet
-	size    int  // of rest
-	waiting int  // writers that wait for what was sent to be taken
-	last    bool // what is queued is the last
-	closed  bool
-	err     error
+	mu     sync.Mutex
+	urgent []wire.Packet
+	rest   []wire.Packet
+	size   int  // of rest
+	last   bool // what is queued is the last
+	closed bool
+	err    error
 }
 
 // New returns the end of a network connection. stall is how long a write may take. The caller runs [Conn.Run].

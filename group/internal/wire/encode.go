@@ -182,7 +182,7 @@ func sorted[T any](all []T, key func(*T) string) []T {
 		return all
 	}
 	all = slices.Clone(all)
-	slices.SortStableFunc(all, compare)
+	slices.SortFunc(all, compare)
 	return all
 }
 

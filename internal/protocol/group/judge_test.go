@@ -44,6 +44,20 @@ func (n *net) check() {
 	}
 }
 
+// joined looks at what begins: no other work of the key runs, stopped or not, within its claim.
+func (n *net) joined(h *host, k Key) {
+	for _, o := range n.hosts {
+		if !o.up {
+			continue
+		}
+		for _, w := range o.works {
+			if w.key == k && w.view.Proven(o.reading()) {
+				n.fail("joined: %s begins %s while it runs at %s under %v", h.id, k, o.id, w.token)
+			}
+		}
+	}
+}
+
 // run runs chaos and then calm, in which everything heals.
 func (n *net) run() error {
 	step := func(until int64) {

@@ -88,7 +88,8 @@ func (m *Member) Step(in *Input, fx *Effects) {
 	if !m.started {
 		return
 	}
-	if m.cfg.Mutant.Has("revived-by-late-answer") {
+	if in.Kind == Returned || m.cfg.Mutant.Has("revived-by-late-answer") {
+		// What has returned is no overrun, and is not stopped.
 		m.take(in, fx)
 		m.watch(in.Now, fx)
 	} else {

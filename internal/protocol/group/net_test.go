@@ -349,6 +349,7 @@ func (h *host) member(in Input) {
 			n.fail("ordered: %s begins %s under %v after %v", h.id, s.Key, s.Token, n.highest[s.Key])
 		}
 		n.highest[s.Key] = s.Token
+		n.joined(h, s.Key)
 		n.stats.terms++
 		n.say("%s begins %s %v", h.id, s.Key, s.Token)
 		w := &netWork{key: s.Key, token: s.Token, view: &view}

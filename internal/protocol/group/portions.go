@@ -105,6 +105,9 @@ func (ps *portions) overrun() {
 		return
 	}
 	ps.sort()
+	if ps.over == nil {
+		ps.over, ps.overKeys = make(map[work]struct{}, ps.held), make(map[Key]int, ps.held)
+	}
 	var unwanted []Key
 	for i := range ps.all {
 		p := &ps.all[i]
@@ -175,6 +178,7 @@ func (ps *portions) report(msg *Message) {
 		}
 	}
 	if len(ps.over) > 0 {
+		msg.Overruns = make([]Held, 0, len(ps.over))
 		for _, w := range ps.overrunning() {
 			msg.Overruns = append(msg.Overruns, Held{Key: w.key, Token: w.token})
 		}

@@ -103,6 +103,15 @@ var rulesOfSessions = []rule{
 			w.fail("%+v after %v; want epoch 2 without a claim and not admitted, and 2 overruns", v, late)
 		}
 	}},
+	{"what has returned is no overrun", func(mutate mutation) {
+		w := ready(mutate, settings(), "n1", "n2")
+		n := w.members["n1"]
+		w.now = n.m.View().Claim
+		n.give(Input{Kind: Returned, Held: []Held{{Key: "a", Token: n.running["a"]}}})
+		if _, ok := n.stopped["a"]; ok || len(n.stopped) != 1 || n.m.View().Session.Epoch != 2 {
+			w.fail("%v, %+v; want c stopped, and a not", n.stopped, n.m.View())
+		}
+	}},
 	{"overruns cover their keys", func(mutate mutation) {
 		w := ready(mutate, settings(), "n1", "n2")
 		n := w.members["n1"]

@@ -394,7 +394,8 @@ func (c *Coordinator) deserted(now protocol.Instant) bool {
 	if since := now.Add(-c.cfg.longestPromise()); half >= since && c.begunAt < since {
 		c.circle.told = 0
 		for id, p := range c.circle.peers {
-			if p.heard < since && !slices.ContainsFunc(c.sessions, func(s *session) bool { return s.peer == p }) {
+			// Those that have fallen silent with half of all may be cut off with them.
+			if max(p.heard, c.begunAt).Add(c.cfg.longestPromise()) < half && !slices.ContainsFunc(c.sessions, func(s *session) bool { return s.peer == p }) {
 				delete(c.circle.peers, id)
 			}
 		}

@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"strings"
 
 	machine "github.com/electd/elect/internal/protocol/group"
 )
@@ -11,30 +12,31 @@ func (w *World) tellMessage(from, to *node, m *machine.Message) {
 	if w.out == nil && w.watch == nil {
 		return
 	}
-	text := fmt.Sprintf("> %s %s number %d T %d", to.ID, m.Type, m.Number, m.Tenure)
+	var text strings.Builder
+	fmt.Fprintf(&text, "> %s %s number %d T %d", to.ID, m.Type, m.Number, m.Tenure)
 	if m.Seq != 0 {
-		text += fmt.Sprintf(" seq %d", m.Seq)
+		fmt.Fprintf(&text, " seq %d", m.Seq)
 	}
 	if m.Session != (machine.Session{}) {
-		text += fmt.Sprintf(" of %v", m.Session)
+		fmt.Fprintf(&text, " of %v", m.Session)
 	}
 	if m.Admitted {
-		text += " admitted"
+		text.WriteString(" admitted")
 	}
 	if m.Acked != 0 {
-		text += fmt.Sprintf(" acked %d", m.Acked)
+		fmt.Fprintf(&text, " acked %d", m.Acked)
 	}
 	if m.Registry != nil {
-		text += fmt.Sprintf(" registry %d.%d %v", m.Registry.Tenure, m.Registry.Version, m.Registry.Sessions)
+		fmt.Fprintf(&text, " registry %d.%d %v", m.Registry.Tenure, m.Registry.Version, m.Registry.Sessions)
 	}
 	for _, h := range m.Held {
-		text += fmt.Sprintf(" %s(%v)", h.Key, h.Token)
+		fmt.Fprintf(&text, " %s(%v)", h.Key, h.Token)
 	}
 	for _, h := range m.Overruns {
-		text += fmt.Sprintf(" overrun %s(%v)", h.Key, h.Token)
+		fmt.Fprintf(&text, " overrun %s(%v)", h.Key, h.Token)
 	}
 	if m.Text != "" {
-		text += " " + m.Text
+		text.WriteString(" " + m.Text)
 	}
-	w.tell(from, "%s", text)
+	w.tell(from, "%s", text.String())
 }

@@ -14,7 +14,7 @@ import (
 // TestTakeover measures how long the keys of the dead are without a holder, in quiet groups of five members with 20 keys
 // and a promise of 500 ms. In no case is a living member interrupted.
 func TestTakeover(t *testing.T) {
-	runs := long.Or(60, 10)
+	runs := long.Or(30, 5)
 	for _, c := range []struct {
 		says   string
 		fault  Fault

@@ -131,10 +131,7 @@ func (p *process) stop(s *machine.Stop) {
 	x.stopping = true
 	w.tell(p.node, "stops %s under %v: %v", s.Key, s.Token, s.Reason)
 	w.stats.Stops++
-	d := w.wait.Exp(4 * time.Millisecond)
-	if d > p.settings.Drain/2 {
-		d = p.settings.Drain / 2
-	}
+	d := min(w.wait.Exp(4*time.Millisecond), p.settings.Drain/2)
 	if p.node.slow > w.now {
 		d = w.wait.Between(0, p.node.linger)
 	}
@@ -195,13 +192,3 @@ func (w *World) ended(x *work) {
 
 // led reports whether the key's work is proven.
 func (k *key) led() bool { return slices.ContainsFunc(k.running, (*work).proven) }
-
-// holder is the process whose work of the key is proven, nil if there is none.
-func (k *key) holder() *process {
-	for _, x := range k.running {
-		if x.proven() {
-			return x.p
-		}
-	}
-	return nil
-}

@@ -35,12 +35,11 @@ type World struct {
 
 	net, chance, wait *sim.Stream // of delays, of machines and placement, of work
 
-	healed  sim.Time // since then there are no faults; 0: not yet
-	settled time.Duration
-	mishap  *sim.Violation
-	stats   Stats
-	seen    situations
-	watch   func(string) // a test's, of what is told
+	healed sim.Time // since then there are no faults; 0: not yet
+	mishap *sim.Violation
+	stats  Stats
+	seen   situations
+	watch  func(string) // a test's, of what is told
 }
 
 // node is a machine: its clocks outlive its processes.

@@ -1,0 +1,269 @@
+//go:build unix
+
+package group
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/memory"
+)
+
+// crowd is members of one process, over TCP on the loopback interface without TLS.
+type crowd struct {
+	b     testing.TB
+	all   []*Group
+	begun atomic.Int64
+	ended atomic.Int64
+	wake  chan struct{}
+}
+
+func newCrowd(b testing.TB, members, keys int) *crowd {
+	c := &crowd{b: b, wake: make(chan struct{}, 1)}
+	store := memory.NewStore(0)
+	for i := range members {
+		place, err := store.New("group", name(i+1), memory.Config{Lease: 10 * time.Second})
+		if err != nil {
+			b.Fatal(err)
+		}
+		e, err := elect.New(place, elect.Config{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		g, err := Join(b.Context(), e, Config{ID: name(i + 1), Keys: Range(keys), Promise: 10 * time.Second, Poll: 300 * time.Millisecond, Placement: eager})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = g.Close() })
+		c.all = append(c.all, g)
+	}
+	c.admitted(members)
+	return c
+}
+
+// admitted waits until the members are, so that what is measured next does not contain that.
+func (c *crowd) admitted(members int) {
+	for s, err := range c.all[0].Watch(c.b.Context()) {
+		if err != nil {
+			c.b.Fatal(err)
+		}
+		n := 0
+		for _, m := range s.Members {
+			if m.Admitted {
+				n++
+			}
+		}
+		if n == members && !s.Covering {
+			return
+		}
+	}
+}
+
+// serve has all members work on their shards until the benchmark ends.
+func (c *crowd) serve() {
+	for _, g := range c.all {
+		ctx, cancel := context.WithCancel(context.Background())
+		var work sync.WaitGroup
+		work.Go(func() {
+			_ = g.Serve(ctx, func(*Shard) { c.begun.Add(1); c.ring() }, func(*Shard) { c.ended.Add(1); c.ring() })
+		})
+		c.b.Cleanup(func() { cancel(); work.Wait() })
+	}
+}
+
+func (c *crowd) ring() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// held waits until so many keys are held.
+func (c *crowd) held(n int64) {
+	for c.begun.Load()-c.ended.Load() != n {
+		<-c.wake
+	}
+}
+
+// settled waits until the members have equally many keys, and none moves.
+func (c *crowd) settled() {
+	for s, err := range c.all[0].Watch(c.b.Context()) {
+		if err != nil {
+			c.b.Fatal(err)
+		}
+		least, most := s.Keys, 0
+		for _, m := range s.Members {
+			least, most = min(least, m.Keys), max(most, m.Keys)
+		}
+		if s.Moving == 0 && s.Held == s.Keys && most-least <= 1 {
+			return
+		}
+	}
+}
+
+func used() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func heap() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
+
+// BenchmarkIdle is what members cost that do nothing, both ends, by the number of keys.
+func BenchmarkIdle(b *testing.B) {
+	for _, keys := range []int{10, 100_000} {
+		b.Run(fmt.Sprint(keys), func(b *testing.B) {
+			before := heap()
+			c := newCrowd(b, 3, keys)
+			c.serve()
+			c.held(int64(keys))
+			c.settled()
+			b.ReportMetric((heap()-before)/float64(keys), "bytes/key") // of three members and the coordinator
+			b.ResetTimer()
+			for b.Loop() {
+				const span = 5 * time.Second
+				began := used()
+				<-time.After(span)
+				b.ReportMetric(100*float64(used()-began)/float64(span), "%core")
+			}
+		})
+	}
+}
+
+// BenchmarkStart is how long it takes until keys that nobody holds are held by three members.
+func BenchmarkStart(b *testing.B) {
+	for _, keys := range []int{1_000, 100_000} {
+		b.Run(fmt.Sprint(keys), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				c := newCrowd(b, 3, keys)
+				b.StartTimer()
+				c.serve()
+				c.held(int64(keys))
+			}
+		})
+	}
+}
+
+// BenchmarkMove is a planned move of one key: from the request until the next holder begins.
+func BenchmarkMove(b *testing.B) {
+	c := newCrowd(b, 3, 100)
+	c.serve()
+	c.held(100)
+	c.settled()
+	to := 0
+	for b.Loop() {
+		l, err := c.all[0].Lookup(b.Context(), "7")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if to = (to + 1) % 3; c.all[to].ID() == l.ID {
+			to = (to + 1) % 3
+		}
+		if err := c.all[0].Move(b.Context(), "7", c.all[to].ID()); err != nil {
+			b.Fatal(err)
+		}
+		for {
+			if n, err := c.all[0].Lookup(b.Context(), "7"); err == nil && n.Token > l.Token {
+				break
+			}
+		}
+	}
+}
+
+// BenchmarkLeave is a member that leaves in good order: until its keys are held by the two others.
+func BenchmarkLeave(b *testing.B) {
+	const keys = 99_999
+	for b.Loop() {
+		b.StopTimer()
+		c := newCrowd(b, 3, keys)
+		c.serve()
+		c.held(keys)
+		c.settled()
+		b.StartTimer()
+		go func() { _ = c.all[2].Close() }()
+		for c.ended.Load() == 0 {
+			<-c.wake
+		}
+		c.held(keys)
+	}
+}
+
+// BenchmarkMembers is many members in one process: until each of them has its share, and what they cost then.
+func BenchmarkMembers(b *testing.B) {
+	for b.Loop() {
+		c := newCrowd(b, 200, 2_000)
+		c.serve()
+		c.held(2_000)
+		b.StopTimer()
+		c.settled()
+		began := used()
+		const span = 5 * time.Second
+		<-time.After(span)
+		b.ReportMetric(100*float64(used()-began)/float64(span), "%core")
+		b.StartTimer()
+	}
+}
+
+// BenchmarkCampaigns is named elections of three members of one process, each with one candidate: until all lead.
+func BenchmarkCampaigns(b *testing.B) {
+	const elections = 99_999
+	for b.Loop() {
+		b.StopTimer()
+		c := newCrowd(b, 3, 0)
+		before := heap()
+		ctx, cancel := context.WithCancel(b.Context())
+		b.StartTimer()
+		var all sync.WaitGroup
+		mandates := make([]driver.Mandate, elections)
+		for i := range elections {
+			all.Go(func() {
+				m, err := c.all[i%3].Elector(fmt.Sprintf("election-%d", i)).Campaign(ctx, driver.Candidacy{Exclusive: true})
+				if err != nil {
+					b.Error(err)
+				}
+				mandates[i] = m
+			})
+		}
+		all.Wait()
+		b.StopTimer()
+		b.ReportMetric((heap()-before)/elections, "bytes/election")
+		for _, m := range mandates {
+			_ = m.Release(ctx)
+		}
+		cancel()
+		b.StartTimer()
+	}
+}
+
+// BenchmarkCheck is the proof that a key is held.
+func BenchmarkCheck(b *testing.B) {
+	c := newCrowd(b, 1, 1)
+	shards := make(chan *Shard, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- c.all[0].Serve(ctx, func(s *Shard) { shards <- s }, func(*Shard) {}) }()
+	s := <-shards
+	for b.Loop() {
+		if err := s.Check(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	cancel()
+	<-done
+}

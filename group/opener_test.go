@@ -1,0 +1,85 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/memory"
+)
+
+// TestOpener: elections of one URL share a member, whose last election closes it, and another program's member is one
+// of its own.
+func TestOpener(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	store := memory.NewStore(0)
+	members := map[string]bool{}
+	inner := func(ctx context.Context, target driver.Target) (driver.Elector, error) {
+		if target.URL.Scheme != "memory" || target.URL.RawQuery != "lease=2s" || target.Name != "jobs" {
+			t.Errorf("inner opens %s of %s", target.Name, target.URL)
+		}
+		members[target.ID] = true
+		return store.Open(ctx, target)
+	}
+	const at = "group+memory:?lease=2s&group-name=jobs&group-promise=1s"
+	here, there := elect.Openers{"group+memory": Opener(inner)}, elect.Openers{"group+memory": Opener(inner)}
+	open := func(o elect.Openers, name, id string) *elect.Election {
+		e, err := o.Open(ctx, at, name, elect.Config{ID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	a, b := open(here, "a", "m1"), open(here, "b", "m1")
+	ta, err := a.Campaign(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tb, err := b.Campaign(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a2 := open(there, "a", "m2")
+	if len(members) != 2 {
+		t.Errorf("the members are %v; want m1 and m2", members)
+	}
+	if l, err := a2.Leader(ctx); err != nil || l.ID != "m1" || l.Token != ta.Token() {
+		t.Errorf("m2 sees %+v, %v; want m1 with %v", l, err, ta.Token())
+	}
+	if err := errors.Join(ta.Release(ctx), a.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := tb.Check(); err != nil {
+		t.Errorf("the other election of a member whose first one was closed: %v", err)
+	}
+	next, err := a2.Campaign(ctx)
+	if err != nil || next.Token() <= ta.Token() {
+		t.Fatalf("the next term: %v, %v after %v", err, next.Token(), ta.Token())
+	}
+	if err := errors.Join(tb.Release(ctx), b.Close(), next.Release(ctx), a2.Close()); err != nil {
+		t.Error(err)
+	}
+	for query, says := range map[string]string{
+		"group-name=":                   "group-name",
+		"group-name=a":                  "has the name of its group",
+		"group-wrong=1":                 "want one of group-advertise",
+		"group-promise=1":               "group-promise",
+		"group-weight=x":                "want a number",
+		"group-weight=1&group-weight=2": "want it once",
+		"group-insecure=yes":            "want true",
+		"group-listen=0.0.0.0:0":        "want group.Config.TLS",
+		"wrong=1":                       "want at most one lease",
+	} {
+		u, _ := url.Parse("group+memory:?" + query)
+		_, err := Opener(store.Open)(ctx, driver.Target{URL: u, Name: "a", ID: "m3"})
+		if err == nil || !strings.Contains(err.Error(), says) || !driver.IsPermanent(err) {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+}
