@@ -110,7 +110,7 @@ func (p *Player) log(a *logParams) (any, error) {
 	return map[string]any{"lines": lines, "all": len(r.lines), "fit": len(fit), "first": first}, nil
 }
 
-// fitting returns the places of the lines that a chooses. Whoever reads a log asks for the same ones again and again, and
+// fitting returns the places of the lines that a chooses. The reader of a log asks for the same ones again and again, and
 // the run has only grown since.
 func (r *run) fitting(a *logParams) []int32 {
 	if of := fmt.Sprint(a.Kinds, a.Node, a.Turns); of != r.fitOf {
