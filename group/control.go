@@ -188,6 +188,7 @@ func (c *coordinator) move(q *request) error {
 	}
 	c.in = machine.Input{Kind: machine.Moves, Moves: []machine.Move{{Key: ks.Key, From: ks.Session, To: to}}}
 	c.step()
+	c.g.counted.move(causeOperator)
 	c.plan.dirty(ks.Key)
 	return nil
 }

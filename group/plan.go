@@ -353,6 +353,8 @@ func (p *planning) handIn(moves []placement.Move) {
 		ks, _ := p.c.machine.Key(machine.Key(moves[i].Key))
 		if string(ks.Session.Member) != moves[i].To && string(ks.Reserved.Member) != moves[i].To {
 			stuck[machine.Key(moves[i].Key)] = true
+		} else {
+			p.c.g.counted.move(moves[i].Cause)
 		}
 	}
 	if len(stuck) > 0 { // told at once they would be planned at once, and stuck again
