@@ -41,10 +41,10 @@ func find(pattern, text string) []string {
 	return slices.Compact(all)
 }
 
-// described returns the names of all metrics.
-func described() []string {
+// described returns the names of all metrics of an election, or of a group.
+func described(of prometheus.Collector) []string {
 	ch := make(chan *prometheus.Desc, 100)
-	electprom.New("job").Describe(ch)
+	of.Describe(ch)
 	close(ch)
 	var all strings.Builder
 	for d := range ch {
@@ -61,8 +61,10 @@ func fences(t *testing.T) []string {
 // TestRulesNameWhatExists: the rules, their tests and the page name metrics of the collector and of elect fence proxy
 // only, and the page all of the former, and all alerts. Each alert is tested to fire and not to fire.
 func TestRulesNameWhatExists(t *testing.T) {
-	all := described()
-	text, tests, page := read(t, rules+"elect.rules.yml"), read(t, rules+"elect.rules_test.yml"), read(t, "../docs/metrics.md")
+	all := append(described(electprom.New("job")), described(electprom.NewGroup("group", nil))...)
+	slices.Sort(all)
+	text, tests := read(t, rules+"elect.rules.yml")+read(t, rules+"group.rules.yml"), read(t, rules+"elect.rules_test.yml")+read(t, rules+"group.rules_test.yml")
+	page := read(t, "../docs/metrics.md")
 	if named := find(`(?m)^\| .(elect_\w+)`, page); !slices.Equal(named, all) {
 		t.Errorf("docs/metrics.md lists %q;\nthere are %q", named, all)
 	}
@@ -89,7 +91,7 @@ func TestRulesNameWhatExists(t *testing.T) {
 // TestRules runs promtool's tests of the rules.
 func TestRules(t *testing.T) {
 	harness.Need(t, "promtool", "prometheus")
-	for _, args := range [][]string{{"check", "rules", "elect.rules.yml"}, {"test", "rules", "elect.rules_test.yml"}} {
+	for _, args := range [][]string{{"check", "rules", "elect.rules.yml", "group.rules.yml"}, {"test", "rules", "elect.rules_test.yml", "group.rules_test.yml"}} {
 		cmd := exec.CommandContext(t.Context(), "promtool", args...)
 		cmd.Dir = rules
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -119,8 +121,8 @@ func shown(t *testing.T) (expressions []string, text string) {
 	return expressions, text
 }
 
-// TestDashboardShowsWhatExists: the dashboard names metrics of the collector and of elect fence proxy only, and all of
-// the former.
+// TestDashboardShowsWhatExists: the dashboard names metrics of elections and of elect fence proxy only, and all of the
+// former.
 func TestDashboardShowsWhatExists(t *testing.T) {
 	_, text := shown(t)
 	fences := fences(t)
@@ -130,8 +132,8 @@ func TestDashboardShowsWhatExists(t *testing.T) {
 			named = append(named, name)
 		}
 	}
-	if !slices.Equal(named, described()) {
-		t.Errorf("the dashboard shows %q;\nthere are %q, and of fences %q", named, described(), fences)
+	if all := described(electprom.New("job")); !slices.Equal(named, all) {
+		t.Errorf("the dashboard shows %q;\nthere are %q, and of fences %q", named, all, fences)
 	}
 }
 

@@ -227,6 +227,8 @@ func (g *Group) refuses(h *wire.Hello, shown string) string {
 		return fmt.Sprintf("%s is a member of the group %q, and the coordinator, %s, of %q; want the same group.Config.Name, or another election", h.ID, h.Group, g.id, mine.Group)
 	case shown != "" && h.ID != shown:
 		return fmt.Sprintf("the id is %q and the certificate is that of %q; want the same", h.ID, shown)
+	case h.Bits != mine.Bits:
+		return fmt.Sprintf("%s has group.Config.TokenBits %d, and the coordinator, %s, %d; want the same at all members", h.ID, h.Bits, g.id, mine.Bits)
 	case h.Control:
 		return ""
 	case driver.CheckID(h.ID) != nil:
@@ -237,8 +239,6 @@ func (g *Group) refuses(h *wire.Hello, shown string) string {
 	case h.Promise > mine.Cover:
 		return fmt.Sprintf("the promise of %s is %v, and the cover of the coordinator, %s, %v; want a cover of at least the promise: raise group.Config.Cover at all members first",
 			h.ID, time.Duration(h.Promise), g.id, g.settings.Cover)
-	case h.Bits != mine.Bits:
-		return fmt.Sprintf("%s has group.Config.TokenBits %d, and the coordinator, %s, %d; want the same at all members", h.ID, h.Bits, g.id, mine.Bits)
 	}
 	return ""
 }

@@ -84,6 +84,8 @@ type calls struct {
 	all     map[uint64]pending
 	link    *link.Conn
 	changed chan struct{} // closed when link changes
+	lost    error         // why there is no link, if that is known
+	final   bool          // it is not worth waiting for one
 }
 
 type pending struct {
@@ -96,9 +98,24 @@ func (c *calls) init() { c.all, c.changed = map[uint64]pending{}, make(chan stru
 func (c *calls) attached(l *link.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.link = l
+	c.link, c.lost, c.final = l, nil, false
+	c.wakeAll()
+}
+
+func (c *calls) wakeAll() {
 	close(c.changed)
 	c.changed = make(chan struct{})
+}
+
+// without says why there is no connection. final is that calls fail with that, and wait for none.
+func (c *calls) without(why error, final bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link != nil {
+		return
+	}
+	c.lost, c.final = why, final
+	c.wakeAll()
 }
 
 // detached ends the calls of a connection; nil ends all.
@@ -127,14 +144,18 @@ func (c *calls) reply(s *wire.Side) {
 
 // call asks the coordinator. It waits for one until ctx ends.
 func (m *member) call(ctx context.Context, method string, in, out any) error {
-	c := &m.calls
+	return m.calls.call(ctx, m.g.gone, method, in, out)
+}
+
+// call asks the coordinator. It waits for a connection until ctx ends, gone is closed, or there is no hope.
+func (c *calls) call(ctx context.Context, gone <-chan struct{}, method string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
 	}
 	for {
 		c.mu.Lock()
-		l, changed := c.link, c.changed
+		l, changed, lost, final := c.link, c.changed, c.lost, c.final
 		var answer chan *wire.Side
 		var n uint64
 		if l != nil {
@@ -143,14 +164,20 @@ func (m *member) call(ctx context.Context, method string, in, out any) error {
 			c.all[n] = pending{l, answer}
 		}
 		c.mu.Unlock()
+		if l == nil && final {
+			return lost
+		}
 		if l == nil {
 			select {
 			case <-changed:
 				continue
-			case <-m.g.gone:
+			case <-gone:
 				return driver.ErrClosed
 			case <-ctx.Done():
-				return fmt.Errorf("%w: this member has no coordinator: %w", driver.ErrUnreachable, context.Cause(ctx))
+				if lost == nil {
+					lost = context.Cause(ctx)
+				}
+				return fmt.Errorf("%w: no connection with the coordinator: %w", driver.ErrUnreachable, lost)
 			}
 		}
 		l.Send(wire.Packet{Side: &wire.Side{Kind: wire.Call, Call: n, Method: method, Body: body}})

@@ -25,13 +25,27 @@ func (c *coordinator) called(from *guest, s *wire.Side) {
 			return
 		}
 		c.reply(from, s.Call, c.status())
+	case "ping":
+		c.answer(from, s.Call, nil)
 	case "keys":
-		c.reply(from, s.Call, c.keys())
+		c.reply(from, s.Call, c.keys(q.Key))
+	case "plan":
+		if !c.covered {
+			c.answer(from, s.Call, errCovering())
+			return
+		}
+		c.plan.explain(func(plan *Plan, err error) {
+			if err != nil {
+				c.answer(from, s.Call, err)
+				return
+			}
+			c.reply(from, s.Call, plan)
+		})
 	case "lookup":
 		e := c.entry(machine.Key(q.Key))
 		switch {
 		case e.Member != "":
-			c.reply(from, s.Call, c.g.leaderOf(&e))
+			c.reply(from, s.Call, leaderOf(c.g.tokens, &e))
 		case e.Since < 0:
 			c.answer(from, s.Call, errCovering())
 		default:
@@ -55,7 +69,7 @@ func (c *coordinator) called(from *guest, s *wire.Side) {
 		c.announce(from, &wire.Entry{Key: a.Key, Token: machine.Token{Tenure: a.Tenure, N: a.N}, Since: a.Since, Metadata: a.Metadata})
 		c.answer(from, s.Call, nil)
 	default:
-		c.answer(from, s.Call, fmt.Errorf("no request is called %q; want status, keys, lookup, resign, move or drain", s.Method))
+		c.answer(from, s.Call, fmt.Errorf("no request is called %q; want status, keys, plan, lookup, resign, move or drain", s.Method))
 	}
 }
 
@@ -67,8 +81,14 @@ func (c *coordinator) answer(to *guest, call uint64, err error) {
 	to.link.Send(wire.Packet{Side: s})
 }
 
+// maxReply is the greatest answer. With the rest of its message it fits into one.
+const maxReply = wire.MaxWhole - wire.MaxHello
+
 func (c *coordinator) reply(to *guest, call uint64, body any) {
 	b, err := json.Marshal(body)
+	if err == nil && len(b) > maxReply {
+		err = fmt.Errorf("the answer has %d bytes; want at most %d: ask for less", len(b), maxReply)
+	}
 	if err != nil {
 		c.answer(to, call, err)
 		return
@@ -82,12 +102,18 @@ func (c *coordinator) holder(q *request) (ks machine.KeyState, err error) {
 	switch {
 	case !c.machine.Covered() && (!ok || ks.Session == machine.Session{}):
 		return ks, errCovering()
-	case !ok || ks.Session == machine.Session{}:
+	case !ok:
+		return ks, errUnknownKey(q.Key)
+	case ks.Session == machine.Session{}:
 		return ks, fmt.Errorf("%w: nobody holds %q", driver.ErrNoLeader, q.Key)
 	case q.Token != 0 && q.Token != c.g.tokens.token(ks.Token):
 		return ks, fmt.Errorf("%w: the holder of %q has token %v", driver.ErrSuperseded, q.Key, c.g.tokens.token(ks.Token))
 	}
 	return ks, nil
+}
+
+func errUnknownKey(key string) error {
+	return fmt.Errorf("%w: the coordinator knows no key %q; want one that is held, or that a member wants", driver.ErrNoLeader, key)
 }
 
 // askRelease asks the holder of a key to give it up, and answers when it has answered.
@@ -162,6 +188,7 @@ func (c *coordinator) move(q *request) error {
 	}
 	c.in = machine.Input{Kind: machine.Moves, Moves: []machine.Move{{Key: ks.Key, From: ks.Session, To: to}}}
 	c.step()
+	c.g.counted.move(causeOperator)
 	c.plan.dirty(ks.Key)
 	return nil
 }
@@ -179,7 +206,7 @@ func (c *coordinator) drain(q *request) error {
 		}
 	}
 	if !found {
-		return fmt.Errorf("%w: %q is no member that is connected", driver.ErrIneligible, q.To)
+		return fmt.Errorf("%q is no member that is connected; want one of the group's status", q.To)
 	}
 	return nil
 }
@@ -224,10 +251,10 @@ func (c *coordinator) status() *Status {
 	return s
 }
 
-// keys are all keys and their holders.
-func (c *coordinator) keys() []KeyStatus {
-	var all []KeyStatus
-	c.machine.Keys(func(ks *machine.KeyState) bool {
+// keys are all keys and their holders, or only one, which need not be known.
+func (c *coordinator) keys(only string) []KeyStatus {
+	all := []KeyStatus{}
+	add := func(ks *machine.KeyState) bool {
 		k := KeyStatus{Key: string(ks.Key), Holder: string(ks.Session.Member), Overrun: ks.Overrun}
 		if (ks.Session != machine.Session{}) {
 			k.Token = c.g.tokens.token(ks.Token)
@@ -237,6 +264,11 @@ func (c *coordinator) keys() []KeyStatus {
 		}
 		all = append(all, k)
 		return true
-	})
+	}
+	if only == "" {
+		c.machine.Keys(add)
+	} else if ks, ok := c.machine.Key(machine.Key(only)); ok {
+		add(&ks)
+	}
 	return all
 }

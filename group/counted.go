@@ -1,7 +1,11 @@
 package group
 
 import (
+	"cmp"
+	"maps"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/electd/elect/driver"
 	machine "github.com/electd/elect/internal/protocol/group"
@@ -16,7 +20,55 @@ type Counts struct {
 	Changes  uint64 // of holders, that it has decided as a coordinator
 }
 
-type counted struct{ renewals, lapsed, starts, overruns, changes atomic.Uint64 }
+type counted struct {
+	renewals, lapsed, starts, overruns, changes atomic.Uint64
+
+	mu    sync.Mutex
+	moves map[string]uint64
+}
+
+// The causes of moves that are not those of package placement.
+const (
+	causeOperator = "operator" // somebody has asked for it
+	causeOther    = "other"    // a placement of one's own does not say it
+)
+
+func (c *counted) move(cause string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.moves == nil {
+		c.moves = map[string]uint64{}
+	}
+	c.moves[cmp.Or(cause, causeOther)]++
+}
+
+// Measurements are what a member knows without asking.
+type Measurements struct {
+	Keys        int               // that it holds, or whose work has not returned
+	Claim       time.Duration     // for how long its keys are proven without another renewal; 0 if they are not
+	Attached    bool              // it is connected with a coordinator, which has taken it in
+	Coordinates bool              // it is the coordinator
+	Moves       map[string]uint64 // that it has begun as a coordinator, by cause: one of package placement, operator, or other
+}
+
+// Measure returns how this member is. It waits for nothing.
+func (g *Group) Measure() Measurements {
+	m := Measurements{Keys: int(g.member.active.Load())}
+	if v := g.member.seen.Load(); v != nil {
+		m.Attached = v.Tenure != 0
+		if now := g.env.now(); v.Proven(now) {
+			m.Claim = v.Claim.Sub(now.Boot)
+		}
+	}
+	g.mu.Lock()
+	m.Coordinates = g.coordinator != nil
+	g.mu.Unlock()
+	c := &g.counted
+	c.mu.Lock()
+	m.Moves = maps.Clone(c.moves)
+	c.mu.Unlock()
+	return m
+}
 
 func (c *counted) view(before, now machine.View) {
 	if before.Session == now.Session && now.Claim > before.Claim {

@@ -367,12 +367,16 @@ func (g *Group) Status(ctx context.Context) (Status, error) {
 // Watch yields the status, and again when it has changed, ten times a second at most. The end of ctx yields its cause,
 // once and last.
 func (g *Group) Watch(ctx context.Context) iter.Seq2[Status, error] {
+	return watchStatus(ctx, g.member.call)
+}
+
+func watchStatus(ctx context.Context, call func(ctx context.Context, method string, in, out any) error) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
 		var last Status
 		for {
 			var s Status
 			q := request{After: last.Version}
-			err := g.member.call(ctx, "status", q, &s)
+			err := call(ctx, "status", q, &s)
 			switch {
 			case ctx.Err() != nil:
 				yield(Status{}, context.Cause(ctx))
@@ -414,10 +418,24 @@ func (g *Group) Drain(ctx context.Context, id string, on bool) error {
 	return g.member.call(ctx, "drain", request{To: cmp.Or(id, g.id), On: on}, nil)
 }
 
+// Plan asks the coordinator which keys it would move, and why, and which it can give to nobody. It moves nothing. A
+// placement of one's own that has no method Explain as [placement.Planner] has is an error.
+func (g *Group) Plan(ctx context.Context) (Plan, error) {
+	var p Plan
+	err := g.member.call(ctx, "plan", request{}, &p)
+	return p, err
+}
+
 // Move moves a key that is held to the member with the id to. It returns when the holder was asked to give it up. It
 // refuses what cannot be with [elect.ErrIneligible].
 func (g *Group) Move(ctx context.Context, key, to string) error {
 	return g.member.call(ctx, "move", request{Key: key, To: to}, nil)
+}
+
+// Plan is what the coordinator would do next.
+type Plan struct {
+	placement.Outlook
+	Omitted int `json:"omitted,omitempty"` // how many more there are: each list has its first 10,000
 }
 
 // Status is the state of a group as its coordinator sees it.

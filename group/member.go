@@ -40,7 +40,8 @@ type member struct {
 	traits   *machine.Traits
 	leaving  bool
 	left     chan struct{} // closed when all was given up
-	active   atomic.Int64  // tenures whose work has not returned
+	seen     atomic.Pointer[machine.View]
+	active   atomic.Int64 // tenures whose work has not returned
 	slots    map[machine.Key]*candidacy
 	shards   *server // of Run or Serve
 	closed   bool
@@ -389,6 +390,7 @@ func (m *member) publish() {
 		m.epoch = &epoch{session: v.Session}
 	}
 	m.epoch.view.Store(&v)
+	m.seen.Store(&v)
 	if before.Tenure == 0 && v.Tenure != 0 {
 		m.g.event(Event{Kind: EventAttached, Token: fence.Token(v.Tenure)})
 	}

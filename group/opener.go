@@ -130,6 +130,15 @@ func (s *sharing) join(ctx context.Context, t driver.Target, inner *url.URL, cfg
 	return g, nil
 }
 
+// prefixed is a URL with the scheme of a group.
+func prefixed(u *url.URL) *url.URL {
+	c := *u
+	if !strings.HasPrefix(c.Scheme, schemePrefix) {
+		c.Scheme = schemePrefix + c.Scheme
+	}
+	return &c
+}
+
 // parse divides a URL into that of the coordinator's election and what configures the group.
 func (s *sharing) parse(t driver.Target) (*url.URL, Config, error) {
 	cfg := Config{ID: t.ID, Logger: t.Logger, Name: defaultName}

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -35,6 +36,7 @@ type planning struct {
 
 	mu     sync.Mutex
 	orders []order
+	asks   []func(placement.Placer)
 }
 
 // order is one call of a Placer: of SetKey if key is set, of RemoveKey if name is, else of SetMember or RemoveMember.
@@ -75,11 +77,16 @@ func (p *planning) run(placer placement.Placer) {
 		}
 		p.mu.Lock()
 		orders, p.orders = p.orders, orders[:0]
+		asks := p.asks
+		p.asks = nil
 		p.mu.Unlock()
 		for i := range orders {
 			if err := orders[i].tell(placer); err != nil {
 				p.c.g.log.Warn("placement refuses what it is told", "error", err)
 			}
+		}
+		for _, ask := range asks {
+			ask(placer)
 		}
 		began := time.Now()
 		moves, next := placer.Plan(began)
@@ -112,6 +119,39 @@ func (o *order) tell(to placement.Placer) error {
 		return to.SetMember(*o.member)
 	}
 	return to.RemoveMember(o.gone)
+}
+
+// explained is how many entries a list of a [Plan] has at most: together they fit into one message.
+const explained = 10_000
+
+// explain calls answer with what would be done next, in the goroutine that makes the plans.
+func (p *planning) explain(answer func(*Plan, error)) {
+	p.mu.Lock()
+	p.asks = append(p.asks, func(placer placement.Placer) {
+		e, ok := placer.(interface {
+			Explain(now time.Time) placement.Outlook
+		})
+		if !ok {
+			answer(nil, fmt.Errorf("the placement of this group, %T, does not explain what it would do; want one with the method Explain of placement.Planner", placer))
+			return
+		}
+		plan := &Plan{Outlook: e.Explain(time.Now())}
+		plan.Omitted = max(len(plan.Now)-explained, 0) + max(len(plan.Later)-explained, 0) + max(len(plan.Idle)-explained, 0)
+		plan.Now, plan.Later, plan.Idle = first(plan.Now), first(plan.Later), first(plan.Idle)
+		answer(plan, nil)
+	})
+	p.mu.Unlock()
+	p.ring()
+}
+
+// first is never nil, so that it is a list in JSON.
+func first[E any](all []E) []E { return append([]E{}, all[:min(len(all), explained)]...) }
+
+func (p *planning) ring() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
 }
 
 // changed notes that holders have changed.
@@ -169,10 +209,7 @@ func (p *planning) feed() {
 	p.mu.Lock()
 	p.orders = append(p.orders, orders...)
 	p.mu.Unlock()
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	p.ring()
 }
 
 // meet tells which members are there. A member that is not admitted gets no keys, and is not told.
@@ -316,6 +353,8 @@ func (p *planning) handIn(moves []placement.Move) {
 		ks, _ := p.c.machine.Key(machine.Key(moves[i].Key))
 		if string(ks.Session.Member) != moves[i].To && string(ks.Reserved.Member) != moves[i].To {
 			stuck[machine.Key(moves[i].Key)] = true
+		} else {
+			p.c.g.counted.move(moves[i].Cause)
 		}
 	}
 	if len(stuck) > 0 { // told at once they would be planned at once, and stuck again

@@ -141,7 +141,7 @@ func (w *watches) states(entries []wire.Entry) {
 		}
 		switch {
 		case en.Member != "":
-			e.set(driver.State{Leader: w.m.g.leaderOf(en)})
+			e.set(driver.State{Leader: leaderOf(w.m.g.tokens, en)})
 		case en.Since < 0: // the coordinator does not know yet
 			if _, n, _, _ := e.states.Get(); n > 0 && !e.last.Stale {
 				e.set(driver.State{Leader: e.last.Leader, Stale: true, Cause: errCovering()})
@@ -156,8 +156,8 @@ func errCovering() error {
 	return fmt.Errorf("%w: the coordinator is new, and waits for members that may hold the key", driver.ErrUnreachable)
 }
 
-func (g *Group) leaderOf(en *wire.Entry) *driver.Leader {
-	l := &driver.Leader{ID: en.Member, Token: g.tokens.token(en.Token)}
+func leaderOf(tokens tokens, en *wire.Entry) *driver.Leader {
+	l := &driver.Leader{ID: en.Member, Token: tokens.token(en.Token)}
 	if en.Since > 0 {
 		l.Since = time.Unix(0, en.Since)
 	}

@@ -13,9 +13,15 @@ type words struct {
 
 func (p *Planner) words() words { return words{p, make(map[step]string)} }
 
+// causes are the names of causes of moves.
+var causes = [...]string{
+	free: CauseFree, drains: CauseDraining, unwanted: CauseUnwanted, over: CauseQuota, outranked: CausePriority,
+	misplaced: CausePreference, loaded: CauseLoad, zoned: CauseZone,
+}
+
 // move puts a step into words.
 func (w words) move(k *key, s step) Move {
-	m := Move{Key: k.name, To: w.list[s.to].ID}
+	m := Move{Key: k.name, To: w.list[s.to].ID, Cause: causes[s.cause]}
 	from := k.holder
 	if from != none {
 		m.From = w.list[from].ID

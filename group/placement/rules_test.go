@@ -391,7 +391,7 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	o := p.Explain(now)
-	if len(o.Now) != 1 || o.Now[0] != (Move{"i", "", "n1", "nobody holds it, and n1 ranks first for it"}) {
+	if len(o.Now) != 1 || o.Now[0] != (Move{"i", "", "n1", "nobody holds it, and n1 ranks first for it", CauseFree}) {
 		t.Errorf("now: %+v", o.Now)
 	}
 	if len(o.Later) != 0 {

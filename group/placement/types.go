@@ -57,7 +57,20 @@ type Move struct {
 	From   string `json:"from,omitzero"`
 	To     string `json:"to"`
 	Reason string `json:"reason"`
+	Cause  string `json:"cause,omitzero"` // the kind of reason: one of the Cause constants, or a word of a Placer's own
 }
+
+// The causes of moves of a [Planner], in the order in which they begin.
+const (
+	CauseFree       = "free"       // nobody holds the key
+	CauseDraining   = "draining"   // its holder is draining
+	CauseUnwanted   = "unwanted"   // its holder does not want it
+	CauseQuota      = "quota"      // its holder has more keys than its quota
+	CausePriority   = "priority"   // a member with a greater priority is there
+	CausePreference = "preference" // a member that it prefers is there
+	CauseLoad       = "load"       // its holder has more load than another member
+	CauseZone       = "zone"       // its holder's zone has more keys than another zone
+)
 
 // Idle is a key that nobody holds, or that its holder should not hold, and that nobody can be given.
 type Idle struct {

@@ -199,7 +199,7 @@ var repository = house{
 			why: "as adapter/..., for interfaces that need nobody's code",
 		},
 		{
-			at: "electprom", may: []string{".", "driver"}, tests: []string{"store/memory", "internal/harness"}, others: listed,
+			at: "electprom", may: []string{".", "driver", "group"}, tests: []string{"store/memory", "group/placement", "internal/harness"}, others: listed,
 			why: "it counts what any program can see of an election",
 		},
 		{
@@ -318,7 +318,7 @@ var repository = house{
 		{at: "driver", names: 139, why: "contract, and why work has ended; measurements of peers, of voters by their leader, and of requests to stores; durations; probes for doctor"},
 		{at: "driver/electtest", names: 25, why: "conformance"},
 		{at: "electhttp", names: 54, why: "HTTP of one election, and of several in one process; by which names it is called; a client; what elect run tells its service manager"},
-		{at: "electprom", names: 8, why: "metrics"},
+		{at: "electprom", names: 12, why: "metrics of an election, and of a member of a group"},
 		{at: "fence", names: 98, why: "tokens"},
 		{at: "fence/fenceetcd", names: 32, why: "guard"},
 		{at: "fence/fencefile", names: 21, why: "guard"},
@@ -327,8 +327,8 @@ var repository = house{
 		{at: "fence/fenceredis", names: 24, why: "guard"},
 		{at: "fence/fencesql", names: 37, why: "guard"},
 		{at: "file", names: 19, why: "backend"},
-		{at: "group", names: 107, why: "members, shards, a back end of named elections; status, counts and events"},
-		{at: "group/placement", names: 61, why: "the planner of a group's keys, and what one of a program's own implements"},
+		{at: "group", names: 129, why: "members, shards, a back end of named elections; status, plans, counts, measurements and events; a client that only asks"},
+		{at: "group/placement", names: 70, why: "the planner of a group's keys, what one of a program's own implements, and the causes of moves"},
 		{at: "peer", names: 187, why: "backend; measurements; the status of one node"},
 		{at: "peer/certs", names: 51, why: "certificates"},
 		{at: "store/consul", names: 19, why: "backend; flight record; refusals"},

@@ -1,0 +1,363 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/group/internal/link"
+	"github.com/electd/elect/group/internal/wire"
+)
+
+const (
+	// fresh is how old the proof may be that a client is told of changes, for an answer to be used again. It is the time
+	// after which a client notices at its next question that the coordinator is cut off.
+	fresh = time.Second
+	// maxAnswers is how many answers a client keeps.
+	maxAnswers = 10_000
+)
+
+// Client asks the coordinator of a group. It is no member and no candidate: it holds nothing, and is not counted. It
+// keeps one connection with the coordinator, and goes on with the next one.
+//
+// Without a coordinator its methods fail with [elect.ErrNoLeader] if the election has no leader, and otherwise wait for
+// one until their context ends.
+type Client struct {
+	election *elect.Election
+	tls      TLS
+	hello    wire.Hello
+	tokens   tokens
+	stall    time.Duration
+	log      *slog.Logger
+	env      env
+	calls    calls
+
+	ctx  context.Context // ends with the Client
+	end  context.CancelFunc
+	work sync.WaitGroup
+
+	mu    sync.Mutex
+	link  *link.Conn // nil without a connection
+	heard time.Time  // when the question was asked that the connection has answered last
+	all   map[string]*answer
+}
+
+// answer is who holds a key. The coordinator says when that changes.
+type answer struct {
+	known  chan struct{} // closed when is is true, or never will be
+	is     bool          // the rest is valid, and changes no more
+	leader *driver.Leader
+	err    error
+}
+
+// NewClient returns a client of the group whose coordinator is the leader of election, which it owns. Of cfg it uses
+// Name, ID, TLS, TokenBits, Promise and Logger.
+func NewClient(election *elect.Election, cfg Config) (*Client, error) {
+	return newClient(election, cfg, system())
+}
+
+func newClient(election *elect.Election, cfg Config, env env) (*Client, error) {
+	cfg, err := cfg.complete(elect.Limits{Exclusive: true}) // who asks proves nothing
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		election: election, tls: cfg.TLS, tokens: tokens{uint(cfg.TokenBits)}, stall: cfg.Promise, log: cfg.Logger, env: env, all: map[string]*answer{},
+		hello: wire.Hello{Version: wire.Version, Group: cfg.Name, ID: cfg.ID, Bits: uint64(cfg.TokenBits), Control: true},
+	}
+	c.calls.init()
+	c.ctx, c.end = context.WithCancel(context.Background())
+	c.work.Go(c.follow)
+	return c, nil
+}
+
+// OpenClient returns a client of the group that a URL names as those of [Opener] do. The scheme may be that of inner,
+// too. configure is as for [OpenerWith], and may be nil.
+func OpenClient(ctx context.Context, inner driver.Opener, u *url.URL, configure func(params url.Values, cfg *Config) error) (*Client, error) {
+	s := &sharing{inner: inner, configure: configure}
+	own, cfg, err := s.parse(driver.Target{URL: prefixed(u)})
+	if err != nil {
+		return nil, driver.Permanent(err)
+	}
+	place, err := inner(ctx, driver.Target{URL: own, Name: cfg.Name, ID: elect.DefaultID()})
+	if err != nil {
+		return nil, err
+	}
+	election, err := elect.New(place, elect.Config{NonExclusive: true}) // it does not stand
+	if err != nil {
+		_ = place.Close()
+		return nil, err
+	}
+	c, err := NewClient(election, cfg)
+	if err != nil {
+		_ = election.Close()
+		return nil, driver.Permanent(err)
+	}
+	return c, nil
+}
+
+// Close ends the connection, and closes the election.
+func (c *Client) Close() error {
+	c.end()
+	c.work.Wait()
+	c.calls.detached(nil)
+	return c.election.Close()
+}
+
+// follow learns who leads the election, and stays connected with it.
+func (c *Client) follow() {
+	var last target
+	stop := func() {}
+	defer func() { stop() }()
+	for s, err := range c.election.Watch(c.ctx) {
+		switch {
+		case err != nil && c.ctx.Err() == nil:
+			c.log.Error("the coordinator's election cannot be observed", "error", err)
+			c.calls.without(err, true)
+			return
+		case err != nil:
+			return
+		case s.Stale:
+			c.calls.without(s.Cause, false)
+			continue
+		case s.Leader == nil:
+			c.calls.without(fmt.Errorf("%w: the group %s has no coordinator", driver.ErrNoLeader, c.hello.Group), true)
+			continue
+		}
+		t, err := targetOf(s.Leader)
+		if err != nil {
+			c.calls.without(fmt.Errorf("%w: %w", driver.ErrUnreachable, err), true)
+			continue
+		}
+		if t.token <= last.token {
+			continue
+		}
+		last = t
+		stop()
+		ctx, cancel := context.WithCancel(c.ctx)
+		stop = cancel
+		c.calls.without(nil, false)
+		c.work.Go(func() { c.attach(ctx, t) })
+	}
+}
+
+// attach connects with a coordinator again and again, until there is another one.
+func (c *Client) attach(ctx context.Context, t target) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		began := time.Now()
+		err := c.connect(ctx, t)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > lastPause {
+			pause = firstPause
+		}
+		_, refused := errors.AsType[*refusedError](err)
+		c.log.Debug("the connection with the coordinator has ended", "coordinator", t.id, "error", err)
+		c.calls.without(fmt.Errorf("%w: the coordinator, %s at %s: %w", driver.ErrUnreachable, t.id, t.addr, err), refused)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// connect connects once, and serves the connection until it ends.
+func (c *Client) connect(ctx context.Context, t target) error {
+	nc, r, err := dial(ctx, &c.env, c.tls, &c.hello, t)
+	if err != nil {
+		return err
+	}
+	l := link.New(nc, c.stall)
+	stop := context.AfterFunc(ctx, func() { l.Close(link.ErrClosed) })
+	defer stop()
+	c.use(nil, l)
+	c.calls.attached(l)
+	err = l.Run(r, func(p wire.Packet) {
+		switch s := p.Side; {
+		case s == nil:
+		case s.Kind == wire.States:
+			c.states(l, s.Entries)
+		case s.Kind == wire.Reply:
+			c.calls.reply(s)
+		}
+	})
+	c.use(l, nil)
+	c.calls.detached(l)
+	return err
+}
+
+// use goes on with another connection, if it used that one or none is named. Answers end with their connection.
+func (c *Client) use(instead, l *link.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if instead != nil && c.link != instead {
+		return
+	}
+	c.link, c.heard = l, time.Time{}
+	for key, a := range c.all {
+		c.drop(key, a)
+	}
+}
+
+// drop forgets an answer. The lock is held.
+func (c *Client) drop(key string, a *answer) {
+	delete(c.all, key)
+	select {
+	case <-a.known:
+	default:
+		close(a.known)
+	}
+}
+
+// states takes what the coordinator says of keys.
+func (c *Client) states(l *link.Conn, entries []wire.Entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range entries {
+		e := &entries[i]
+		old := c.all[e.Key]
+		if old == nil || c.link != l {
+			continue
+		}
+		a := old
+		if old.is { // somebody may read it
+			a = &answer{known: old.known}
+			c.all[e.Key] = a
+		} else {
+			close(a.known)
+		}
+		a.is = true
+		switch {
+		case e.Member != "":
+			a.leader = leaderOf(c.tokens, e)
+		case e.Since < 0:
+			a.err = errCovering()
+		default:
+			a.err = driver.ErrNoLeader
+		}
+	}
+}
+
+// Lookup returns who holds a key, as the coordinator sees it; without a holder it is [elect.ErrNoLeader]. The metadata
+// must not be changed.
+//
+// An answer is kept, up to 10,000 of them, and the coordinator says when it changes, so that most calls ask nobody. Once
+// a second a call asks nevertheless, to know that it would have been told: so an answer is at most a second behind the
+// coordinator's. It can be wrong that long, as every answer to such a question can: the holder may lose the key while
+// the answer is on its way. That misleads who asks, and no data, if the holder proves its term before it acts and the
+// resource refuses tokens that are smaller than the greatest it has seen. Who is misled is refused there, and asks again.
+func (c *Client) Lookup(ctx context.Context, key string) (elect.Leader, error) {
+	if err := driver.CheckName(key); err != nil {
+		return elect.Leader{}, fmt.Errorf("the key: %w", err)
+	}
+	for asked := false; ; {
+		c.mu.Lock()
+		var a *answer
+		if c.link != nil && (asked || time.Since(c.heard) < fresh) {
+			a = c.ask(key)
+		}
+		c.mu.Unlock()
+		if a == nil {
+			if err := c.hear(ctx); err != nil {
+				return elect.Leader{}, err
+			}
+			asked = true
+			continue
+		}
+		select {
+		case <-a.known:
+		case <-ctx.Done():
+			return elect.Leader{}, context.Cause(ctx)
+		}
+		c.mu.Lock()
+		is := a.is // and then for ever
+		c.mu.Unlock()
+		switch {
+		case is && a.err != nil:
+			return elect.Leader{}, a.err
+		case is:
+			return *a.leader, nil
+		}
+	}
+}
+
+// ask returns the answer for a key, which may not be known yet. The lock is held, and there is a connection.
+func (c *Client) ask(key string) *answer {
+	if a := c.all[key]; a != nil {
+		return a
+	}
+	for other, old := range c.all {
+		if len(c.all) < maxAnswers {
+			break
+		}
+		c.drop(other, old)
+		c.link.Send(wire.Packet{Side: &wire.Side{Kind: wire.Unwatch, Entries: []wire.Entry{{Key: other}}}})
+	}
+	a := &answer{known: make(chan struct{})}
+	c.all[key] = a
+	c.link.Send(wire.Packet{Side: &wire.Side{Kind: wire.WatchKeys, Entries: []wire.Entry{{Key: key}}}})
+	return a
+}
+
+// hear proves that all changes have arrived that the coordinator has told before now: its words arrive in order.
+func (c *Client) hear(ctx context.Context) error {
+	c.mu.Lock()
+	l, now := c.link, time.Now()
+	c.mu.Unlock()
+	if err := c.call(ctx, "ping", request{}, nil); err != nil {
+		return err
+	}
+	if l == nil {
+		return c.hear(ctx) // now that there is a connection
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link == l && now.After(c.heard) {
+		c.heard = now
+	}
+	return nil
+}
+
+func (c *Client) call(ctx context.Context, method string, in, out any) error {
+	return c.calls.call(ctx, c.ctx.Done(), method, in, out)
+}
+
+// Status is as that of [Group].
+func (c *Client) Status(ctx context.Context) (s Status, err error) {
+	err = c.call(ctx, "status", request{}, &s)
+	return s, err
+}
+
+// Watch is as that of [Group].
+func (c *Client) Watch(ctx context.Context) iter.Seq2[Status, error] { return watchStatus(ctx, c.call) }
+
+// Keys asks for all keys that the coordinator knows, or only for one, of which it may know nothing.
+func (c *Client) Keys(ctx context.Context, only string) (all []KeyStatus, err error) {
+	err = c.call(ctx, "keys", request{Key: only}, &all)
+	return all, err
+}
+
+// Plan is as that of [Group].
+func (c *Client) Plan(ctx context.Context) (p Plan, err error) {
+	err = c.call(ctx, "plan", request{}, &p)
+	return p, err
+}
+
+// Drain is as that of [Group]. It needs an id.
+func (c *Client) Drain(ctx context.Context, id string, on bool) error {
+	return c.call(ctx, "drain", request{To: id, On: on}, nil)
+}
+
+// Move is as that of [Group].
+func (c *Client) Move(ctx context.Context, key, to string) error {
+	return c.call(ctx, "move", request{Key: key, To: to}, nil)
+}
