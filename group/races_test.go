@@ -254,3 +254,18 @@ func TestServeLearnsWhatCheckHasSeen(t *testing.T) {
 		<-begun
 	})
 }
+
+// TestCutWithoutAWord: a member whose connection died without a word has its keys again soon after the network is there.
+func TestCutWithoutAWord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), newHolding(t)
+		for i := range 2 {
+			w.member(name(i+1), func(c *Config) { c.Keys = Range(2) }).run(h)
+			w.until("a member more", 10*time.Second, func() bool { return len(h.count()) == i+1 && h.total() == 2 })
+		}
+		w.net.swallow("m2", true)
+		w.until("m1 to have all keys", 10*time.Second, func() bool { return h.count()["m1"] == 2 })
+		w.net.swallow("m2", false)
+		w.until("m2 to have a key again", 10*time.Second, func() bool { return h.count()["m2"] == 1 })
+	})
+}
