@@ -154,6 +154,9 @@ func (c *coordinator) successor(q *request) (ks machine.KeyState, to machine.Ses
 	if string(ks.Session.Member) == q.To {
 		return ks, to, no("%s holds %q already", q.To, q.Key)
 	}
+	if !c.machine.Covered() {
+		return ks, to, errCovering()
+	}
 	known, best, most := false, machine.Session{}, driver.NeverLead
 	ready := map[machine.Session]bool{}
 	for _, s := range c.plan.sessions() {
@@ -190,6 +193,9 @@ func (c *coordinator) move(q *request) error {
 	c.step()
 	c.g.counted.move(causeOperator)
 	c.plan.dirty(ks.Key)
+	if now, _ := c.machine.Key(ks.Key); now.Reserved != to && now.Session != to {
+		return fmt.Errorf("%w: the coordinator resigns, and moves nothing any more; ask again", driver.ErrUnreachable)
+	}
 	return nil
 }
 

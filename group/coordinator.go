@@ -11,6 +11,7 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/group/internal/link"
 	"github.com/electd/elect/group/internal/wire"
+	"github.com/electd/elect/group/placement"
 	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/protocol"
 	machine "github.com/electd/elect/internal/protocol/group"
@@ -345,7 +346,8 @@ func (c *coordinator) side(from *guest, s *wire.Side) {
 	case wire.Loads:
 		for i := range s.Entries {
 			k := machine.Key(s.Entries[i].Key)
-			if ks, ok := c.machine.Key(k); ok && string(ks.Session.Member) == from.member {
+			known := s.Entries[i].Load >= 0 && s.Entries[i].Load <= placement.MaxLoad // and is no NaN
+			if ks, ok := c.machine.Key(k); known && ok && string(ks.Session.Member) == from.member {
 				c.loads[k] = s.Entries[i].Load
 				c.plan.dirty(k)
 			}

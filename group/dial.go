@@ -23,6 +23,10 @@ const (
 	lastPause  = 500 * time.Millisecond
 )
 
+// silence is how many promises a member waits for a word of its coordinator before it connects anew: it may be that only
+// the connection is dead, and was cut without a word.
+const silence = 2
+
 // target is a coordinator to connect with.
 type target struct {
 	token   elect.Token
@@ -138,7 +142,9 @@ func (g *Group) connect(ctx context.Context, t target) error {
 	if err != nil {
 		return err
 	}
-	return g.run(ctx, n, link.New(nc, g.settings.Promise), r)
+	l := link.New(nc, g.settings.Promise)
+	l.Expect(silence * g.settings.Promise) // a coordinator answers polls
+	return g.run(ctx, n, l, r)
 }
 
 // run serves a connection with a coordinator.

@@ -145,17 +145,17 @@ func (m *member) stand(w machine.Want, c *candidacy) error {
 // withdraw ends a candidacy, in any state.
 func (m *member) withdraw(w machine.Want, c *candidacy) {
 	m.mu.Lock()
-	if m.slots[w.Key] == c {
+	waits := m.slots[w.Key] == c
+	if waits {
 		delete(m.slots, w.Key)
 		m.choices = append(m.choices, choice{w, true})
 		m.ring()
 	}
 	m.mu.Unlock()
-	select {
-	case t := <-c.result: // it has won, and its caller did not see it
+	if !waits { // it has won, or is just winning, and its caller did not see it
+		t := <-c.result
 		t.lose(driver.ErrClosed)
 		m.returns(t, false)
-	default:
 	}
 }
 

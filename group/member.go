@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -121,7 +122,7 @@ func (m *member) returns(t *tenure, stays bool) {
 		return
 	}
 	m.active.Add(-1)
-	if !stays {
+	if !stays && m.slots[t.key] == nil { // another elector of the same name may stand
 		m.choices = append(m.choices, choice{machine.Want{Key: t.key}, true})
 	}
 	m.gone = append(m.gone, held)
@@ -161,6 +162,10 @@ func (m *member) turn(items []item) []item {
 	if leaving {
 		choices = nil // what it gives up goes with its goodbye
 	}
+	choices = slices.DeleteFunc(choices, func(c choice) bool { // the candidacy of another elector of the same name
+		t := m.tenures[c.want.Key]
+		return c.not && t != nil && t.named && !t.returned() && t.over.Load() == nil
+	})
 	if len(choices) > 0 || traits != nil {
 		m.in = machine.Input{Kind: machine.Choose, Traits: traits}
 		m.in.Wants, m.in.Unwants = latest(choices)
@@ -253,11 +258,16 @@ func (m *member) handle(it *item) {
 		}
 		m.in = machine.Input{Kind: machine.Receive, Conn: it.conn, Message: *it.packet.Message}
 		m.step()
-		if it.packet.Message.Type == machine.Greet && m.view.Tenure != 0 {
+		if it.packet.Message.Type == machine.Greet && m.view.Tenure != 0 && m.view.Tenure == it.packet.Message.Tenure {
 			m.attach(it.link)
 		}
 	case it.packet.Side != nil:
-		m.side(it.link, it.packet.Side)
+		m.mu.Lock()
+		latest := m.attached == it.link
+		m.mu.Unlock()
+		if latest {
+			m.side(it.link, it.packet.Side)
+		}
 	}
 }
 
@@ -288,8 +298,8 @@ func (m *member) detached(l *link.Conn) {
 	m.mu.Unlock()
 	if was {
 		m.watch.detached()
-		m.calls.detached(l)
 	}
+	m.calls.detached(l) // those of an earlier connection, too
 }
 
 // side handles what the coordinator's runtime says.
@@ -328,6 +338,11 @@ func (m *member) side(l *link.Conn, s *wire.Side) {
 func (m *member) tell(t *tenure, why error) {
 	t.lose(why)
 	m.g.event(Event{Kind: EventEnded, Key: string(t.key), Token: t.fence, Err: lost(t.fence, *t.over.Load())})
+	m.stop(t)
+}
+
+// stop has the call-back of work called that has to end.
+func (m *member) stop(t *tenure) {
 	m.mu.Lock()
 	s := m.shards
 	m.mu.Unlock()
@@ -349,7 +364,7 @@ func (m *member) step() {
 		}
 		if t.named { // a candidacy ends with its victory; that of the next Campaign comes later
 			m.mu.Lock()
-			if !t.returned() {
+			if !t.returned() && m.slots[t.key] == nil {
 				m.choices = append(m.choices, choice{machine.Want{Key: t.key}, true})
 				m.ring()
 			}

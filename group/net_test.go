@@ -17,10 +17,11 @@ type network struct {
 	listeners map[string]*listener
 	conns     map[*wireEnd]struct{}
 	cut       map[string]bool
+	hole      map[string]bool // swallows what is sent, and the connections stay dead afterwards
 }
 
 func newNetwork() *network {
-	return &network{listeners: map[string]*listener{}, conns: map[*wireEnd]struct{}{}, cut: map[string]bool{}}
+	return &network{listeners: map[string]*listener{}, conns: map[*wireEnd]struct{}{}, cut: map[string]bool{}, hole: map[string]bool{}}
 }
 
 type listener struct {
@@ -42,6 +43,25 @@ type wireEnd struct {
 	net.Conn
 	n     *network
 	owner [2]string
+	dead  bool
+}
+
+// Write writes, or seems to: a cut without a word is not seen.
+func (e *wireEnd) Write(b []byte) (int, error) {
+	e.n.mu.Lock()
+	e.dead = e.dead || e.n.hole[e.owner[0]] || e.n.hole[e.owner[1]]
+	dead := e.dead
+	e.n.mu.Unlock()
+	if dead {
+		return len(b), nil
+	}
+	return e.Conn.Write(b)
+}
+
+func (n *network) swallow(id string, on bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hole[id] = on
 }
 
 func (e *wireEnd) Close() error {
@@ -90,7 +110,7 @@ func (n *network) dial(from string) func(context.Context, string) (net.Conn, err
 			return nil, errors.New("no route")
 		}
 		a, b := net.Pipe()
-		near, far := &wireEnd{a, n, [2]string{from, l.id}}, &wireEnd{b, n, [2]string{from, l.id}}
+		near, far := &wireEnd{Conn: a, n: n, owner: [2]string{from, l.id}}, &wireEnd{Conn: b, n: n, owner: [2]string{from, l.id}}
 		n.conns[near], n.conns[far] = struct{}{}, struct{}{}
 		n.mu.Unlock()
 		select {

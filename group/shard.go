@@ -61,7 +61,8 @@ func (s *Shard) HandOver(state []byte) error {
 	return nil
 }
 
-// Load tells placement what this key costs, in any unit that all members share. The default is 1.
+// Load tells placement what this key costs, in any unit that all members share. The default is 1. What is not a number
+// from 0 to [placement.MaxLoad] is ignored.
 func (s *Shard) Load(load float64) { s.t.m.load(s.t.key, load) }
 
 // server runs the work of shards: for Run a goroutine each, for Serve call-backs.
@@ -73,6 +74,7 @@ type server struct {
 	work  func(context.Context, *Shard) error // of Run; nil for Serve
 
 	active sync.WaitGroup
+	ending bool // no key is wanted again; guarded by the lock of the member
 
 	mu    sync.Mutex
 	wake  chan struct{}
@@ -122,7 +124,10 @@ func (s *server) run(t *tenure) {
 		s.m.returns(t, returned && t.over.Load() != nil)
 		s.active.Done()
 	}()
-	err := s.work(ctx, shard)
+	var err error
+	if t.check() == nil { // what has waited long for this goroutine does not begin
+		err = s.work(ctx, shard)
+	}
 	returned = true
 	if t.over.Load() != nil {
 		if err != nil && !errors.Is(err, elect.ErrLost) && !errors.Is(err, context.Canceled) {
@@ -138,10 +143,10 @@ func (s *server) run(t *tenure) {
 func (s *server) pause(k machine.Key) {
 	time.AfterFunc(again, func() {
 		s.m.mu.Lock()
-		still := s.m.shards == s
-		s.m.mu.Unlock()
-		if still {
-			s.m.choose(choice{want: machine.Want{Key: k}})
+		defer s.m.mu.Unlock()
+		if s.m.shards == s && !s.ending {
+			s.m.choices = append(s.m.choices, choice{want: machine.Want{Key: k}})
+			s.m.ring()
 		}
 	})
 }
@@ -161,6 +166,9 @@ func (s *server) dispatch(done <-chan struct{}) {
 		for _, c := range queue {
 			shard := s.all[c.t]
 			switch {
+			case !c.end && c.t.check() != nil: // it does not begin any more
+				s.m.returns(c.t, true)
+				s.active.Done()
 			case !c.end:
 				shard = &Shard{c.t, s.ctx}
 				s.all[c.t] = shard
@@ -230,7 +238,11 @@ func (g *Group) serve(ctx context.Context, s *server) error {
 	for i := range wants {
 		unwants[i] = choice{wants[i].want, true}
 	}
-	g.member.choose(unwants...)
+	g.member.mu.Lock()
+	s.ending = true
+	g.member.choices = append(g.member.choices, unwants...)
+	g.member.mu.Unlock()
+	g.member.ring()
 	g.member.settle() // what starts after that gives its key up
 	s.active.Wait()
 	close(done)

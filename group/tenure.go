@@ -83,6 +83,7 @@ func (t *tenure) check() error {
 	} else {
 		t.lose(plain(machine.Unrenewed)) // for ever: a late answer does not prove it again
 	}
+	t.m.put(item{do: func() { t.m.stop(t) }}) // the loop may have had that answer, and know of no end
 	return t.shown(*t.over.Load())
 }
 

@@ -12,6 +12,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,12 +22,19 @@ import (
 const (
 	// maxQueued bounds what waits to be written on one connection, in bytes.
 	maxQueued = 96 << 20
+	// maxUrgent bounds how many polls and answers do.
+	maxUrgent = 4096
+	// maxEntries is how many entries one message has; each may have metadata.
+	maxEntries = 1024
 	// kept is how large the memory for writing may be that a connection keeps.
 	kept = 64 << 10
 )
 
 // ErrSlow is why a connection is closed whose other end does not take what is sent.
 var ErrSlow = errors.New("the other end does not read what it is sent")
+
+// ErrSilent is why a connection is closed whose other end says nothing. See [Conn.Expect].
+var ErrSilent = errors.New("the other end says nothing")
 
 // ErrClosed is why a connection is closed that was closed at this end.
 var ErrClosed = errors.New("the connection was closed")
@@ -36,6 +44,7 @@ type Conn struct {
 	nc    net.Conn      // nil within a process
 	other *Conn         // nil over the network
 	stall time.Duration // a write may take that long
+	idle  time.Duration // and the next packet; 0 is for ever
 
 	wake chan struct{} // has room for one
 	done chan struct{}
@@ -55,6 +64,10 @@ func New(nc net.Conn, stall time.Duration) *Conn {
 	c.nc, c.stall = nc, stall
 	return c
 }
+
+// Expect ends the connection when no packet has arrived for a time: a cut without a word is not seen otherwise. It is
+// called before [Conn.Run], and has no effect within a process.
+func (c *Conn) Expect(idle time.Duration) { c.idle = idle }
 
 // Pair returns both ends of a connection within a process.
 func Pair() (a, b *Conn) {
@@ -86,7 +99,7 @@ func (c *Conn) Send(p wire.Packet) {
 		c.rest = append(c.rest, p)
 		c.size += p.Size()
 	}
-	slow := c.size > maxQueued
+	slow := c.size > maxQueued || len(c.urgent) > maxUrgent
 	c.mu.Unlock()
 	if slow {
 		c.Close(ErrSlow)
@@ -151,7 +164,7 @@ func (c *Conn) Run(r *wire.Reader, take func(wire.Packet)) error {
 	var work sync.WaitGroup
 	if c.nc != nil {
 		work.Go(func() { c.Close(c.write()) })
-		c.Close(read(r, take))
+		c.Close(c.read(r, take))
 	} else {
 		c.pump(take)
 	}
@@ -159,9 +172,17 @@ func (c *Conn) Run(r *wire.Reader, take func(wire.Packet)) error {
 	return c.Err()
 }
 
-func read(r *wire.Reader, take func(wire.Packet)) error {
+func (c *Conn) read(r *wire.Reader, take func(wire.Packet)) error {
 	for {
+		if c.idle > 0 {
+			if err := c.nc.SetReadDeadline(time.Now().Add(c.idle)); err != nil {
+				return err
+			}
+		}
 		p, err := r.Next()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("%w within %v", ErrSilent, c.idle)
+		}
 		if err != nil {
 			return err
 		}
@@ -289,6 +310,14 @@ func (w *writer) packet(p wire.Packet) error {
 			for _, m := range all {
 				parts = append(parts, wire.Packet{Message: m})
 			}
+		}
+	}
+	if s := p.Side; s != nil && len(s.Entries) > maxEntries {
+		parts = parts[:0]
+		for entries := range slices.Chunk(s.Entries, maxEntries) {
+			part := *s
+			part.Entries = entries
+			parts = append(parts, wire.Packet{Side: &part})
 		}
 	}
 	for i := range parts {

@@ -1,0 +1,271 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/group/internal/link"
+	"github.com/electd/elect/group/internal/wire"
+	"github.com/electd/elect/internal/protocol"
+	machine "github.com/electd/elect/internal/protocol/group"
+)
+
+// TestRunEndsInAPause: a key whose work has returned by itself is not wanted again when Run is ending.
+func TestRunEndsInAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.member("m1", func(c *Config) { c.Keys = Range(2) })
+		ctx, cancel := context.WithCancel(t.Context())
+		var paused, other atomic.Bool
+		done := make(chan error, 1)
+		go func() {
+			done <- a.Run(ctx, func(ctx context.Context, s *Shard) error {
+				if s.Key() == "0" && !paused.Swap(true) {
+					return nil
+				}
+				other.Store(s.Key() == "1" || other.Load())
+				<-ctx.Done()
+				<-time.After(3 * again) // it joins slowly
+				return nil
+			})
+		}()
+		w.until("the work of both keys", 10*time.Second, func() bool { return paused.Load() && other.Load() })
+		cancel()
+		select {
+		case <-done:
+		case <-time.After(time.Minute):
+			t.Fatal("Run has not returned a minute after the end of its context")
+		}
+	})
+}
+
+// TestWithdrawnAsItWins: a candidacy that is withdrawn while the loop hands it its victory gives that back.
+func TestWithdrawnAsItWins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newWorld(t).member("m1", func(c *Config) { c.Observer = true }).Group.member
+		c := &candidacy{result: make(chan *tenure, 1)}
+		go m.withdraw(machine.Want{Key: "x"}, c) // the loop has taken it from the slots
+		synctest.Wait()
+		won := &tenure{m: m, key: "x", token: machine.Token{Tenure: 1, N: 1}, epoch: m.epoch, shown: func(err error) error { return err }}
+		c.result <- won
+		synctest.Wait()
+		if !won.returned() {
+			t.Error("the victory of a candidacy that was withdrawn is kept: nobody leads, and nobody else can")
+		}
+	})
+}
+
+// TestTwoElectorsOfOneName: what one of them gives up or does not want any more is not the other's.
+func TestTwoElectorsOfOneName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		g := newWorld(t).member("m1", nil)
+		one, two := g.Elector("x"), g.Elector("x")
+		m, err := one.Campaign(ctx, driver.Candidacy{Exclusive: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		short, stop := context.WithTimeout(ctx, time.Second)
+		defer stop()
+		if _, err := two.Campaign(short, driver.Candidacy{Exclusive: true}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		<-time.After(time.Second)
+		if err := m.Check(); err != nil {
+			t.Errorf("the mandate of one after the other's candidacy was withdrawn: %v", err)
+		}
+		won := make(chan error, 1)
+		go func() {
+			_, err := two.Campaign(ctx, driver.Candidacy{Exclusive: true})
+			won <- err
+		}()
+		synctest.Wait()
+		if err := m.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-won; err != nil {
+			t.Errorf("the campaign of the other after the release: %v", err)
+		}
+	})
+}
+
+// TestLinkIsReplaced: what waits for an answer over a connection that was replaced before its end was seen is told so,
+// and what comes from it late does not count.
+func TestLinkIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newWorld(t).member("m1", func(c *Config) { c.Observer = true }).Group.member
+		greet := func(n machine.Conn, l *link.Conn, tenure uint64) {
+			m.put(item{conn: n, link: l, packet: wire.Packet{Message: &machine.Message{Type: machine.Greet, Tenure: tenure, Promise: time.Second}}})
+			synctest.Wait()
+		}
+		old, _ := link.Pair()
+		now, _ := link.Pair()
+		greet(1, old, 7)
+		states, done := m.watch.follow("x")
+		defer done()
+		asked := make(chan error, 1)
+		go func() { asked <- m.call(context.Background(), "status", request{}, nil) }()
+		synctest.Wait()
+		greet(2, now, 8)
+		greet(3, old, 7) // of a coordinator that is none any more
+		m.mu.Lock()
+		if m.attached != now {
+			t.Error("the greeting of an older coordinator replaces the connection with the one of now")
+		}
+		m.mu.Unlock()
+		for _, say := range []struct {
+			from *link.Conn
+			who  string
+		}{{now, "new"}, {old, "old"}} {
+			m.put(item{conn: 1, link: say.from, packet: wire.Packet{Side: &wire.Side{Kind: wire.States, Entries: []wire.Entry{{Key: "x", Member: say.who, Token: machine.Token{Tenure: 8, N: 1}}}}}})
+		}
+		m.put(item{conn: 1, link: old, closed: true})
+		synctest.Wait()
+		if s, _, _, _ := states.Get(); s.Leader == nil || s.Leader.ID != "new" {
+			t.Errorf("the last state is %+v; want the leader that the coordinator of now says", s)
+		}
+		select {
+		case err := <-asked:
+			if !errors.Is(err, driver.ErrUnreachable) {
+				t.Error(err)
+			}
+		default:
+			t.Error("a request waits for ever for the answer of a connection that has ended")
+			m.calls.detached(nil)
+		}
+	})
+}
+
+// TestMoveInCover: a move that the coordinator cannot make yet is not said to be made.
+func TestMoveInCover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), newHolding(t)
+		var all []*part
+		for i := range 4 {
+			all = append(all, w.member(name(i+1), func(c *Config) { c.Keys, c.Promise, c.Cover = Range(8), 3*time.Second, 20*time.Second }))
+			all[i].run(h)
+			w.until("a member more", 30*time.Second, func() bool { return len(h.count()) == i+1 && h.total() == 8 })
+		}
+		all[0].crash()
+		all[3].crash()
+		asks := all[1]
+		w.until("a coordinator that waits", 10*time.Second, func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			s, err := asks.Status(ctx)
+			return err == nil && s.Covering && len(s.Members) == 2
+		})
+		h.mu.Lock()
+		var key, to string
+		for k, id := range h.by {
+			if id == "m2" || id == "m3" {
+				key, to = k, map[string]string{"m2": "m3", "m3": "m2"}[id]
+			}
+		}
+		h.mu.Unlock()
+		if err := asks.Move(t.Context(), key, to); !errors.Is(err, driver.ErrUnreachable) {
+			t.Errorf("a move in cover: %v; want an error that matches ErrUnreachable", err)
+		}
+	})
+}
+
+// TestBadLoad: a key whose cost is no number is placed as every other.
+func TestBadLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		a := w.member("m1", func(c *Config) { c.Keys = Range(1) })
+		var begun atomic.Int64
+		go func() {
+			_ = a.Run(ctx, func(ctx context.Context, s *Shard) error {
+				zero := 0.0
+				s.Load(zero / zero)
+				if begun.Add(1) < 3 {
+					<-time.After(time.Second)
+					return nil
+				}
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		w.until("the key to be held again", time.Minute, func() bool { return begun.Load() == 3 })
+	})
+}
+
+// TestStartsTooLate: work does not begin whose claim has ended since it was assigned, and the key is given up.
+func TestStartsTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newWorld(t).member("m1", func(c *Config) { c.Observer, c.Keys = true, Range(1) }).Group.member
+		over := &epoch{session: m.epoch.session}
+		over.view.Store(&machine.View{Session: over.session, Claim: protocol.Instant(1)})
+		for what, s := range map[string]*server{
+			"Run":   {work: func(context.Context, *Shard) error { t.Error("Run: work begins"); return nil }},
+			"Serve": {begin: func(*Shard) { t.Error("Serve: work begins") }, end: func(*Shard) { t.Error("Serve: work ends that did not begin") }},
+		} {
+			s.m, s.ctx, s.wake, s.all = m, t.Context(), make(chan struct{}, 1), map[*tenure]*Shard{}
+			if done := make(chan struct{}); s.work == nil {
+				go s.dispatch(done)
+				defer close(done)
+			}
+			<-time.After(time.Second)
+			late := &tenure{m: m, key: "0", token: machine.Token{Tenure: 1, N: 1}, epoch: over}
+			late.shown = func(err error) error { return lost(0, err) }
+			s.start(late)
+			synctest.Wait()
+			if !late.returned() {
+				t.Errorf("%s: the key is not given up", what)
+			}
+			s.active.Wait()
+		}
+	})
+}
+
+// TestServeLearnsWhatCheckHasSeen: a key whose Check has seen the end of the claim first is ended as every other.
+func TestServeLearnsWhatCheckHasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		a := w.member("m1", func(c *Config) { c.Keys = Range(1) })
+		begun, ended := make(chan *Shard, 10), make(chan *Shard, 10)
+		go func() { _ = a.Serve(ctx, func(s *Shard) { begun <- s }, func(s *Shard) { ended <- s }) }()
+		s := <-begun
+		view := s.t.epoch.view.Load()
+		old := *view
+		old.Claim = 1 // what Check has loaded before the loop renewed it
+		s.t.epoch.view.Store(&old)
+		err := s.Check()
+		s.t.epoch.view.Store(view)
+		if err == nil {
+			t.Fatal("Check does not look at the claim")
+		}
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatal("a key whose Check fails for ever is kept")
+		}
+		<-begun
+	})
+}
+
+// TestCutWithoutAWord: a member whose connection died without a word has its keys again soon after the network is there.
+func TestCutWithoutAWord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), newHolding(t)
+		for i := range 2 {
+			w.member(name(i+1), func(c *Config) { c.Keys = Range(2) }).run(h)
+			w.until("a member more", 10*time.Second, func() bool { return len(h.count()) == i+1 && h.total() == 2 })
+		}
+		w.net.swallow("m2", true)
+		w.until("m1 to have all keys", 10*time.Second, func() bool { return h.count()["m1"] == 2 })
+		w.net.swallow("m2", false)
+		w.until("m2 to have a key again", 10*time.Second, func() bool { return h.count()["m2"] == 1 })
+	})
+}
