@@ -38,6 +38,7 @@ type Status struct {
 	ID       string        `json:"id"`    // of the participant, as is the rest
 	State    string        `json:"state"` // idle, failed, candidate, starting, leader or ending
 	Ill      bool          `json:"ill"`
+	Aside    Aside         `json:"aside"`
 }
 
 // Refusal is an answer of the server other than success, by RFC 9457.
@@ -52,9 +53,32 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("electhttp: %d: %s", r.Status, cmp.Or(r.Detail, http.StatusText(r.Status)))
 }
 
+// Elections returns the present states of all elections of the server.
+func (c *Client) Elections(ctx context.Context) (all []Status, err error) {
+	resp, err := c.do(ctx, http.MethodGet, "/v1/elections", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return all, json.NewDecoder(resp.Body).Decode(&all)
+}
+
+// Maintenance makes all participants of elect agent stand aside, or stand again. It does not wait.
+func (c *Client) Maintenance(ctx context.Context, on bool) error {
+	verb := "off"
+	if on {
+		verb = "on"
+	}
+	resp, err := c.do(ctx, http.MethodPost, "/v1/maintenance/"+verb, nil)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
 // Status returns the present state.
 func (c *Client) Status(ctx context.Context, name string) (s Status, err error) {
-	resp, err := c.do(ctx, http.MethodGet, name, "", nil)
+	resp, err := c.do(ctx, http.MethodGet, of(name), nil)
 	if err != nil {
 		return s, err
 	}
@@ -64,7 +88,7 @@ func (c *Client) Status(ctx context.Context, name string) (s Status, err error) 
 
 // Leads reports whether the server's participant leads, proven when it answered, and its work is active.
 func (c *Client) Leads(ctx context.Context, name string) (bool, error) {
-	resp, err := c.do(ctx, http.MethodGet, name, "/leader", nil)
+	resp, err := c.do(ctx, http.MethodGet, of(name)+"/leader", nil)
 	if refused, ok := errors.AsType[*Refusal](err); ok && strings.HasSuffix(refused.Type, string(notLeading)) {
 		return false, nil
 	}
@@ -78,7 +102,7 @@ func (c *Client) Leads(ctx context.Context, name string) (bool, error) {
 // slow caller misses all but the last. To go on after an error call it again.
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
-		resp, err := c.do(ctx, http.MethodGet, name, "/watch", nil)
+		resp, err := c.do(ctx, http.MethodGet, of(name)+"/watch", nil)
 		if err != nil {
 			yield(Status{}, err)
 			return
@@ -133,20 +157,23 @@ func orderFor(to string, token elect.Token) map[string]string {
 }
 
 func (c *Client) order(ctx context.Context, name, verb string, body map[string]string) error {
-	resp, err := c.do(ctx, http.MethodPost, name, verb, body)
+	resp, err := c.do(ctx, http.MethodPost, of(name)+verb, body)
 	if err != nil {
 		return err
 	}
 	return resp.Body.Close()
 }
 
+// of is the path of an election.
+func of(name string) string { return "/v1/elections/" + url.PathEscape(name) }
+
 // do sends a request. It returns a *Refusal for a status other than 200.
-func (c *Client) do(ctx context.Context, method, name, verb string, body map[string]string) (*http.Response, error) {
+func (c *Client) do(ctx context.Context, method, path string, body map[string]string) (*http.Response, error) {
 	text, _ := json.Marshal(body) // strings
 	if body == nil {
 		text = nil
 	}
-	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+"/v1/elections/"+url.PathEscape(name)+verb, bytes.NewReader(text))
+	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+path, bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}

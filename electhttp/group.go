@@ -13,20 +13,41 @@ import (
 type GroupConfig struct {
 	Hosts   []string     // as [Config].Hosts
 	Metrics http.Handler // serves /metrics, as [Config].Metrics
+	Token   string       // as [Config].Token
+	Trusted bool         // as [Config].Trusted
 }
 
 // Group serves several elections as one server: the paths below /v1/elections, of each election, and one of each other
 // path. /livez and /readyz are about all elections. /leader and /follower are about one, so with several they are 404,
 // and /v1/elections/NAME/leader and …/follower have the answer. Any number of goroutines may use it.
 type Group struct {
-	cfg GroupConfig
+	cfg   GroupConfig
+	guard guard
 
-	mu  sync.Mutex
-	all map[string]*Handler
+	mu    sync.Mutex
+	all   map[string]*Handler
+	still bool                // maintenance is on
+	set   func(on bool) error // turns it on and off, or nil
 }
 
 // NewGroup returns a Group without elections.
-func NewGroup(cfg GroupConfig) *Group { return &Group{cfg: cfg, all: map[string]*Handler{}} }
+func NewGroup(cfg GroupConfig) *Group {
+	return &Group{cfg: cfg, guard: guard{token: cfg.Token, trusted: cfg.Trusted}, all: map[string]*Handler{}}
+}
+
+// InMaintenance sets whether all participants were told not to stand, which /readyz and /v1/maintenance say, and what
+// clients that may resign call to change that. Until then /v1/maintenance/on and …/off are not supported.
+func (g *Group) InMaintenance(on bool, set func(on bool) error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.still, g.set = on, set
+}
+
+func (g *Group) inMaintenance() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.still
+}
 
 // Put adds an election. It replaces the one of that name, which it does not close.
 func (g *Group) Put(h *Handler) {
@@ -86,7 +107,8 @@ func (g *Group) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if len(all) == 1 && r.URL.Path != "/metrics" { // it is as if the Group were that Handler
+	upkeep := r.URL.Path == "/v1/maintenance" || strings.HasPrefix(r.URL.Path, "/v1/maintenance/")
+	if len(all) == 1 && r.URL.Path != "/metrics" && !upkeep { // it is as if the Group were that Handler
 		all[0].ServeHTTP(w, r)
 		return
 	}
@@ -96,17 +118,27 @@ func (g *Group) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	serve := map[string]http.HandlerFunc{
-		"/livez":        g.serveLive,
-		"/readyz":       func(w http.ResponseWriter, r *http.Request) { serveAllReady(w, r, all) },
-		"/v1/elections": produces(jsonType, func(w http.ResponseWriter, r *http.Request) { serveStates(w, r, all) }),
-		"/openapi.json": produces(jsonType, serveOpenAPI),
-		"/leader":       several,
-		"/follower":     several,
+		"/livez":          g.serveLive,
+		"/readyz":         func(w http.ResponseWriter, r *http.Request) { g.serveReady(w, r, all) },
+		"/v1/elections":   produces(jsonType, func(w http.ResponseWriter, r *http.Request) { serveStates(w, r, all) }),
+		"/v1/maintenance": produces(jsonType, func(w http.ResponseWriter, _ *http.Request) { writeMaintenance(w, g.inMaintenance()) }),
+		"/openapi.json":   produces(jsonType, serveOpenAPI),
+		"/leader":         several,
+		"/follower":       several,
+	}[r.URL.Path]
+	change := map[string]http.HandlerFunc{
+		"/v1/maintenance/on":  g.serveMaintenance(true),
+		"/v1/maintenance/off": g.serveMaintenance(false),
 	}[r.URL.Path]
 	if r.URL.Path == "/metrics" && g.cfg.Metrics != nil {
 		serve = g.cfg.Metrics.ServeHTTP
 	}
 	switch {
+	case change != nil && r.Method != http.MethodPost:
+		w.Header().Set("Allow", "POST")
+		problem(w, http.StatusMethodNotAllowed, "", "want POST")
+	case change != nil:
+		produces(jsonType, g.guard.permitted(change))(w, r)
 	case serve == nil && strings.HasPrefix(r.URL.Path, "/v1/elections/"):
 		var names []string
 		for _, h := range all {
@@ -131,7 +163,38 @@ func (g *Group) serveLive(w http.ResponseWriter, _ *http.Request) {
 	text(w, "live\n")
 }
 
-func serveAllReady(w http.ResponseWriter, r *http.Request, all []*Handler) {
+// serveMaintenance has all participants of this process, and no other, stand aside or stand again.
+func (g *Group) serveMaintenance(on bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !readOrder(w, r) {
+			return
+		}
+		g.mu.Lock()
+		set := g.set
+		g.mu.Unlock()
+		if set == nil {
+			problem(w, http.StatusNotImplemented, unsupported, "this server knows no maintenance")
+			return
+		}
+		if err := set(on); err != nil {
+			problem(w, http.StatusBadGateway, unreachable, err.Error())
+			return
+		}
+		writeMaintenance(w, on)
+	}
+}
+
+func writeMaintenance(w http.ResponseWriter, on bool) {
+	writeJSON(w, struct {
+		Maintenance bool `json:"maintenance"`
+	}{on})
+}
+
+func (g *Group) serveReady(w http.ResponseWriter, r *http.Request, all []*Handler) {
+	if g.inMaintenance() {
+		problem(w, http.StatusServiceUnavailable, notReady, "all participants stand aside: maintenance")
+		return
+	}
 	eachOf(all, func(_ int, h *Handler) { h.need(r.Context()) })
 	for _, h := range all {
 		if why := h.unready(); why != "" {
@@ -165,6 +228,8 @@ func several(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) unready() string {
 	v := h.present().view
 	switch {
+	case v.Aside != "":
+		return "the participant stands aside: " + string(v.Aside)
 	case v.State == idle && v.Ill:
 		return "the participant stands aside, because it is ill"
 	case v.State != candidate && v.State != starting && v.State != leader:

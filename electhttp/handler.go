@@ -66,14 +66,15 @@ type Handler struct {
 	prefix string        // of the ids of events: another one for each Handler
 	kick   chan struct{} // has an element while there is something to publish
 
-	origin http.CrossOriginProtection
-	wake   chan struct{} // has an element while a state is needed and nobody observes
+	guard guard
+	wake  chan struct{} // has an element while a state is needed and nobody observes
 
 	mu       sync.Mutex
 	election *elect.Election
 	role     role
-	health   string      // well or ill; empty: nothing was checked
-	starts   bool        // the work is not active yet; see Starting
+	health   string // well or ill; empty: nothing was checked
+	starts   bool   // the work is not active yet; see Starting
+	aside    Aside
 	term     *elect.Term // from EventElected to EventReleased
 	stuck    time.Time   // when the term was first seen to outlive its lease; zero if it does not
 	state    elect.State
@@ -121,7 +122,7 @@ func New(cfg Config) (*Handler, error) {
 	}
 	h := &Handler{
 		cfg: cfg, mux: http.NewServeMux(), prefix: rand.Text()[:8], kick: make(chan struct{}, 1), wake: make(chan struct{}, 1),
-		role: idle, known: make(chan struct{}), state: elect.State{Stale: true, Cause: errDetached},
+		guard: guard{token: cfg.Token, trusted: cfg.Trusted}, role: idle, known: make(chan struct{}), state: elect.State{Stale: true, Cause: errDetached},
 	}
 	h.cfg.Watchers = cmp.Or(cfg.Watchers, maxWatchers)
 	h.life, h.end = context.WithCancel(context.Background())
@@ -168,10 +169,10 @@ func (h *Handler) routes() []route {
 		{"GET", "/v1/elections/{name}/leader", h.named(h.serveLeader)},
 		{"GET", "/v1/elections/{name}/follower", h.named(h.serveFollower)},
 		{"GET", "/v1/elections/{name}/watch", produces("text/event-stream", h.named(h.serveWatch))},
-		{"POST", "/v1/elections/{name}/resign", produces(jsonType, h.named(h.permitted(h.serveResign)))},
-		{"POST", "/v1/elections/{name}/transfer", produces(jsonType, h.named(h.permitted(h.serveTransfer)))},
-		{"POST", "/v1/elections/{name}/pause", produces(jsonType, h.named(h.permitted(h.servePause(true))))},
-		{"POST", "/v1/elections/{name}/resume", produces(jsonType, h.named(h.permitted(h.servePause(false))))},
+		{"POST", "/v1/elections/{name}/resign", produces(jsonType, h.named(h.guard.permitted(h.serveResign)))},
+		{"POST", "/v1/elections/{name}/transfer", produces(jsonType, h.named(h.guard.permitted(h.serveTransfer)))},
+		{"POST", "/v1/elections/{name}/pause", produces(jsonType, h.named(h.guard.permitted(h.servePause(true))))},
+		{"POST", "/v1/elections/{name}/resume", produces(jsonType, h.named(h.guard.permitted(h.servePause(false))))},
 		{"GET", "/openapi.json", produces(jsonType, serveOpenAPI)},
 	}
 	if h.cfg.Metrics != nil {
@@ -290,6 +291,22 @@ func (h *Handler) Starting(is bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.starts = is
+	h.changed()
+}
+
+// Aside is why a participant was told not to stand; empty if it was not.
+type Aside string
+
+const (
+	Paused      Aside = "paused"      // in this election
+	Maintenance Aside = "maintenance" // in all elections of this process
+)
+
+// StandsAside sets why this participant does not stand. It does not block.
+func (h *Handler) StandsAside(why Aside) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.aside = why
 	h.changed()
 }
 

@@ -18,7 +18,7 @@ import (
 // The fields of a state and of a leader are those of the document.
 func TestOpenAPIFields(t *testing.T) {
 	full := view{
-		Election: "file:/x", Name: "job", Stale: true, Cause: "x", ID: "a", State: idle, Ill: true, Health: "ill",
+		Election: "file:/x", Name: "job", Stale: true, Cause: "x", ID: "a", State: idle, Ill: true, Health: "ill", Aside: Paused,
 		Leader: &elect.Leader{ID: "a", Token: 1, Metadata: map[string]string{"a": "b"}, Since: time.Unix(1, 0), NoLease: true},
 	}
 	var doc struct {

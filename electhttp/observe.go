@@ -136,10 +136,11 @@ type view struct {
 	Leader   *elect.Leader `json:"leader"`
 	Stale    bool          `json:"stale"`
 	Cause    string        `json:"cause,omitempty"`
-	ID       string        `json:"id"` // of this participant, as are the next three
+	ID       string        `json:"id"` // of this participant, as are the next four
 	State    role          `json:"state"`
 	Ill      bool          `json:"ill,omitempty"`
 	Health   string        `json:"health,omitempty"`
+	Aside    Aside         `json:"aside,omitempty"`
 }
 
 // snapshot is the state after a number of changes. It is not changed.
@@ -160,7 +161,7 @@ func (h *Handler) present() *snapshot {
 	}
 	s := &snapshot{changes: h.changes, leaseless: h.election == nil || h.election.Limits().Lease == 0, view: view{
 		Election: h.cfg.Election, Name: h.cfg.Name, Leader: h.state.Leader, Stale: h.state.Stale,
-		ID: h.cfg.ID, State: h.role, Ill: h.health == "ill", Health: h.health,
+		ID: h.cfg.ID, State: h.role, Ill: h.health == "ill", Health: h.health, Aside: h.aside,
 	}}
 	if h.role == leader {
 		s.term = h.term

@@ -256,6 +256,40 @@ func TestOpenAPI(t *testing.T) {
 				h.Close()
 			}
 		}
+		for i, err := range []error{nil, errors.New("the disk is full")} {
+			g := electhttp.NewGroup(electhttp.GroupConfig{Token: "secret", Hosts: []string{"example.com"}})
+			closed := electhttp.NewGroup(electhttp.GroupConfig{})
+			for _, path := range []string{"/v1/maintenance", "/v1/maintenance/on", "/v1/maintenance/off"} {
+				method, with := "POST", auth
+				if path == "/v1/maintenance" {
+					method, with = "GET", nil
+				}
+				try(g, method, path, "", "Host", "evil.example")
+				try(g, method, path, "", append([]string{"Accept", "text/html"}, with...)...)
+				try(a, method, path, "")
+				try(g, method, path, "", with...) // a POST: it cannot
+				if method == "GET" {
+					continue
+				}
+				try(g, method, path, "")
+				try(closed, method, path, "")
+				try(g, method, path, "{}", auth[:2]...)
+				try(g, method, path, `{"token":"1"}`, auth...)
+				try(g, method, path, strings.Repeat(" ", 5000), auth...)
+				g.InMaintenance(false, func(on bool) error {
+					if on != strings.HasSuffix(path, "/on") {
+						t.Errorf("%s: %v", path, on)
+					}
+					return err
+				})
+				try(g, method, path, "", auth...)
+				g.InMaintenance(i == 0, nil)
+			}
+			try(g, "GET", "/readyz", "")
+		}
+		a.StandsAside(electhttp.Paused)
+		try(a, "GET", job, "")
+		a.StandsAside("")
 		a.stand(t)
 		synctest.Wait()
 		for _, path := range gets {

@@ -25,19 +25,26 @@ const (
 	orderTime = 10 * time.Second
 )
 
+// guard knows which clients may change something.
+type guard struct {
+	token   string
+	trusted bool
+	origin  http.CrossOriginProtection
+}
+
 // permitted refuses clients that may not change anything.
-func (h *Handler) permitted(serve http.HandlerFunc) http.HandlerFunc {
+func (g *guard) permitted(serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := h.origin.Check(r); err != nil {
+		if err := g.origin.Check(r); err != nil {
 			problem(w, http.StatusForbidden, "", "the page of another site sent this request (its Origin is not this server)")
 			return
 		}
 		switch {
-		case h.cfg.Trusted:
-		case h.cfg.Token == "":
+		case g.trusted:
+		case g.token == "":
 			problem(w, http.StatusForbidden, "", "this server has no token, so it changes nothing over this connection")
 			return
-		case !h.authorized(r.Header.Values("Authorization")):
+		case !g.authorized(r.Header.Values("Authorization")):
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			problem(w, http.StatusUnauthorized, "", "want Authorization: Bearer and the token of this server")
 			return
@@ -46,12 +53,12 @@ func (h *Handler) permitted(serve http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func (h *Handler) authorized(values []string) bool {
+func (g *guard) authorized(values []string) bool {
 	if len(values) != 1 {
 		return false
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
-	got, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(h.cfg.Token)) // of one length
+	got, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(g.token)) // of one length
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 

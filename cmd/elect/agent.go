@@ -57,6 +57,7 @@ leadership; one that has changed is ended and begun anew. If the file is wrong, 
 changes. The settings of http and state are read at the start only. SIGTERM and SIGINT
 end all elections; a second one kills their commands.
 
+"elect agent maintenance" has all elections of this agent stand aside, until it is off.
 "elect agent validate" checks a file, and "elect agent schema" prints the JSON schema of
 such files, for editors.`
 
@@ -101,6 +102,7 @@ func newAgent(openers elect.Openers) *cobra.Command {
 			},
 		}),
 		newAgentStonith(openers, from, &path),
+		newAgentMaintenance(openers, from, &path),
 		&cobra.Command{
 			Use: "schema", Short: "print the JSON schema of the configuration", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
@@ -251,7 +253,7 @@ func listenAgent(f *config.File, registry *prometheus.Registry) (*runner.HTTP, e
 		face.Hosts = []string{host}
 	}
 	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{DisableCompression: true, MaxRequestsInFlight: maxScrapes})
-	s.Group = electhttp.NewGroup(electhttp.GroupConfig{Hosts: face.Hosts, Metrics: metrics})
+	s.Group = electhttp.NewGroup(electhttp.GroupConfig{Hosts: face.Hosts, Metrics: metrics, Token: face.Token, Trusted: face.Trusted})
 	s.Listener, s.Shown, err = listenHTTP("http.listen", h.Listen, s.Certificate != nil, "http.cert and http.key")
 	return s, face, err
 }

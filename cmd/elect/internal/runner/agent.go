@@ -54,6 +54,10 @@ type agent struct {
 	manager manager
 	device  *watchdog.Watchdog // or nil
 	members map[string]*member // owned by RunAgent
+
+	mu     sync.Mutex
+	still  bool             // in maintenance
+	stills map[*member]bool // all members, to be told
 }
 
 // member is one election of an agent.
@@ -70,10 +74,17 @@ type member struct {
 	still bool // paused
 }
 
+// maintenance is the name of the file that says that all elections of an agent stand aside. Those of one election have
+// a dot in their names.
+const maintenance = "maintenance"
+
+// Maintain keeps in the state directory of an agent that does not run whether it is in maintenance.
+func Maintain(state *place.Dir, on bool) error { return keepMark(state, maintenance, on) }
+
 // RunAgent stands in all elections, until a signal asks for the end, and then until all have ended. An election that
 // fails for good is tried again, and disturbs no other.
 func RunAgent(ctx context.Context, cfg AgentConfig) error {
-	a := &agent{cfg: cfg, say: lines.New(os.Stderr, lines.Form{JSON: cfg.JSON, Time: cfg.Time}), members: map[string]*member{}}
+	a := &agent{cfg: cfg, say: lines.New(os.Stderr, lines.Form{JSON: cfg.JSON, Time: cfg.Time}), members: map[string]*member{}, stills: map[*member]bool{}}
 	defer a.say.Close()
 	log := a.say.Logger(cfg.Verbose)
 	a.manager.take(log)
@@ -97,6 +108,19 @@ func RunAgent(ctx context.Context, cfg AgentConfig) error {
 	if err != nil {
 		return err
 	}
+	if _, err := readKept(cfg.State, maintenance); err == nil {
+		a.still = true
+		a.tell(slog.LevelWarn, string(eventPaused), "in maintenance: no election of this agent stands before: elect agent maintenance off")
+	}
+	if cfg.HTTP != nil {
+		cfg.HTTP.Group.InMaintenance(a.still, a.maintain)
+	}
+	cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "elect_agent_maintenance", Help: "1 while all elections of this agent stand aside for maintenance."}, func() float64 {
+		if a.inMaintenance() {
+			return 1
+		}
+		return 0
+	}))
 	if cfg.HTTP != nil {
 		a.tell(slog.LevelInfo, string(eventServing), "serving HTTP on %s", cfg.HTTP.Shown)
 	}
@@ -220,12 +244,20 @@ func (a *agent) begin(e Entry) {
 	m.entry.Config.Device = a.device
 	a.cfg.Registry.MustRegister(m.metrics) // names differ
 	a.members[e.Config.Name] = m
+	a.mu.Lock()
+	a.stills[m] = true
+	a.mu.Unlock()
 	go m.serve()
 }
 
 // serve stands in the election until it is told to end.
 func (m *member) serve() {
 	defer close(m.done)
+	defer func() {
+		m.a.mu.Lock()
+		defer m.a.mu.Unlock()
+		delete(m.a.stills, m)
+	}()
 	defer m.a.cfg.Registry.Unregister(m.metrics)
 	for pause := firstWait; ; pause = min(2*pause, longestWait) {
 		begun := time.Now()
@@ -264,11 +296,9 @@ func (m *member) once(failed func(string), wait func() <-chan time.Time) (again 
 	defer r.say.Close()
 	m.mu.Lock()
 	m.run = r
-	ends, still := m.ends, m.still
+	ends := m.ends
 	m.mu.Unlock()
-	if still {
-		r.pause()
-	}
+	m.stand()
 	if !ends {
 		err = r.stand()
 	}
@@ -325,23 +355,69 @@ func (m *member) keptPaused() bool {
 // pause is electhttp.Config.Pause. It outlives this process.
 func (m *member) pause(on bool) error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	var err error
-	if on {
-		err = keepFile(m.a.cfg.State, m.paused(), "paused\n")
-	} else if err = m.a.cfg.State.Remove(m.paused()); errors.Is(err, os.ErrNotExist) {
-		err = nil
+	err := keepMark(m.a.cfg.State, m.paused(), on)
+	if err == nil {
+		m.still = on
 	}
+	m.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	m.still = on
+	m.stand()
+	return nil
+}
+
+// stand has the present run stand, or stand aside.
+func (m *member) stand() {
+	m.a.mu.Lock() // so that the last one to look decides
+	defer m.a.mu.Unlock()
+	m.standLocked()
+}
+
+func (m *member) standLocked() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.run == nil {
+		return
+	}
+	var why electhttp.Aside
 	switch {
-	case m.run == nil:
-	case on:
-		m.run.pause()
-	default:
-		m.run.resume()
+	case m.a.still:
+		why = electhttp.Maintenance
+	case m.still:
+		why = electhttp.Paused
+	}
+	m.run.stillFor(why)
+}
+
+// maintain turns maintenance on or off. It outlives this process.
+func (a *agent) maintain(on bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := Maintain(a.cfg.State, on); err != nil {
+		return err
+	}
+	a.still = on
+	a.cfg.HTTP.Group.InMaintenance(on, a.maintain)
+	for m := range a.stills {
+		m.standLocked()
 	}
 	return nil
+}
+
+func (a *agent) inMaintenance() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.still
+}
+
+// keepMark makes a file, durably, or removes it.
+func keepMark(dir *place.Dir, name string, on bool) error {
+	if on {
+		return keepFile(dir, name, "on\n")
+	}
+	if err := dir.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return dir.Sync()
 }

@@ -194,7 +194,8 @@ type run struct {
 	trouble error                    // of the last campaign, if it failed
 	outcome *outcome                 // of the last term; nil if no command was started
 
-	resumed chan struct{} // closed by resume; nil unless it is paused
+	resumed chan struct{}   // closed by stillFor; nil unless it was told to stand aside
+	still   electhttp.Aside // why it was
 
 	prepareDone <-chan struct{} // closed when Prepare has ended; nil before it began
 }
