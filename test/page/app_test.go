@@ -334,10 +334,28 @@ func cause(t *testing.T, s *site) {
 	b.says("#log", "vote-reply(term 1, granted)")
 	eval[chromedp.Void](b, "[...document.querySelectorAll('#log .row')].find(r => r.textContent.includes('elected with token 1')).click()")
 	b.says("#log .chosen", "elected with token 1")
-	b.until("document.querySelectorAll('#log .future').length > 2")
 	b.says("#log .told", "elected with token 1")
-	eval[chromedp.Void](b, "document.querySelector('.log').scrollTop = 0") // what led to it is further up
-	b.until("document.querySelectorAll('#log .past').length > 0")
+
+	// Each line that led to it, and that it led to, has its mark, and no other line; those in sight are looked at.
+	cone := eval[struct{ Past, Future []int }](b, `(async () => {
+		const {lines: [l]} = await elect.call("log", {index: Number(document.querySelector("#log .chosen").id.split("-")[1]), count: 1});
+		globalThis.cone = await elect.call("cause", {line: l.number, most: 500});
+		return cone;
+	})()`)
+	if len(cone.Past) == 0 || len(cone.Future) <= 2 {
+		t.Fatalf("the lines %d led to it, and it led to %d lines; want one at least, and more than two", cone.Past, len(cone.Future))
+	}
+	for _, number := range slices.Concat(cone.Past, cone.Future[:3], cone.Future[len(cone.Future)-1:]) {
+		eval[chromedp.Void](b, fmt.Sprintf("(l => { l.scrollTop = %d / (document.querySelector('#log .row').ariaSetSize - 1) * (l.scrollHeight - l.clientHeight); })(document.querySelector('.log'))", number-1))
+		b.until(fmt.Sprintf("document.querySelector('#log-%d:is(.past, .future)')", number-1))
+		wrong := eval[[]string](b, `[...document.querySelectorAll("#log .row:has(time)")].filter(r => {
+			const number = Number(r.ariaPosInSet);
+			return r.classList.contains("past") !== cone.past.includes(number) || r.classList.contains("future") !== cone.future.includes(number);
+		}).map(r => r.ariaPosInSet + " " + r.className)`)
+		if len(wrong) > 0 {
+			t.Errorf("the marks of these lines are wrong: %q; want those of %+v", wrong, cone)
+		}
+	}
 	violations(b, "light", "with a selected line")
 }
 

@@ -1,6 +1,6 @@
 // The participants on a ring, with what flies between them; and the same as a table.
 import {html, useRef} from "./html.js";
-import {live, overview} from "./run.js";
+import {live, overview, unknown} from "./run.js";
 import {looked, playing, selected, state, time} from "./moment.js";
 import {Drawn, Table, Term} from "./panel.js";
 import {Ring, cuts, standing, troubles} from "./ring.js";
