@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,8 +50,10 @@ func TestFeeding(t *testing.T) {
 		d, w := &device{}, New("", 10*time.Second, slog.New(slog.NewTextHandler(&log, nil)))
 		w.file, w.over = d, make(chan struct{})
 		go w.feed(w.over)
-		ends := time.Now().Add(time.Hour)
-		lease := func() (time.Duration, bool) { return time.Until(ends), true }
+		var ends atomic.Pointer[time.Time]
+		until := func(d time.Duration) { end := time.Now().Add(d); ends.Store(&end) }
+		until(time.Hour)
+		lease := func() (time.Duration, bool) { return time.Until(*ends.Load()), true }
 		held := func() (time.Duration, bool) { return 0, false }
 		if err := errors.Join(w.Arm("a", lease), w.Arm("b", held)); err != nil {
 			t.Fatal(err)
@@ -60,13 +63,13 @@ func TestFeeding(t *testing.T) {
 		if n := d.count(); n < 2*shares-1 {
 			t.Errorf("fed %d times in two timeouts", n)
 		}
-		ends = time.Now().Add(10*time.Second + time.Millisecond)
+		until(10*time.Second + time.Millisecond)
 		n := d.count()
 		pass(10 * time.Second) // the last feeding was before so much of the lease was left
 		if d.count() != n || !strings.Contains(log.String(), "election=a") {
 			t.Errorf("fed with less of the lease left than the timeout; the log: %s", &log)
 		}
-		ends = time.Now().Add(time.Hour)
+		until(time.Hour)
 		pass(2 * time.Second)
 		if d.count() == n {
 			t.Error("not fed although the lease was renewed")
