@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,13 +29,14 @@ func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
 	all := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.Metric {
-			name := f.GetName()
+			var name strings.Builder
+			name.WriteString(f.GetName())
 			for _, l := range m.Label {
 				if l.GetName() != "group" {
-					name += " " + l.GetValue()
+					name.WriteString(" " + l.GetValue())
 				}
 			}
-			all[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			all[name.String()] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
 		}
 	}
 	return all

@@ -27,7 +27,7 @@ const (
 // Client asks the coordinator of a group. It is no member and no candidate: it holds nothing, and is not counted. It
 // keeps one connection with the coordinator, and goes on with the next one.
 //
-// Without a coordinator its methods fail with [elect.ErrNoLeader] if the election has no leader, and otherwise wait for
+// Without a coordinator its methods, but for Lookup, fail with [elect.ErrNoLeader] if the election has no leader, and otherwise wait for
 // one until their context ends.
 type Client struct {
 	election *elect.Election
@@ -247,8 +247,8 @@ func (c *Client) states(l *link.Conn, entries []wire.Entry) {
 	}
 }
 
-// Lookup returns who holds a key, as the coordinator sees it; without a holder it is [elect.ErrNoLeader]. The metadata
-// must not be changed.
+// Lookup returns who holds a key, as the coordinator sees it; without a holder it is [elect.ErrNoLeader], and
+// where that is not known [driver.ErrUnreachable]. The metadata must not be changed.
 //
 // An answer is kept, up to 10,000 of them, and the coordinator says when it changes, so that most calls ask nobody. Once
 // a second a call asks nevertheless, to know that it would have been told: so an answer is at most a second behind the
@@ -267,7 +267,9 @@ func (c *Client) Lookup(ctx context.Context, key string) (elect.Leader, error) {
 		}
 		c.mu.Unlock()
 		if a == nil {
-			if err := c.hear(ctx); err != nil {
+			if err := c.hear(ctx); errors.Is(err, driver.ErrNoLeader) { // of the group, and that is not what was asked
+				return elect.Leader{}, fmt.Errorf("%w: %v", driver.ErrUnreachable, err)
+			} else if err != nil {
 				return elect.Leader{}, err
 			}
 			asked = true

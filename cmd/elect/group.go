@@ -302,7 +302,7 @@ the limits of the placement, and may change until then.
 
 -o json writes one object on one line:
   now      a list of moves that begin now: key, from (omitted if nobody holds it),
-           to, reason
+           to, reason, cause (a word)
   later    a list of moves that wait
   idle     a list of keys that can be given to nobody: key, reason
   omitted  how many more there are: each list has 10,000 entries at most; omitted if
