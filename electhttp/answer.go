@@ -23,6 +23,7 @@ const (
 	noLeader    kind = "no-leader"
 	superseded  kind = "superseded"
 	ineligible  kind = "ineligible"
+	tooEarly    kind = "too-early"
 	unsupported kind = "unsupported"
 	unreachable kind = "unreachable"
 	unknown     kind = "unknown-outcome"

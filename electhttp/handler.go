@@ -49,6 +49,10 @@ type Config struct {
 	// program that can do so; nil means that these verbs are not supported.
 	Pause func(on bool) error
 
+	// Tenure is for how long a leader is not asked to resign or to transfer, from its victory on by the wall clocks of the
+	// leader and of this server, unless the request has now. 0 means that it always is.
+	Tenure time.Duration
+
 	// Metrics serves /metrics. Nil means that there is no such path.
 	Metrics http.Handler
 

@@ -299,6 +299,11 @@ func TestOpenAPI(t *testing.T) {
 			try(a, "POST", path, `{"token":"99"}`, auth...)
 		}
 		try(a, "POST", verbs[1], `{"to":"nobody"}`, auth...)
+		d := join(t, store, "d", electhttp.Config{Trusted: true, Tenure: time.Hour})
+		synctest.Wait()
+		for _, path := range verbs {
+			try(d, "POST", path, "")
+		}
 		for _, err := range []error{errors.New("refused"), elect.ErrUnsupported, elect.ErrUnknownOutcome, elect.ErrIneligible} {
 			h, leave := refuser(t, store, err)
 			synctest.Wait()

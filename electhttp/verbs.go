@@ -12,6 +12,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -64,14 +65,16 @@ func (g *guard) authorized(values []string) bool {
 
 func (h *Handler) serveResign(w http.ResponseWriter, r *http.Request) {
 	var token string
-	if readOrder(w, r, field{"token", &token}) {
-		h.order(w, r, token, (*elect.Election).Resign)
+	var now bool
+	if readOrder(w, r, field{"token", &token}, field{"now", &now}) {
+		h.order(w, r, token, now, (*elect.Election).Resign)
 	}
 }
 
 func (h *Handler) serveTransfer(w http.ResponseWriter, r *http.Request) {
 	var to, token string
-	if !readOrder(w, r, field{"to", &to}, field{"token", &token}) {
+	var now bool
+	if !readOrder(w, r, field{"to", &to}, field{"token", &token}, field{"now", &now}) {
 		return
 	}
 	if to != "" {
@@ -80,7 +83,7 @@ func (h *Handler) serveTransfer(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	h.order(w, r, token, func(e *elect.Election, ctx context.Context, token elect.Token) error {
+	h.order(w, r, token, now, func(e *elect.Election, ctx context.Context, token elect.Token) error {
 		return e.Transfer(ctx, token, to)
 	})
 }
@@ -111,7 +114,7 @@ func (h *Handler) servePause(on bool) http.HandlerFunc {
 // field is a field of the body of a verb.
 type field struct {
 	name  string
-	value *string
+	value any // a pointer to a string or a truth value
 }
 
 // readOrder reads the body of a verb. If it is wrong readOrder answers, and returns false.
@@ -162,7 +165,7 @@ func parseOrder(body []byte, fields []field) error {
 		seen[name] = true
 		err = d.Decode(fields[i].value)
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return fmt.Errorf("field %q is a JSON %s; want a string", name, wrong.Value)
+			return fmt.Errorf("field %q is a JSON %s; want a %s", name, wrong.Value, map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "truth value"}[wrong.Type.Kind()])
 		}
 	}
 	if err == nil {
@@ -185,8 +188,9 @@ func names(fields []field) string {
 	return strings.Join(all, " or ")
 }
 
-// order asks the present leader to do something. If token is not empty it asks the leader with that token alone.
-func (h *Handler) order(w http.ResponseWriter, r *http.Request, token string, ask func(*elect.Election, context.Context, elect.Token) error) {
+// order asks the present leader to do something. If token is not empty it asks the leader with that token alone, and
+// without now none before its tenure.
+func (h *Handler) order(w http.ResponseWriter, r *http.Request, token string, now bool, ask func(*elect.Election, context.Context, elect.Token) error) {
 	var only elect.Token
 	if token != "" {
 		if err := only.UnmarshalText([]byte(token)); err != nil || only == 0 {
@@ -207,6 +211,10 @@ func (h *Handler) order(w http.ResponseWriter, r *http.Request, token string, as
 		return
 	case only != 0 && only != s.Leader.Token:
 		problem(w, http.StatusConflict, superseded, fmt.Sprintf("token %v leads, and not %v; no leader was asked", s.Leader.Token, only))
+		return
+	}
+	if led := time.Since(s.Leader.Since); !now && !s.Leader.Since.IsZero() && led < h.cfg.Tenure {
+		problem(w, http.StatusConflict, tooEarly, fmt.Sprintf("%s has led for %v, and its tenure is %v; want now, or a later request", s.Leader.ID, led.Truncate(time.Second), h.cfg.Tenure))
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), orderTime)

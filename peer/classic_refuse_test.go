@@ -126,6 +126,7 @@ func TestClassicOptions(t *testing.T) {
 		"observers": func(c *setup) { c.Observers = []Peer{{ID: "o1"}} },
 		"join":      func(c *setup) { c.Join = true },
 		"priority":  func(c *setup) { c.Priority = driver.NeverLead },
+		"tenure":    func(c *setup) { c.Tenure = time.Minute },
 		"position":  func(c *setup) { c.Position = string(quorum.RequirePosition) },
 		"Locate":    func(c *setup) { c.LocateEvery = time.Second },
 	} {

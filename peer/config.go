@@ -67,7 +67,7 @@ type Config struct {
 	Cluster string
 
 	// Protocol is one of [Protocols], the same at every node; quorum by default. The others are for comparison: they
-	// have no lease, and refuse Observers, Join, Priority and Position. Nodes and directories of another protocol are
+	// have no lease, and refuse Observers, Join, Priority, Tenure and Position. Nodes and directories of another protocol are
 	// refused.
 	Protocol string
 
@@ -89,6 +89,9 @@ type Config struct {
 	// only votes. A greater one stands earlier, and a leader hands over to it when it has been fit for a while. A
 	// Candidacy's Priority replaces it if that is not 0.
 	Priority int
+
+	// Tenure is for how long this node leads before it hands over to a voter of a greater priority; 0 means ten promises.
+	Tenure time.Duration
 
 	// Position says whether a voter refuses a candidate whose data, such as a log, is behind its own: ignore (the
 	// default), never; prefer, for a while; require, always. It is the same at every node.

@@ -105,6 +105,7 @@ func (c *setup) checkProtocol() error {
 		{len(c.Observers) > 0, "observers", "it knows voters only"},
 		{c.Join, "join", "who takes part is settled when the election is founded"},
 		{c.Priority != 0, "priority", "it has an order of its own"},
+		{c.Tenure != 0, "tenure", "no leader hands over by itself"},
 		{c.Position != "", "position", "it elects without"},
 		{c.Locate != nil || c.LocateEvery != 0 || c.Compare != nil || c.CatchUp != nil, "Locate, LocateEvery, Compare and CatchUp", "it elects without positions"},
 	} {

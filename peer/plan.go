@@ -107,7 +107,7 @@ func (c *setup) times() (quorum.Config, Plan, error) {
 	ms := c.founding()
 	return quorum.Config{
 		Self: ms.Voters[0], Membership: ms, Heartbeat: p.Heartbeat, Promise: p.Promise, Slot: p.Slot,
-		Priority: c.Priority, Position: quorum.PositionPolicy(c.Position), Compare: c.Compare, AwaitPosition: c.Locate != nil,
+		Priority: c.Priority, MinTenure: c.Tenure, Position: quorum.PositionPolicy(c.Position), Compare: c.Compare, AwaitPosition: c.Locate != nil,
 	}, p, nil
 }
 

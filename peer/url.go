@@ -31,6 +31,7 @@ var parameters = map[string]func(c *Config, value string) error{
 	"profile":      text(func(c *Config) *string { return &c.Profile }),
 	"heartbeat":    duration(func(c *Config) *time.Duration { return &c.Heartbeat }),
 	"promise":      duration(func(c *Config) *time.Duration { return &c.Promise }),
+	"tenure":       duration(func(c *Config) *time.Duration { return &c.Tenure }),
 	"insecure":     truth(func(c *Config) *bool { return &c.Insecure }),
 	"join":         truth(func(c *Config) *bool { return &c.Join }),
 	"shared-place": truth(func(c *Config) *bool { return &c.SharedPlace }),
@@ -101,7 +102,7 @@ func duration(field func(*Config) *time.Duration) func(*Config, string) error {
 //
 // into its voters and the rest. Each parameter sets the field of [Config] of its name: listen, data, shared-place,
 // cluster, certs, ca, cert, key, insecure, protocol, profile, heartbeat, promise, era, priority (a number or never),
-// position, join, and observers, such as o1,o2@host:port. The list is in Opaque, as elect.ParseURL makes it, or in user
+// tenure, position, join, and observers, such as o1,o2@host:port. The list is in Opaque, as elect.ParseURL makes it, or in user
 // and host, as url.Parse does.
 //
 // Errors do not repeat the URL. Only the syntax is checked: [Config.Plan] checks the rest.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	_ "time/tzdata" // for transfers at a time of day, also where the system has none
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -27,6 +28,7 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 	safe "github.com/electd/elect/internal/place"
 	"github.com/electd/elect/internal/protocol/quorum"
+	"github.com/electd/elect/peer"
 )
 
 const agentHelp = `Stand in several elections in one process, as a YAML file says: each with a command
@@ -51,6 +53,10 @@ previous leader does nothing more, and without whose success leadership is given
 activate; the command; on-elected. At the end: cut; the end of the command; demote,
 before the lease ends; on-lost. Each is killed with all that it has started when its
 limit is over. docs/agent.md says what follows when one fails.
+
+With transfer: {at: '02:30', days: [sun]} a leader hands over at that time of day, in UTC or
+in its zone, among peers and in groups; with tenure: 10m no such time, no request over
+HTTP and no greater priority of a peer ends a term before that.
 
 SIGHUP reads the file again. An election that has not changed goes on, and keeps its
 leadership; one that has changed is ended and begun anew. If the file is wrong, nothing
@@ -194,9 +200,9 @@ func runAgent(cmd *cobra.Command, openers elect.Openers, path string, cfg runner
 		first = false
 		for i := range entries {
 			e := &entries[i]
-			name, id, shown := e.HTTP.Name, e.HTTP.ID, e.HTTP.Election
+			of := e.HTTP
 			e.HTTP = face
-			e.HTTP.Name, e.HTTP.ID, e.HTTP.Election = name, id, shown
+			e.HTTP.Name, e.HTTP.ID, e.HTTP.Election, e.HTTP.Tenure = of.Name, of.ID, of.Election, of.Tenure
 		}
 		return entries, nil
 	}
@@ -383,7 +389,61 @@ func (b *builder) entry() (runner.Entry, bool) {
 	}
 	b.command(&cfg)
 	b.hooks(&cfg)
-	return runner.Entry{Source: *e, Config: cfg, HTTP: electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown}}, b.errs == nil
+	b.tenure(&cfg)
+	return runner.Entry{Source: *e, Config: cfg, HTTP: electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown, Tenure: e.Tenure}}, b.errs == nil
+}
+
+// tenure sets when leadership is given up unforced.
+func (b *builder) tenure(cfg *runner.Config) {
+	e := &b.e
+	cfg.Tenure = e.Tenure
+	u, err := elect.ParseURL(cfg.URL)
+	if err != nil {
+		return // it was told
+	}
+	among := u.Scheme == peerScheme
+	if among {
+		protocol := u.Query().Get("protocol")
+		among = protocol == "" || protocol == quorum.Name
+	}
+	if among && e.Tenure > 0 {
+		switch {
+		case e.Tenure > 24*time.Hour:
+			b.wrong("tenure", "it is %v; want at most 24h among peers", e.Tenure)
+		case u.Query().Has("tenure"):
+			b.wrong("tenure", "the URL of the election has one, too; want it once")
+		case u.RawQuery == "":
+			cfg.URL += "?tenure=" + e.Tenure.String()
+		default:
+			cfg.URL += "&tenure=" + e.Tenure.String()
+		}
+	}
+	of := e.Transfer
+	if of == nil {
+		return
+	}
+	if !among && !strings.HasPrefix(u.Scheme, "group+") {
+		b.wrong("transfer", "the back end %s: cannot choose the next leader; want peers with protocol=%s, a group, or no transfer", u.Scheme, quorum.Name)
+	}
+	at, err := time.Parse("15:04", of.At)
+	b.check("transfer.at", err)
+	s := &runner.Schedule{Hour: at.Hour(), Minute: at.Minute(), To: of.To}
+	for _, day := range of.Days {
+		s.Days = append(s.Days, time.Weekday(slices.Index([]string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}, day)))
+	}
+	if s.Zone, err = time.LoadLocation(of.Zone); err != nil || of.Zone == "Local" {
+		b.wrong("transfer.zone", "%q is no time zone; want one such as Europe/Berlin or UTC", of.Zone)
+	}
+	if of.To != "" {
+		b.check("transfer.to", driver.CheckID(of.To))
+		if p := (place{election: e.Election, name: e.Name}); among && b.errs == nil {
+			voters, _, _ := p.peers() // an error was told
+			if !slices.ContainsFunc(voters, func(v peer.Peer) bool { return v.ID == of.To }) {
+				b.wrong("transfer.to", "%s is no voter of this election; want one", of.To)
+			}
+		}
+	}
+	cfg.Transfer = s
 }
 
 func (b *builder) command(cfg *runner.Config) {

@@ -329,7 +329,7 @@ var repository = house{
 		{at: "file", names: 19, why: "backend"},
 		{at: "group", names: 129, why: "members, shards, a back end of named elections; status, plans, counts, measurements and events; a client that only asks"},
 		{at: "group/placement", names: 70, why: "the planner of a group's keys, what one of a program's own implements, and the causes of moves"},
-		{at: "peer", names: 187, why: "backend; measurements; the status of one node"},
+		{at: "peer", names: 188, why: "backend; measurements; the status of one node"},
 		{at: "peer/certs", names: 51, why: "certificates"},
 		{at: "store/consul", names: 19, why: "backend; flight record; refusals"},
 		{at: "store/etcd", names: 15, why: "backend; flight record; refusals"},

@@ -50,8 +50,18 @@ type Election struct {
 	Environment  map[string]string `key:"environment" doc:"Further variables of the command and the hooks."`
 	WaitReady    time.Duration     `key:"wait-ready" doc:"Time within which the command must say READY=1, as for elect run --wait-ready."`
 	Watchdog     time.Duration     `key:"watchdog" doc:"Time after which a command that has not said WATCHDOG=1 is ill, as for elect run --watchdog."`
+	Tenure       time.Duration     `key:"tenure" doc:"For how long a leader is asked in vain to resign or hand over: by transfer, by HTTP without now, and among peers by a greater priority. Default: none, and among peers ten promises against a greater priority."`
+	Transfer     *Transfer         `key:"transfer" doc:"A time at which this candidate hands over, if it leads. Among peers, and in groups."`
 	Stonith      *Stonith          `key:"stonith" doc:"Before the hook fence: switches off the machine of the previous leader, if that is another candidate. If it fails, leadership is given back."`
 	Hooks        Hooks             `key:"hooks" doc:"Commands at the steps of a term."`
+}
+
+// Transfer is a time of day at which a leader hands over.
+type Transfer struct {
+	At   string   `key:"at" required:"true" pattern:"^([01][0-9]|2[0-3]):[0-5][0-9]$" want:"a time of day such as 02:30" doc:"The time of day, HH:MM."`
+	Days []string `key:"days" enum:"mon,tue,wed,thu,fri,sat,sun" doc:"The days of the week. Default: all."`
+	Zone string   `key:"zone" doc:"The time zone, such as Europe/Berlin. Default: UTC."`
+	To   string   `key:"to" doc:"The id of the next leader. Default: the best candidate."`
 }
 
 // Stonith switches off the previous leader's machine by a fence agent: a program that reads its options from stdin.

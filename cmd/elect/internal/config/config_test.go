@@ -27,6 +27,8 @@ func sample(s map[string]any) any {
 		}
 		if p, _ := s["pattern"].(string); strings.Contains(p, "ns|us") {
 			return "1m30s"
+		} else if strings.Contains(p, "[0-5]") {
+			return "23:59"
 		}
 		return "text"
 	case "integer":
@@ -99,6 +101,8 @@ func TestRefused(t *testing.T) {
 		"elections: [{name: a, hooks: {fence: [x]}}]":                "f:1:38: elections[0].hooks.fence: it is a list; want a mapping with limit, retries, run",
 		"elections: [{name: a, hooks: {cut: {run: x, retries: z}}}]": `f:1:54: elections[0].hooks.cut.retries: "z" is no number from 0 to 100; want one`,
 		"elections: [{name: a, non-exclusive: maybe}]":               `f:1:38: elections[0].non-exclusive: "maybe" is no truth value; want true or false`,
+		"elections: [{name: a, transfer: {at: 24:00}}]":              `f:1:38: elections[0].transfer.at: it is "24:00"; want a time of day such as 02:30`,
+		"elections: [{name: a, transfer: {days: [so]}}]":             `f:1:41: elections[0].transfer.days[0]: "so" is unknown; want mon or tue or wed or thu or fri or sat or sun`,
 		"elections: [{name: }]":                                      "f:1:20: elections[0].name: it is empty; want text",
 		"elections: [{name: a}]\n---\nid: b":                         "f:2:1: there is a second document; want one",
 		"elections: [{name: a}":                                      "f:1: ",
@@ -114,11 +118,11 @@ func TestRefused(t *testing.T) {
 
 // An alias stands for what it names, and a hook's text for a hook.
 func TestForms(t *testing.T) {
-	f, err := Read("f", []byte("elections:\n- {name: a, hooks: {fence: &h 'echo x'}}\n- {name: b, hooks: {fence: *h, gate: {run: true, every: 2s}}}"))
+	f, err := Read("f", []byte("elections:\n- {name: a, hooks: {fence: &h 'echo x'}}\n- {name: b, transfer: {at: 02:30}, hooks: {fence: *h, gate: {run: true, every: 2s}}}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := f.Elections[1].Hooks; got.Fence.Run != "echo x" || got.Gate.Run != "true" || got.Gate.Every.Seconds() != 2 {
+	if got := f.Elections[1].Hooks; got.Fence.Run != "echo x" || got.Gate.Run != "true" || got.Gate.Every.Seconds() != 2 || f.Elections[1].Transfer.At != "02:30" {
 		t.Errorf("%+v", got)
 	}
 }

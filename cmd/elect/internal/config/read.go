@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,7 +144,7 @@ func (r *reader) value(n *yaml.Node, field string, v reflect.Value, tag reflect.
 		}
 		v.Set(reflect.MakeSlice(t, len(n.Content), len(n.Content)))
 		for i, c := range n.Content {
-			r.value(c, fmt.Sprintf("%s[%d]", field, i), v.Index(i), "")
+			r.value(c, fmt.Sprintf("%s[%d]", field, i), v.Index(i), element(tag))
 		}
 		if tag.Get("required") != "" && len(n.Content) == 0 {
 			r.fail(n, field, "it is empty; want at least one")
@@ -241,7 +242,11 @@ func (r *reader) scalar(n *yaml.Node, field string, v reflect.Value, tag reflect
 		r.fail(n, field, "%q is unknown; want %s", n.Value, strings.ReplaceAll(allowed, ",", " or "))
 		return
 	}
-	if strings.TrimSpace(n.Value) == "" && tag != "" {
+	if form := tag.Get("pattern"); form != "" && !regexp.MustCompile(form).MatchString(n.Value) {
+		r.fail(n, field, "it is %s; want %s", described(n), tag.Get("want"))
+		return
+	}
+	if strings.TrimSpace(n.Value) == "" && tag.Get("doc") != "" {
 		r.fail(n, field, "it is blank; want %s, or the field left out", lower(tag.Get("doc")))
 		return
 	}
@@ -259,6 +264,14 @@ func (r *reader) duration(n *yaml.Node, field string, v reflect.Value) {
 		return
 	}
 	v.SetInt(int64(d))
+}
+
+// element is the tag of the elements of a list.
+func element(tag reflect.StructTag) reflect.StructTag {
+	if enum := tag.Get("enum"); enum != "" {
+		return reflect.StructTag(`enum:"` + enum + `"`)
+	}
+	return ""
 }
 
 // part is a field of a struct, by its key.

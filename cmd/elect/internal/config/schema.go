@@ -39,6 +39,9 @@ func schemaOf(t reflect.Type, tag reflect.StructTag) map[string]any {
 		if tag != "" {
 			s["pattern"] = `\S`
 		}
+		if form := tag.Get("pattern"); form != "" {
+			s["pattern"] = form
+		}
 		if enum := tag.Get("enum"); enum != "" {
 			s["enum"] = strings.Split(enum, ",")
 			delete(s, "pattern")
@@ -49,7 +52,7 @@ func schemaOf(t reflect.Type, tag reflect.StructTag) map[string]any {
 		most, _ := strconv.Atoi(tag.Get("max"))
 		s["type"], s["minimum"], s["maximum"] = "integer", 0, most
 	case t.Kind() == reflect.Slice:
-		s["type"], s["items"] = "array", schemaOf(t.Elem(), "")
+		s["type"], s["items"] = "array", schemaOf(t.Elem(), element(tag))
 		if tag.Get("required") != "" {
 			s["minItems"] = 1
 		}

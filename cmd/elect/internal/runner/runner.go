@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,7 +39,7 @@ import (
 const NoLimit time.Duration = -1
 
 // Config configures Run. All fields are required, except Once, Health, Watchdog, WaitReady, Prepare, Contained, Allow,
-// Limits, Verbose, Grace, Stdin, Drain, Hooks, Gate, Device, Stonith, State, Env and HTTP.
+// Limits, Verbose, Grace, Stdin, Drain, Hooks, Gate, Device, Stonith, State, Transfer, Tenure, Env and HTTP.
 type Config struct {
 	Openers elect.Openers
 	URL     string // of the election
@@ -90,6 +91,10 @@ type Config struct {
 	// Stonith runs before Hooks.Fence. It needs State, too, and may be nil.
 	Stonith *Stonith
 	State   *place.Dir
+
+	// Transfer is when this candidate hands over, if it leads and its term has lasted for Tenure; it may be nil.
+	Transfer *Schedule
+	Tenure   time.Duration
 
 	// Env are further variables of the command and the hooks, as KEY=value.
 	Env []string
@@ -182,6 +187,8 @@ type run struct {
 	cancel  context.CancelCauseFunc  // of the current Lead
 	keep    func(*supervise.Command) // puts a command under the mandate of the term
 	mandate driver.Guarded           // of the term
+	token   elect.Token              // of the term, while its work runs; 0 between
+	since   time.Time                // when that began
 	family  *supervise.Family        // nil while none runs
 	kept    *supervise.Family        // of the term; nil before it was started
 	starts  bool                     // the command is being started
@@ -315,6 +322,15 @@ func (r *run) stand() (err error) {
 	defer r.election.Close()
 	if lease := r.election.Limits().Lease; cfg.Device != nil && r.steps.activates(r) && lease > 0 && cfg.Device.Timeout() >= lease*4/5 {
 		return exit.Usagef("the timeout of the watchdog is %v and the lease %v, so that it could hardly be fed; want less than four fifths of the lease, as with a longer promise", cfg.Device.Timeout(), lease.Truncate(time.Millisecond))
+	}
+	if cfg.Transfer != nil {
+		if !slices.Contains(r.election.Limits().Abilities, elect.AbilityTransfer) {
+			return exit.Usagef("transfer: this back end cannot choose the next leader; want peers or a group")
+		}
+		timing, stop := context.WithCancel(context.Background())
+		var timed sync.WaitGroup
+		timed.Go(func() { r.handOvers(timing) })
+		defer func() { stop(); timed.Wait() }()
 	}
 	defer r.closeSpare()
 	if cfg.HTTP != nil || r.handler != nil && r.election.Limits().Lease > 0 { // without a lease it is never stalled

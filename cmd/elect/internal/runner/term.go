@@ -24,8 +24,12 @@ import (
 func (r *run) work(ctx context.Context, term *elect.Term) error {
 	r.leading(term.Token())
 	o := &outcome{}
+	r.mu.Lock()
+	r.token, r.since = term.Token(), time.Now()
+	r.mu.Unlock()
 	defer func() {
 		r.mu.Lock()
+		r.token = 0
 		r.outcome, r.family, r.starts, r.early = o, nil, false, nil
 		over := r.cancel
 		r.mu.Unlock()
