@@ -56,15 +56,22 @@ func (g *Group) follow() {
 		if s.Leader == nil || s.Stale {
 			continue // the coordinator that is known may go on
 		}
-		t := target{token: s.Leader.Token, id: s.Leader.ID}
-		addr, process, found := strings.Cut(s.Leader.Metadata[metadataKey], " ")
-		if !found {
-			g.log.Warn("the leader of the coordinator's election shows no address of a group; want an election of its own for each group", "leader", s.Leader.ID)
+		t, err := targetOf(s.Leader)
+		if err != nil {
+			g.log.Warn(err.Error())
 			continue
 		}
-		t.addr, t.process = addr, process
 		g.aim(t)
 	}
+}
+
+// targetOf is where the leader of the coordinator's election is.
+func targetOf(l *elect.Leader) (target, error) {
+	addr, process, found := strings.Cut(l.Metadata[metadataKey], " ")
+	if !found {
+		return target{}, fmt.Errorf("the leader of the coordinator's election, %s, shows no address of a group; want an election of its own for each group", l.ID)
+	}
+	return target{token: l.Token, id: l.ID, addr: addr, process: process}, nil
 }
 
 // aim has this member connect with a coordinator, unless it knows a later one.
@@ -75,6 +82,13 @@ func (g *Group) aim(t target) {
 		return
 	}
 	g.target = t
+	g.lobby.wake()
+	g.will.knows(func(e *estate) {
+		e.Coordinator = spot{t.id, t.addr}
+		if t.process == g.process.String() {
+			e.Coordinator = spot{}
+		}
+	})
 	if g.unaim != nil {
 		g.unaim()
 	}
@@ -124,10 +138,12 @@ func (g *Group) connect(ctx context.Context, t target) error {
 	n := machine.Conn(g.dialled.Add(1))
 	if t.process == g.process.String() { // within this process
 		near, far := link.Pair()
-		g.work.Go(func() { g.lobby.serve(far, nil, &guest{member: g.id, addr: "the coordinator itself"}) })
+		g.work.Go(func() {
+			g.lobby.serve(far, nil, &guest{member: g.id, addr: "the coordinator itself", place: g.hello().Addr})
+		})
 		return g.run(ctx, n, near, nil)
 	}
-	nc, r, err := g.dial(ctx, t)
+	nc, r, err := dial(ctx, &g.env, g.cfg.TLS, g.hello(), t)
 	if err != nil {
 		return err
 	}
@@ -156,10 +172,10 @@ func (g *Group) run(ctx context.Context, n machine.Conn, l *link.Conn, r *wire.R
 }
 
 // dial connects with a coordinator over the network.
-func (g *Group) dial(ctx context.Context, t target) (nc net.Conn, r *wire.Reader, err error) {
+func dial(ctx context.Context, env *env, as TLS, hello *wire.Hello, t target) (nc net.Conn, r *wire.Reader, err error) {
 	ctx, cancel := context.WithTimeout(ctx, greeting)
 	defer cancel()
-	if nc, err = g.env.dial(ctx, t.addr); err != nil {
+	if nc, err = env.dial(ctx, t.addr); err != nil {
 		return nil, nil, err
 	}
 	raw := nc
@@ -172,14 +188,14 @@ func (g *Group) dial(ctx context.Context, t target) (nc net.Conn, r *wire.Reader
 			_ = raw.Close()
 		}
 	}()
-	if g.cfg.TLS != nil {
-		secure := tls.Client(nc, g.cfg.TLS.Client(t.id))
+	if as != nil {
+		secure := tls.Client(nc, as.Client(t.id))
 		if err := secure.HandshakeContext(ctx); err != nil {
 			return nil, nil, err
 		}
 		nc = secure
 	}
-	b := wire.Append(nil, &wire.Packet{Hello: g.hello()})
+	b := wire.Append(nil, &wire.Packet{Hello: hello})
 	if _, err := wire.Frames(nil, b, func(frame []byte) error { _, err := nc.Write(frame); return err }, nil); err != nil {
 		return nil, nil, err
 	}
@@ -191,7 +207,7 @@ func (g *Group) dial(ctx context.Context, t target) (nc net.Conn, r *wire.Reader
 	case p.Welcome == nil:
 		return nil, nil, fmt.Errorf("%s answers with something else than a welcome; want the listener of a group", t.addr)
 	case p.Welcome.Version != wire.Version:
-		return nil, nil, &refusedError{fmt.Sprintf("%s speaks version %d of the protocol of groups, and this member version %d; want the same at all members", t.id, p.Welcome.Version, wire.Version)}
+		return nil, nil, &refusedError{fmt.Sprintf("%s speaks version %d of the protocol of groups, and this process version %d; want the same at all", t.id, p.Welcome.Version, wire.Version)}
 	case p.Welcome.Refused != "":
 		return nil, nil, &refusedError{p.Welcome.Refused}
 	}
