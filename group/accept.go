@@ -48,20 +48,39 @@ func (l *lobby) close(*coordinator) { l.set(nil) }
 
 func (l *lobby) set(c *coordinator) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.c = c
+	l.mu.Unlock()
+	l.wake()
+}
+
+// wake has those who wait look again.
+func (l *lobby) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// await returns the coordinator, when there is one, or nil when the connection has ended.
-func (l *lobby) await(conn *link.Conn) *coordinator {
+// await returns the coordinator, when there is one, or nil when the connection has ended. Whoever only asks, or is a
+// witness, is told meanwhile where the coordinator is, and does not wait for longer than a word of a witness matters.
+func (l *lobby) await(conn *link.Conn, from *guest) *coordinator {
+	var told target
+	if s := &l.g.settings; from.control {
+		defer time.AfterFunc(s.Cover+s.Promise, func() { conn.Close(link.ErrClosed) }).Stop()
+	}
 	for {
 		l.mu.Lock()
 		c, changed := l.c, l.changed
 		l.mu.Unlock()
 		if c != nil {
 			return c
+		}
+		l.g.mu.Lock()
+		t := l.g.target
+		l.g.mu.Unlock()
+		if from.control && t != told && t.process != l.g.process.String() {
+			told = t
+			conn.Send(places([]spot{{t.id, t.addr}}))
 		}
 		select {
 		case <-changed:
@@ -92,7 +111,7 @@ func (l *lobby) serve(conn *link.Conn, r *wire.Reader, from *guest) {
 	entered := make(chan *coordinator, 1)
 	var entry sync.WaitGroup
 	entry.Go(func() {
-		if c := l.await(conn); c != nil && c.put(item2{from: from, opened: true}) {
+		if c := l.await(conn, from); c != nil && c.put(item2{from: from, opened: true}) {
 			entered <- c
 		} else {
 			conn.Close(link.ErrClosed)
@@ -214,7 +233,7 @@ func (g *Group) meet(nc net.Conn) (net.Conn, *wire.Reader, *guest, error) {
 		return nc, nil, nil, errors.New(refused)
 	}
 	r.Open()
-	return nc, r, &guest{member: p.Hello.ID, addr: nc.RemoteAddr().String(), control: p.Hello.Control}, nc.SetDeadline(time.Time{})
+	return nc, r, &guest{member: p.Hello.ID, addr: nc.RemoteAddr().String(), control: p.Hello.Control, place: p.Hello.Addr}, nc.SetDeadline(time.Time{})
 }
 
 // refuses says why a member is not taken: one line that says what would be right.
@@ -244,7 +263,12 @@ func (g *Group) refuses(h *wire.Hello, shown string) string {
 }
 
 func (g *Group) hello() *wire.Hello {
+	at := g.addr
+	if g.cfg.Observer {
+		at = ""
+	}
 	return &wire.Hello{
+		Addr:    at,
 		Version: wire.Version, Group: g.cfg.Name, ID: g.id, Keys: uint64(len(g.shards)), Digest: g.digest,
 		Promise: uint64(g.settings.Promise), Cover: uint64(g.settings.Cover), Bits: uint64(g.settings.Bits),
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/group/internal/link"
 	"github.com/electd/elect/group/internal/wire"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // The codes of answers that are errors, and what they are to a caller.
@@ -29,6 +30,8 @@ type request struct {
 	To    string      `json:"to,omitempty"`
 	On    bool        `json:"on,omitempty"`
 	After uint64      `json:"after,omitempty"` // of status: answer when there is a later version
+
+	Process protocol.Nonce `json:"process,omitzero"` // of dead
 }
 
 // announcement is the body of the call that changes what is shown beside a leader.

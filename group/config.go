@@ -71,6 +71,12 @@ type Config struct {
 	// revisions of a store, which may grow beyond that, 8 leaves 40. A change of it needs a raised era of the election.
 	TokenBits int
 
+	// Guardian guards the work of Run and Serve, as elect.Config.Guardian does that of an election: *supervise.Guardian
+	// is one. It gets the claim of this member, which has no token, while work goes on; when it refuses, the key is given
+	// up. With it, and a [Witness], the keys of a process that dies are free at once, if all work of its elections by
+	// [Group.Elector] has a guardian, too. Nil is none.
+	Guardian elect.Guardian
+
 	// Placement makes what decides who gets which key, anew for each term as coordinator (group). Nil means
 	// placement.New with its defaults.
 	Placement func() (placement.Placer, error)
@@ -81,6 +87,8 @@ type Config struct {
 	// OnEvent is called for each event of this member and its coordinator, by one goroutine at a time. It must return
 	// quickly, and must not call methods of the Group. Nil means none.
 	OnEvent func(Event)
+
+	params string // of the URL, for a witness
 }
 
 // TLS is the identity of a member: *certs.Identity of package peer/certs is one. The certificate names the member in a

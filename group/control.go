@@ -60,6 +60,8 @@ func (c *coordinator) called(from *guest, s *wire.Side) {
 		c.answer(from, s.Call, c.move(&q))
 	case "drain":
 		c.answer(from, s.Call, c.drain(&q))
+	case "dead":
+		c.dead(from, s.Call, q.Process)
 	case "announce":
 		var a announcement
 		if err := json.Unmarshal(s.Body, &a); err != nil {

@@ -40,6 +40,7 @@ type coordinator struct {
 	resigned string
 	aside    time.Duration
 	plan     planning
+	places   []spot // of those that may be the next coordinator
 
 	mu     sync.Mutex
 	wake   chan struct{} // has room for one
@@ -56,6 +57,7 @@ type guest struct {
 	member  string
 	addr    string
 	control bool
+	place   string        // where it can be reached if it is the next coordinator; "" if it never is
 	room    chan struct{} // for what waits of this connection
 	watches map[machine.Key]struct{}
 }
@@ -205,6 +207,7 @@ func (c *coordinator) handle(it *item2) {
 		it.do()
 	case it.opened:
 		c.conns[from.conn] = from
+		c.placed(from)
 		if !from.control {
 			c.in = machine.Input{Kind: machine.Opened, Conn: from.conn, From: protocol.NodeID(from.member)}
 			c.step()
@@ -229,6 +232,7 @@ func (c *coordinator) left(from *guest) {
 		return
 	}
 	delete(c.conns, from.conn)
+	c.placed(from)
 	for k := range from.watches {
 		c.unwatch(from, k)
 	}

@@ -86,6 +86,13 @@ func (g *Group) aim(t target) {
 		return
 	}
 	g.target = t
+	g.lobby.wake()
+	g.will.knows(func(e *estate) {
+		e.Coordinator = spot{t.id, t.addr}
+		if t.process == g.process.String() {
+			e.Coordinator = spot{}
+		}
+	})
 	if g.unaim != nil {
 		g.unaim()
 	}
@@ -135,7 +142,9 @@ func (g *Group) connect(ctx context.Context, t target) error {
 	n := machine.Conn(g.dialled.Add(1))
 	if t.process == g.process.String() { // within this process
 		near, far := link.Pair()
-		g.work.Go(func() { g.lobby.serve(far, nil, &guest{member: g.id, addr: "the coordinator itself"}) })
+		g.work.Go(func() {
+			g.lobby.serve(far, nil, &guest{member: g.id, addr: "the coordinator itself", place: g.hello().Addr})
+		})
 		return g.run(ctx, n, near, nil)
 	}
 	nc, r, err := dial(ctx, &g.env, g.cfg.TLS, g.hello(), t)

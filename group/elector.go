@@ -271,6 +271,10 @@ func (m *mandate) Check() error                      { return m.check() }
 func (m *mandate) Remaining() (time.Duration, bool)  { return m.remaining(), true }
 func (m *mandate) Release(ctx context.Context) error { m.release(driver.ErrResigned); return nil }
 
+// Testament implements [driver.Attestable]. It is that of the whole process: a coordinator believes a witness about a
+// process, when no work of it is left, and about nothing less.
+func (m *mandate) Testament() driver.Testament { return m.m.g.will.testament(m.tenure) }
+
 func (m *mandate) release(why error) {
 	m.lose(why)
 	m.m.returns(m.tenure, false)

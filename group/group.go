@@ -19,6 +19,7 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/group/placement"
+	"github.com/electd/elect/internal/alive"
 	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/protocol"
 	machine "github.com/electd/elect/internal/protocol/group"
@@ -74,6 +75,7 @@ type Group struct {
 
 	member  *member
 	lobby   lobby
+	will    will
 	dialled atomic.Uint64
 	counted counted
 
@@ -139,6 +141,7 @@ func join(ctx context.Context, election *elect.Election, cfg Config, env env) (*
 		return nil, err
 	}
 	g.lobby.init(g)
+	g.will.g = g
 	stop := make(chan struct{})
 	context.AfterFunc(g.ctx, func() { close(stop) })
 	g.work.Go(func() { g.member.run(stop) })
@@ -256,9 +259,17 @@ func (g *Group) limit(e elect.Limits) driver.Limits {
 		Lease: claim, MinLease: claim, MaxLease: claim,
 		Takeover:  max(e.Takeover, e.Lease) + g.settings.Promise + g.settings.Cover + 2*g.settings.Poll,
 		Exclusive: true,
-		Abilities: []driver.Ability{driver.AbilityTransfer, driver.AbilityResign, driver.AbilityPriority, driver.AbilityMetadata},
+		Abilities: abilities(),
 		Assumes:   "the rates of two members' clocks differ by less than 10 %; and the coordinator's election: " + e.Assumes,
 	}
+}
+
+func abilities() []driver.Ability {
+	all := []driver.Ability{driver.AbilityTransfer, driver.AbilityResign, driver.AbilityPriority, driver.AbilityMetadata}
+	if alive.Supported {
+		all = append(all, driver.AbilityWitness)
+	}
+	return all
 }
 
 func (g *Group) traits() machine.Traits {
@@ -347,6 +358,7 @@ func (g *Group) quit(ctx context.Context, back time.Duration) error {
 	_ = g.listener.Close()
 	g.lobby.end()
 	g.work.Wait()
+	g.will.close()
 	return errors.Join(err, g.election.Close())
 }
 

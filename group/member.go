@@ -122,6 +122,7 @@ func (m *member) returns(t *tenure, stays bool) {
 		return
 	}
 	m.active.Add(-1)
+	m.g.will.settle(t)
 	if !stays && m.slots[t.key] == nil { // another elector of the same name may stand
 		m.choices = append(m.choices, choice{machine.Want{Key: t.key}, true})
 	}
@@ -319,6 +320,8 @@ func (m *member) side(l *link.Conn, s *wire.Side) {
 			m.mu.Unlock()
 			m.ring()
 		}
+	case wire.Places:
+		m.g.will.knows(func(e *estate) { e.Others = spots(s, m.g.id) })
 	case wire.AskRelease:
 		reply := &wire.Side{Kind: wire.Reply, Call: s.Call}
 		for i := range s.Entries {
@@ -444,6 +447,9 @@ func (m *member) start(h *machine.Held) {
 		m.choices = append(m.choices, choice{machine.Want{Key: h.Key}, true})
 	}
 	m.mu.Unlock()
+	if c != nil || m.g.cfg.Guardian == nil {
+		m.g.will.bare(t)
+	}
 	switch {
 	case c != nil:
 		t.named, t.since, t.metadata = true, time.Now().UnixNano(), c.metadata

@@ -157,7 +157,8 @@ func (s *sharing) parse(t driver.Target) (*url.URL, Config, error) {
 		}
 	}
 	inner.RawQuery = strings.Join(theirs, "&")
-	params, err := url.ParseQuery(strings.Join(ours, "&"))
+	cfg.params = strings.Join(ours, "&")
+	params, err := url.ParseQuery(cfg.params)
 	if err != nil {
 		return nil, cfg, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
 	machine "github.com/electd/elect/internal/protocol/group"
 )
 
@@ -73,6 +74,8 @@ type server struct {
 	end   func(*Shard)
 	work  func(context.Context, *Shard) error // of Run; nil for Serve
 
+	guarded guarded
+
 	active sync.WaitGroup
 	ending bool // no key is wanted again; guarded by the lock of the member
 
@@ -120,7 +123,12 @@ func (s *server) run(t *tenure) {
 	shard := &Shard{t, s.ctx}
 	ctx := shard.Context()
 	returned := false
+	if err := s.guarded.enter(t.epoch); err != nil {
+		s.unguarded(t, err)
+		return
+	}
 	defer func() { // even if the work panics or exits its goroutine
+		s.guarded.leave(t.epoch)
 		s.m.returns(t, returned && t.over.Load() != nil)
 		s.active.Done()
 	}()
@@ -136,6 +144,15 @@ func (s *server) run(t *tenure) {
 		return
 	}
 	s.m.g.log.Info("the work of a key has returned by itself, and gives it up", "key", t.key, "error", err, "token", t.fence)
+	s.pause(t.key)
+}
+
+// unguarded gives a key up whose work does not begin because the guardian does not have it.
+func (s *server) unguarded(t *tenure, why error) {
+	s.m.g.log.Error("the guardian does not take the work of a key, which does not begin", "key", t.key, "error", why)
+	t.lose(fmt.Errorf("%w: %w", driver.ErrUnhealthy, why))
+	s.m.returns(t, false)
+	s.active.Done()
 	s.pause(t.key)
 }
 
@@ -170,12 +187,17 @@ func (s *server) dispatch(done <-chan struct{}) {
 				s.m.returns(c.t, true)
 				s.active.Done()
 			case !c.end:
+				if err := s.guarded.enter(c.t.epoch); err != nil {
+					s.unguarded(c.t, err)
+					continue
+				}
 				shard = &Shard{c.t, s.ctx}
 				s.all[c.t] = shard
 				s.begin(shard)
 			case shard != nil:
 				delete(s.all, c.t)
 				s.end(shard)
+				s.guarded.leave(c.t.epoch)
 				s.m.returns(c.t, true)
 				s.active.Done()
 			}
@@ -205,6 +227,7 @@ func (g *Group) serve(ctx context.Context, s *server) error {
 	if len(g.shards) == 0 {
 		return errors.New("group.Config.Keys is empty, so that there are no shards to run; want keys, such as group.Range(64)")
 	}
+	s.guarded.g = g
 	s.m, s.ctx, s.wake, s.all = g.member, context.WithoutCancel(ctx), make(chan struct{}, 1), map[*tenure]*Shard{}
 	wants := make([]choice, len(g.shards))
 	for i, k := range g.shards {

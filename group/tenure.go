@@ -44,6 +44,8 @@ type tenure struct {
 	named    bool
 	since    int64
 	metadata []byte
+
+	bare bool // guarded by the lock of will: no keeper has the work
 }
 
 // lose ends the tenure. The first reason stays. When it returns the context has ended.

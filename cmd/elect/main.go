@@ -15,6 +15,7 @@ import (
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/cmd/elect/internal/marks"
 	"github.com/electd/elect/file"
+	"github.com/electd/elect/group"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/store/consul"
@@ -39,13 +40,16 @@ func main() {
 	})), os.Args[1:]))
 }
 
-// witness is that of the back end whose testament it gets: those of stores name the scheme of their URL.
+// witness is that of the back end whose testament it gets: those of stores name the scheme of their URL, those of
+// groups another one.
 func witness(ctx context.Context, testament []byte) (speak func(context.Context) error, err error) {
 	var of struct {
 		Scheme string `json:"scheme"`
 	}
 	_ = json.Unmarshal(testament, &of) // what is malformed is refused below
 	switch of.Scheme {
+	case "group":
+		return group.Witness(groupCerts)(ctx, testament)
 	case "consul":
 		return consul.Witness(ctx, testament)
 	case "etcd":

@@ -33,6 +33,7 @@ func Decode(b []byte) (p Packet, err error) {
 		h.Group, h.ID = d.text(maxKey), d.text(maxKey)
 		h.Keys, h.Digest, h.Promise, h.Cover, h.Bits = d.uint(), d.uint(), d.uint(), d.uint(), d.uint()
 		h.Control = d.boolean()
+		h.Addr = d.text(maxAddr)
 		p.Hello = h
 	case kindWelcome:
 		w := &Welcome{Version: d.uint()}
@@ -146,7 +147,7 @@ func (d *decoder) duration() time.Duration {
 
 func (d *decoder) side() *Side {
 	s := &Side{}
-	if len(d.b) == 0 || d.b[0] == 0 || d.b[0] > byte(AskRelease) {
+	if len(d.b) == 0 || d.b[0] == 0 || d.b[0] > byte(Places) {
 		d.fail("a message of no kind")
 		return s
 	}

@@ -65,7 +65,8 @@ func Append(b []byte, p *Packet) []byte {
 		b = text(b, h.Group)
 		b = text(b, h.ID)
 		b = uints(b, h.Keys, h.Digest, h.Promise, h.Cover, h.Bits)
-		return boolean(b, h.Control)
+		b = boolean(b, h.Control)
+		return text(b, h.Addr)
 	case p.Welcome != nil:
 		b = append(b, kindWelcome)
 		b = uints(b, p.Welcome.Version)

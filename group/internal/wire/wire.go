@@ -24,6 +24,7 @@ const (
 	MaxHello = 4 << 10   // of a frame before both ends know each other
 
 	maxKey      = 128
+	maxAddr     = 1 << 10
 	maxText     = 64 << 10
 	maxKeys     = 1 << 21   // in one list
 	maxSpread   = 192 << 20 // bytes of the keys of one message, written out
@@ -75,8 +76,10 @@ type Hello struct {
 	Promise uint64 // D_V in nanoseconds
 	Cover   uint64 // W in nanoseconds
 	Bits    uint64
-	// Control: it is no member, and only asks.
+	// Control: it is no member, and only asks, or is the witness of a member that is dead.
 	Control bool
+	// Addr is where it can be reached as a coordinator; "" if it never is one.
+	Addr string
 }
 
 // Welcome answers a Hello.
@@ -100,6 +103,7 @@ const (
 	Announce            // what the holder shows beside itself
 	Loads               // what keys cost the sender
 	AskRelease          // the coordinator asks a holder to give a key up [Entries]
+	Places              // where coordinators are, or may be: Entries with a Member and its address as Metadata
 )
 
 // Side is a message of the runtime around the machines.

@@ -17,7 +17,7 @@ import (
 func sample() map[string]Packet {
 	s := group.Session{Member: "n1", Process: protocol.Nonce{0x0102030405060708, 0x1112131415161718}, Epoch: 3}
 	return map[string]Packet{
-		"hello":   {Hello: &Hello{Version: Version, Group: "g", ID: "n1", Keys: 64, Digest: 1 << 63, Promise: 3e9, Cover: 4e9, Bits: 16, Control: true}},
+		"hello":   {Hello: &Hello{Version: Version, Group: "g", ID: "n1", Keys: 64, Digest: 1 << 63, Promise: 3e9, Cover: 4e9, Bits: 16, Control: true, Addr: "h:1"}},
 		"welcome": {Welcome: &Welcome{Version: Version, ID: "n2", Refused: "no"}},
 		"poll":    {Message: &group.Message{Type: group.Poll, Tenure: 7, Number: 2, Seq: 300, Acked: 5, Admitted: true}},
 		"answer":  {Message: &group.Message{Type: group.Answer, Tenure: 7, Number: 2, Seq: 300, Promise: 3 * time.Second, Members: 3}},
@@ -40,7 +40,7 @@ func TestGolden(t *testing.T) {
 	golden := map[string]string{
 		"answer":  "030ace80010207ac0280bcc1960b03",
 		"assign":  "030b86020207030200016b0e010102686900016c000100",
-		"hello":   "01010167026e31408080808080808080800180bcc1960b80d0acf30e1001",
+		"hello":   "01010167026e31408080808080808080800180bcc1960b80d0acf30e100103683a31",
 		"poll":    "03043e0207ac0205",
 		"refuse":  "0302804003776879",
 		"reply":   "040209016d0163027b7d00",

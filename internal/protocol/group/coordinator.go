@@ -54,7 +54,7 @@ type Coordinator struct {
 	provenOnce bool             // and what Check said then
 
 	links     map[Conn]*link
-	processes map[protocol.Nonce]*process
+	processes map[life]*process
 	sessions  []*session // in the order of Compare
 	slots     []*session // by their slots; nil if it is over
 	gone      int        // how many slots are of sessions that are over
@@ -86,7 +86,7 @@ func NewCoordinator(cfg CoordinatorConfig) (*Coordinator, error) {
 
 func makeCoordinator(cfg CoordinatorConfig) *Coordinator {
 	return &Coordinator{
-		cfg: cfg, links: make(map[Conn]*link), processes: make(map[protocol.Nonce]*process), slots: make([]*session, 1),
+		cfg: cfg, links: make(map[Conn]*link), processes: make(map[life]*process), slots: make([]*session, 1),
 		wake: protocol.Never, resignAt: protocol.Never,
 	}
 }
@@ -287,7 +287,7 @@ func (c *Coordinator) tellOver(l *link, conn Conn, msg *Message, fx *Effects) {
 	if msg.Type != Poll || msg.Number != l.number || l.session == (Session{}) {
 		return
 	}
-	if p := c.processes[l.session.Process]; p != nil && l.session.Epoch <= p.over {
+	if p := c.processes[lifeOf(l.session)]; p != nil && l.session.Epoch <= p.over {
 		fx.Sends = append(fx.Sends, Send{conn, Message{Type: Over, Tenure: c.tenure, Number: l.number, Session: l.session}})
 	}
 }

@@ -217,7 +217,7 @@ func (c *Coordinator) move(m *Move, fx *Effects) {
 
 // session returns the session with that name, or nil.
 func (c *Coordinator) session(id Session) *session {
-	if p := c.processes[id.Process]; p != nil && p.session != nil && p.session.id == id {
+	if p := c.processes[lifeOf(id)]; p != nil && p.session != nil && p.session.id == id {
 		return p.session
 	}
 	return nil

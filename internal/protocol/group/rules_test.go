@@ -164,6 +164,10 @@ var rulesOfSessions = []rule{
 		if k, _ := w.c.Key("a"); k.Session != old {
 			w.fail("%+v; want it held by %v after a word about another process", k, old)
 		}
+		w.coordinate(Input{Kind: Dead, Session: Session{Member: "n2", Process: old.Process}}) // of another member
+		if k, _ := w.c.Key("a"); k.Session != old {
+			w.fail("%+v; want it held by %v after another member's word about its process", k, old)
+		}
 		w.sleep(2900 * time.Millisecond)
 		if w.holder("a") != "n1" {
 			w.fail("free before the promise is over")

@@ -46,12 +46,21 @@ func (c *Coordinator) refuse(conn Conn, fx *Effects, format string, args ...any)
 	delete(c.links, conn)
 }
 
-// process returns what is known of a process, and makes it known.
-func (c *Coordinator) process(n protocol.Nonce) *process {
-	p := c.processes[n]
+// life is a process of a member. What one member says of a nonce is about no process of another.
+type life struct {
+	member  protocol.NodeID
+	process protocol.Nonce
+}
+
+func lifeOf(s Session) life { return life{s.Member, s.Process} }
+
+// process returns what is known of the process of a session, and makes it known.
+func (c *Coordinator) process(s Session) *process {
+	l := lifeOf(s)
+	p := c.processes[l]
 	if p == nil {
 		p = &process{}
-		c.processes[n] = p
+		c.processes[l] = p
 	}
 	return p
 }
@@ -69,7 +78,7 @@ func (c *Coordinator) report(l *link, conn Conn, msg *Message, now protocol.Inst
 		c.refuse(conn, fx, "the member's promise is %v, and this coordinator's cover is %v; want a cover of at least the promise: raise the cover everywhere first", msg.Promise, c.cfg.Cover)
 		return
 	}
-	p := c.process(id.Process)
+	p := c.process(id)
 	if p.dead {
 		c.refuse(conn, fx, "a witness has said that the process of %v is dead; want the report of a new process", id)
 		return
@@ -193,7 +202,7 @@ func (c *Coordinator) goodbye(l *link, conn Conn, msg *Message, now protocol.Ins
 	if id.Member != l.from || id.Process == (protocol.Nonce{}) {
 		return
 	}
-	p := c.process(id.Process)
+	p := c.process(id)
 	if msg.Number <= p.number {
 		return
 	}
@@ -231,7 +240,7 @@ func (c *Coordinator) dead(id Session, now protocol.Instant, fx *Effects) {
 			}
 		}
 	}
-	p := c.process(id.Process)
+	p := c.process(id)
 	p.dead, p.over = true, ^uint64(0)
 	if s := p.session; s != nil {
 		c.finish(s, now, fx)
@@ -241,7 +250,7 @@ func (c *Coordinator) dead(id Session, now protocol.Instant, fx *Effects) {
 
 // finish ends a session. Its keys are free.
 func (c *Coordinator) finish(s *session, now protocol.Instant, fx *Effects) {
-	p := c.processes[s.id.Process]
+	p := c.processes[lifeOf(s.id)]
 	p.session = nil
 	p.over = max(p.over, s.id.Epoch)
 	if s.conn != 0 {
@@ -303,7 +312,7 @@ func (c *Coordinator) accounted() bool {
 	}
 	missing := 0
 	for _, id := range c.account.all {
-		p := c.processes[id.Process]
+		p := c.processes[lifeOf(id)]
 		if p == nil || id.Epoch > p.over && (p.session == nil || p.session.id != id) {
 			missing++
 		}

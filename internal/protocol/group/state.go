@@ -135,11 +135,12 @@ func (c *Coordinator) state(e *protocol.Coder) {
 		protocol.Strings(e, id)
 		e.Instants(&(*p).heard)
 	})
-	codeMap(e, &c.processes, 33, compareNonces, func(e *protocol.Coder, n *protocol.Nonce, p **process) {
+	codeMap(e, &c.processes, 34, life.compare, func(e *protocol.Coder, l *life, p **process) {
 		if e.Loads() {
 			*p = &process{}
 		}
-		e.Nonce(n)
+		protocol.Strings(e, &l.member)
+		e.Nonce(&l.process)
 		e.Uints(&(*p).number, &(*p).over)
 		e.Bools(&(*p).dead)
 	})
@@ -175,7 +176,7 @@ func (c *Coordinator) stateOfSessions(e *protocol.Coder) {
 		return
 	}
 	for i, s := range c.sessions {
-		p := c.processes[s.id.Process]
+		p := c.processes[lifeOf(s.id)]
 		if p == nil || p.session != nil || i > 0 && c.sessions[i-1].id.Compare(s.id) >= 0 {
 			e.Fail(fmt.Errorf("the session %v is out of place", s.id))
 			return
@@ -402,6 +403,6 @@ func codeMap[K comparable, V any](c *protocol.Coder, m *map[K]V, least int, comp
 	}
 }
 
-func compareNonces(a, b protocol.Nonce) int {
-	return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
+func (l life) compare(o life) int {
+	return cmp.Or(l.member.Compare(o.member), cmp.Compare(l.process[0], o.process[0]), cmp.Compare(l.process[1], o.process[1]))
 }

@@ -183,7 +183,8 @@ const (
 	Begin
 	// Opened: a member has connected on Conn, From.
 	Opened
-	// Dead: a witness says that Session's Process, of Session's Member, is dead with all its work.
+	// Dead: a witness says that Session's Process, of Session's Member, which it is authenticated as, is dead with all
+	// its work.
 	Dead
 	// Moves: what placement wants. A move that does not fit the state any more is dropped.
 	Moves

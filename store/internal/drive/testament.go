@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/alive"
 	"github.com/electd/elect/internal/runtime"
 )
 
@@ -81,13 +82,13 @@ var _ driver.Attestable = bequest{}
 func (b bequest) Testament() driver.Testament {
 	e := b.e
 	var tenure any
-	var alive *os.File
+	var locked *os.File
 	e.Run.Call(func() {
 		if e.Run.Held() == b.Mandate && !e.closed {
-			tenure, alive = e.hooks.Tenure(b.Token().Count()), e.locked()
+			tenure, locked = e.hooks.Tenure(b.Token().Count()), e.locked()
 		}
 	})
-	if tenure == nil || alive == nil {
+	if tenure == nil || locked == nil {
 		return driver.Testament{} // then the lease runs out
 	}
 	t := testament{Scheme: e.cfg.Source.Scheme, URL: *e.cfg.Source, User: e.cfg.Source.User.String(), Name: e.cfg.Name}
@@ -103,13 +104,13 @@ func (b bequest) Testament() driver.Testament {
 	if err != nil {
 		return driver.Testament{}
 	}
-	return driver.Testament{Data: data, Keep: []*os.File{alive}}
+	return driver.Testament{Data: data, Keep: []*os.File{locked}}
 }
 
 // locked is a file without a name that this process has locked, or nil. It is for turns.
 func (e *Elector) locked() *os.File {
 	if e.alive == nil {
-		f, err := lockedFile()
+		f, err := alive.File("elect")
 		if err != nil {
 			e.Log.Warn("no witness can speak for this process", "error", err)
 			return nil
@@ -129,7 +130,9 @@ func (e *Elector) mandateOf(m *runtime.Mandate) driver.Mandate {
 }
 
 // attests reports whether mandates have testaments.
-func (e *Elector) attests() bool { return witnesses && e.cfg.Source != nil && e.hooks.Tenure != nil }
+func (e *Elector) attests() bool {
+	return alive.Supported && e.cfg.Source != nil && e.hooks.Tenure != nil
+}
 
 // Abilities are those of every participant over a store.
 func (e *Elector) Abilities() []driver.Ability {

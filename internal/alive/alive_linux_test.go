@@ -1,4 +1,4 @@
-package drive
+package alive
 
 import (
 	"testing"
@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLockedFile: nobody can execute the file where the kernel can ensure that, which some kernels are set to require.
+// TestFile: nobody can execute the file where the kernel can ensure that, which some kernels are set to require.
 func TestLockedFile(t *testing.T) {
-	f, err := lockedFile()
+	f, err := File("elect")
 	if err != nil {
 		t.Fatal(err)
 	}

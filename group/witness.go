@@ -1,0 +1,218 @@
+package group
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/electd/elect/group/internal/wire"
+	"github.com/electd/elect/internal/protocol"
+	machine "github.com/electd/elect/internal/protocol/group"
+)
+
+// Witness returns the supervise.Witness of members: when a process is dead, and all that its work has started, it tells
+// the coordinator, as that member, so that the keys of the process are free at once.
+//
+// configure is that of [OpenerWith]. For a member that did not come by a URL it gets a Config with the ID and the Name,
+// and sets TLS if the members have certificates. Nil is plain TCP.
+//
+// The word is about the whole process: none is spoken while its will says that work goes on that no keeper has, such as
+// that of an election without a guardian.
+func Witness(configure func(params url.Values, cfg *Config) error) func(ctx context.Context, testament []byte) (speak func(context.Context) error, err error) {
+	return func(_ context.Context, data []byte) (func(context.Context) error, error) {
+		t := &testament{}
+		if err := json.Unmarshal(data, t); err != nil {
+			return nil, fmt.Errorf("testament: %w", err)
+		}
+		switch {
+		case t.Scheme != testamentScheme || t.Version != testamentVersion:
+			return nil, fmt.Errorf("testament of %q, version %d; want %q, %d", t.Scheme, t.Version, testamentScheme, testamentVersion)
+		case t.ID == "" || t.Process == protocol.Nonce{}:
+			return nil, errors.New("testament: it names no process")
+		}
+		// Nothing is opened before it is needed: the process may live for months, and its certificates do not.
+		return func(ctx context.Context) error { return t.speak(ctx, configure) }, nil
+	}
+}
+
+func (t *testament) speak(ctx context.Context, configure func(url.Values, *Config) error) error {
+	e, err := findEstate(t.Process)
+	switch {
+	case err != nil:
+		return err
+	case e.Bare > 0:
+		return errors.New("the process had work that no keeper has, and its keys wait for the end of its promise; want a guardian of all its work")
+	}
+	cfg := Config{ID: t.ID, Name: t.Group}
+	if err := os.Chdir(t.Dir); err != nil {
+		return err
+	}
+	if configure != nil {
+		params, err := url.ParseQuery(t.Params)
+		if err == nil {
+			err = configure(params, &cfg)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if t.Secure && cfg.TLS == nil {
+		return errors.New("the members have certificates, and the witness has none; want a group.Witness that sets group.Config.TLS")
+	}
+	return tell(ctx, system(), cfg.TLS, t, &e)
+}
+
+// patience is how long the coordinator may take to answer before others are asked.
+const patience = 50 * time.Millisecond
+
+// herald tells coordinators, and those who may be the next one, that a process is dead, until one has understood it.
+type herald struct {
+	ctx   context.Context
+	env   env
+	tls   TLS
+	hello wire.Hello
+	word  []byte
+	heard chan struct{} // has a value when the coordinator has it
+	cold  chan struct{} // has a value when somebody was not reached
+
+	mu    sync.Mutex
+	tried map[spot]error
+	work  sync.WaitGroup
+}
+
+func tell(ctx context.Context, env env, tls TLS, t *testament, e *estate) error {
+	word, err := json.Marshal(request{Process: t.Process})
+	if err != nil {
+		return err
+	}
+	within, cancel := context.WithCancel(ctx)
+	h := &herald{
+		ctx: within, env: env, tls: tls, word: word, heard: make(chan struct{}, 1), cold: make(chan struct{}, 1), tried: map[spot]error{},
+		hello: wire.Hello{Version: wire.Version, Group: t.Group, ID: t.ID, Bits: uint64(t.Bits), Control: true},
+	}
+	defer h.work.Wait()
+	defer cancel()
+	if e.Coordinator != (spot{}) {
+		h.try(e.Coordinator)
+		select {
+		case <-h.heard:
+			return nil
+		case <-h.cold:
+		case <-time.After(patience):
+		case <-ctx.Done():
+		}
+	}
+	for _, s := range e.Others {
+		h.try(s)
+	}
+	select {
+	case <-h.heard:
+		return nil
+	case <-ctx.Done():
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	err = fmt.Errorf("no coordinator has understood that the process of %s is dead: %w", t.ID, context.Cause(ctx))
+	for s, why := range h.tried {
+		err = errors.Join(err, fmt.Errorf("%s at %s: %w", s.ID, s.Addr, why))
+	}
+	return err
+}
+
+// try tells one member, again and again.
+func (h *herald) try(s spot) {
+	h.mu.Lock()
+	_, twice := h.tried[s]
+	if !twice {
+		h.tried[s] = errors.New("it has not answered")
+	}
+	h.mu.Unlock()
+	if twice || h.ctx.Err() != nil {
+		return
+	}
+	h.work.Go(func() {
+		for pause := firstPause; ; pause = min(2*pause, lastPause) {
+			err := h.once(s)
+			if h.ctx.Err() != nil {
+				return
+			}
+			if err == nil {
+				poke(h.heard)
+				return
+			}
+			h.mu.Lock()
+			h.tried[s] = err
+			h.mu.Unlock()
+			poke(h.cold)
+			if _, final := errors.AsType[*failure](err); final {
+				return
+			}
+			select {
+			case <-time.After(pause):
+			case <-h.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+func poke(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// once tells one member. What it is told waits there for when it is the coordinator, and meanwhile it says who is.
+func (h *herald) once(s spot) error {
+	nc, r, err := dial(h.ctx, &h.env, h.tls, &h.hello, target{id: s.ID, addr: s.Addr})
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	defer context.AfterFunc(h.ctx, func() { _ = nc.Close() })()
+	b := wire.Append(nil, &wire.Packet{Side: &wire.Side{Kind: wire.Call, Call: 1, Method: "dead", Body: h.word}})
+	if _, err := wire.Frames(nil, b, func(frame []byte) error { _, err := nc.Write(frame); return err }, nil); err != nil {
+		return err
+	}
+	for {
+		p, err := r.Next()
+		switch {
+		case err != nil:
+			return err
+		case p.Side == nil:
+		case p.Side.Kind == wire.Places:
+			for _, s := range spots(p.Side, "") {
+				h.try(s)
+			}
+		case p.Side.Kind == wire.Reply && p.Side.Code != "":
+			return errorOf(p.Side.Code, string(p.Side.Body))
+		case p.Side.Kind == wire.Reply:
+			return nil
+		}
+	}
+}
+
+// dead takes the word of a witness, which is authenticated as the member that it speaks of.
+func (c *coordinator) dead(from *guest, call uint64, process protocol.Nonce) {
+	if !from.control || process == (protocol.Nonce{}) {
+		c.answer(from, call, errors.New("a witness speaks of a process, on a connection of its own"))
+		return
+	}
+	for _, s := range c.plan.sessions() {
+		if s.Session.Process == process && string(s.Session.Member) != from.member {
+			c.answer(from, call, fmt.Errorf("the process is that of %q, and the witness that of %q; want the same", s.Session.Member, from.member))
+			return
+		}
+	}
+	c.g.log.Info("a witness says that a process is dead, with all its work", "member", from.member)
+	c.in = machine.Input{Kind: machine.Dead, Session: machine.Session{Member: protocol.NodeID(from.member), Process: process}}
+	if c.step(); c.resigned == "" { // else the next coordinator has to hear it
+		c.answer(from, call, nil)
+	}
+}
