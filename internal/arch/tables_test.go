@@ -327,7 +327,7 @@ var repository = house{
 		{at: "fence/fenceredis", names: 24, why: "guard"},
 		{at: "fence/fencesql", names: 37, why: "guard"},
 		{at: "file", names: 19, why: "backend"},
-		{at: "group", names: 107, why: "members, shards, a back end of named elections; status, counts and events"},
+		{at: "group", names: 108, why: "members, shards, a back end of named elections; status, counts and events"},
 		{at: "group/placement", names: 61, why: "the planner of a group's keys, and what one of a program's own implements"},
 		{at: "peer", names: 187, why: "backend; measurements; the status of one node"},
 		{at: "peer/certs", names: 51, why: "certificates"},
