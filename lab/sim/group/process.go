@@ -240,6 +240,9 @@ func (p *process) coordinate(c *coordinator, in machine.Input) {
 	w.fx.Reset()
 	c.Step(&in, &w.fx)
 	p.traceTurn(c, &in, &w.fx)
+	if w.stepped != nil {
+		w.stepped(p, c, &in, &w.fx)
+	}
 	w.stats.Steps++
 	w.digest(uint64(w.now), w.events, uint64(in.Kind)<<8, uint64(len(w.fx.Sends)), uint64(len(w.fx.Changes)))
 	p.noticeCoordinator(c, &in, before)

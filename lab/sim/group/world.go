@@ -41,7 +41,9 @@ type World struct {
 	stats  Stats
 	seen   situations
 	watch  func(string) // a test's, of what is told
-	tracer *tracer      // nil: there is no trace
+	// stepped is a test's, of each step of a coordinator.
+	stepped func(*process, *coordinator, *machine.Input, *machine.Effects)
+	tracer  *tracer // nil: there is no trace
 }
 
 // node is a machine: its clocks outlive its processes.
