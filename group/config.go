@@ -81,6 +81,11 @@ type Config struct {
 	// placement.New with its defaults.
 	Placement func() (placement.Placer, error)
 
+	// Flight is a directory for flight records, of the last minutes of this member and of its terms as coordinator, in
+	// its subdirectories NAME/member and NAME/coordinator. "electlab trace verify" replays them. If another member
+	// records there, or the record cannot be written, a line says so, and the group goes on. Empty means none.
+	Flight string
+
 	// Logger receives log lines. Nil is silence.
 	Logger *slog.Logger
 

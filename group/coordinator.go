@@ -92,7 +92,7 @@ func newCoordinator(g *Group, term *elect.Term) (*coordinator, error) {
 	if err := g.tokens.check(term.Token()); err != nil {
 		return nil, err
 	}
-	mc, err := machine.NewCoordinator(machine.CoordinatorConfig{Settings: g.settings, Unclocked: g.election.Limits().Lease == 0})
+	mc, err := machine.NewCoordinator(machine.CoordinatorConfig{Settings: g.settings, Unclocked: unclocked(g.election)})
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +106,9 @@ func newCoordinator(g *Group, term *elect.Term) (*coordinator, error) {
 	}
 	return c, nil
 }
+
+// unclocked reports whether an election depends on no clock.
+func unclocked(e *elect.Election) bool { return e.Limits().Lease == 0 }
 
 func (c *coordinator) ring() {
 	select {
@@ -269,6 +272,9 @@ func (c *coordinator) step() {
 	c.in.Rand = rand.Uint64()
 	c.fx.Reset()
 	c.machine.Step(&c.in, &c.fx)
+	if r := c.g.coordinatorRecord; r != nil {
+		r.Turn(uint64(c.term.Token()), &c.in, &c.fx, func() []byte { return c.machine.AppendState(nil) })
+	}
 	for i := range c.fx.Sends {
 		s := &c.fx.Sends[i]
 		if from := c.conns[s.Conn]; from != nil {

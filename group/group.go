@@ -73,6 +73,9 @@ type Group struct {
 	log      *slog.Logger
 	env      env
 
+	// Of flights. They belong to the loops of the machines.
+	memberRecord, coordinatorRecord *record
+
 	member  *member
 	lobby   lobby
 	will    will
@@ -126,6 +129,14 @@ func join(ctx context.Context, election *elect.Election, cfg Config, env env) (*
 	_, _ = crand.Read(b[:]) // it never fails
 	g.process = protocol.Nonce{binary.BigEndian.Uint64(b[:]), binary.BigEndian.Uint64(b[8:])}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.memberRecord, g.coordinatorRecord = g.records(unclocked(election))
+	joined := false
+	defer func() {
+		if !joined {
+			g.memberRecord.close()
+			g.coordinatorRecord.close()
+		}
+	}()
 	if g.member, err = newMember(g); err != nil {
 		return nil, err
 	}
@@ -140,6 +151,7 @@ func join(ctx context.Context, election *elect.Election, cfg Config, env env) (*
 		_ = g.listener.Close()
 		return nil, err
 	}
+	joined = true
 	g.lobby.init(g)
 	g.will.g = g
 	stop := make(chan struct{})
@@ -359,6 +371,8 @@ func (g *Group) quit(ctx context.Context, back time.Duration) error {
 	g.lobby.end()
 	g.work.Wait()
 	g.will.close()
+	g.memberRecord.close()
+	g.coordinatorRecord.close()
 	return errors.Join(err, g.election.Close())
 }
 

@@ -359,6 +359,9 @@ func (m *member) step() {
 	m.in.Now, m.in.Rand = m.g.env.now(), rand.Uint64()
 	m.fx.Reset()
 	m.machine.Step(&m.in, &m.fx)
+	if r := m.g.memberRecord; r != nil {
+		r.Turn(0, &m.in, &m.fx, func() []byte { return m.machine.AppendState(nil) })
+	}
 	for i := range m.fx.Stops {
 		s := &m.fx.Stops[i]
 		t := m.tenures[s.Key]

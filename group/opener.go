@@ -22,7 +22,7 @@ const schemePrefix = "group+"
 // elections that are opened by one Opener under one URL and id share a member, from the first one to the last.
 //
 // Parameters of the group are those of [Config]: group-name, group-listen, group-advertise, group-promise, group-cover,
-// group-token-bits, group-zone, group-weight, and group-insecure=true. The others are inner's.
+// group-token-bits, group-zone, group-weight, group-flight, and group-insecure=true. The others are inner's.
 func Opener(inner driver.Opener) driver.Opener { return OpenerWith(inner, nil) }
 
 // OpenerWith is [Opener] with what a URL cannot say: configure sets it, such as Config.TLS. It gets the parameters that
@@ -180,6 +180,7 @@ func (s *sharing) parse(t driver.Target) (*url.URL, Config, error) {
 		{"group-token-bits", func(v string) error { return number(v, &cfg.TokenBits) }},
 		{"group-zone", func(v string) error { cfg.Zone = v; return nil }},
 		{"group-weight", func(v string) error { return number(v, &cfg.Weight) }},
+		{"group-flight", func(v string) error { cfg.Flight = v; return nil }},
 		{"group-insecure", func(v string) error {
 			if v != "true" {
 				return errors.New("want true, or leave it out")

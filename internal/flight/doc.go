@@ -8,6 +8,9 @@
 // the restart. Effects are written in full for steps that order, save or ask something. For the others, such as
 // heartbeats, there is a digest.
 //
+// Of a machine of a group ([Recorder.Turn]) every step is written in full. The state with which a segment of it begins
+// is not counted in MaxBytes, because that of a coordinator of many keys is longer. Each tenure begins a segment.
+//
 // # Concurrency
 //
 // Only the goroutine that owns the machine may call [Recorder.Step] and [Recorder.Close]. Step copies its arguments

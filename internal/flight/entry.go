@@ -2,14 +2,17 @@ package flight
 
 import (
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/trace"
 )
 
 // entry is a queued step, a state, or a step and the state after it. Its memory is reused.
 type entry struct {
+	boots   bool   // the machine's life begins with the step
 	stepped bool   // in, fx and view are those of a step
 	missing uint64 // how many steps before it were left out
 	state   []byte // the machine's after the step; nil if no segment begins here
 
+	turn *trace.GroupTurn // of a group; of in only Now is set then
 	in   protocol.Input
 	fx   protocol.Effects
 	view protocol.View
@@ -21,7 +24,7 @@ type entry struct {
 
 // set copies a step. Memberships and rankings are immutable, and shared.
 func (e *entry) set(in *protocol.Input, fx *protocol.Effects, v *protocol.View) {
-	e.in, e.view = *in, *v
+	e.in, e.view, e.turn = *in, *v, nil
 	if in.Durable != nil {
 		e.durable = append(e.durable[:0], in.Durable...)
 		e.in.Durable = e.durable

@@ -126,7 +126,7 @@ func TestNoFieldIsMissing(t *testing.T) {
 		of   any
 		want int
 	}{
-		{trace.Event{}, 18}, {protocol.Input{}, 11}, {protocol.Message{}, 25}, {protocol.View{}, 11},
+		{trace.Event{}, 19}, {protocol.Input{}, 11}, {protocol.Message{}, 25}, {protocol.View{}, 11},
 		{protocol.Send{}, 3}, {protocol.Leadership{}, 3}, {protocol.Reading{}, 2}, {protocol.Effects{}, 5},
 	} {
 		if got := inTraces(reflect.TypeOf(c.of)); got != c.want {

@@ -2,11 +2,14 @@ package flight
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/group"
+	"github.com/electd/elect/internal/protocol/trace"
 )
 
 const (
@@ -17,6 +20,9 @@ const (
 	// patience is how long an ordinary heartbeat may wait to be written with others. A wake-up of the writer for each
 	// took a fifth of an idle node's CPU time.
 	patience = time.Second
+
+	// hashed is of how many bytes of a group's state a step pays the hash.
+	hashed = 4 << 10
 )
 
 // Recorder records one life of a node.
@@ -39,6 +45,8 @@ type Recorder struct {
 	began   protocol.Instant // when the last segment began
 	missing uint64           // steps since the last recorded one
 	last    protocol.View    // of the last step
+	// Of a group: the length of the state that was hashed last, and how many steps it was ago.
+	hashed, unhashed int
 }
 
 // Open begins a record. The first segment begins with the first step.
@@ -76,22 +84,55 @@ func (r *Recorder) Step(in *protocol.Input, fx *protocol.Effects, v *protocol.Vi
 		}
 		return
 	}
-	boots := in.Kind == protocol.Boot
 	e.set(in, fx, v)
+	e.boots = in.Kind == protocol.Boot
+	r.put(e, !ordinary(in, fx) || changed(&r.last, v), state)
+	r.last = *v
+}
+
+// Turn records a step of a machine of a group as Step does: of a member, or of the coordinator with that tenure. The
+// slices of in's message are immutable; Turn keeps nothing else of in and fx. It calls state for a hash too: not so
+// often that this costs more than some KiB a step.
+func (r *Recorder) Turn(tenure uint64, in *group.Input, fx *group.Effects, state func() []byte) {
+	e := r.entry()
+	if e == nil {
+		if r.missing++; r.missing == 1 {
+			r.gaps.Add(1)
+		}
+		return
+	}
+	e.turn = &trace.GroupTurn{Tenure: tenure, Input: new(*in), Effects: &group.Effects{
+		Stops: slices.Clone(fx.Stops), Sends: slices.Clone(fx.Sends), Starts: slices.Clone(fx.Starts), Closes: slices.Clone(fx.Closes),
+		Changes: slices.Clone(fx.Changes), Wanted: slices.Clone(fx.Wanted), Members: fx.Members, Resign: fx.Resign, Aside: fx.Aside, Reason: fx.Reason,
+	}}
+	own := e.turn.Input
+	own.Moves, own.Wants, own.Unwants, own.Held = slices.Clone(in.Moves), slices.Clone(in.Wants), slices.Clone(in.Unwants), slices.Clone(in.Held)
+	e.in.Now = in.Now
+	e.boots = e.turn.Begins()
+	urgent := fx.Resign || len(fx.Stops)+len(fx.Starts)+len(fx.Changes) > 0 || in.Kind != group.Receive && in.Kind != group.Fire
+	if r.unhashed++; r.unhashed*hashed >= r.hashed {
+		now := state()
+		e.turn.Hash, r.unhashed, r.hashed = trace.HashState(now), 0, len(now)
+	}
+	r.put(e, urgent, state)
+}
+
+// put queues an entry.
+func (r *Recorder) put(e *entry, urgent bool, state func() []byte) {
+	now := e.in.Now.Boot
 	e.missing, e.state = r.missing, nil
 	// A step can be replayed if the steps before it can.
-	e.stepped = boots || r.begun && r.missing == 0
+	e.stepped = e.boots || r.begun && r.missing == 0
 	switch {
-	case boots:
-		r.began, r.begun = in.Now.Boot, true
-	case !e.stepped || r.wanted.Load() || in.Now.Boot.Sub(r.began) >= r.cfg.MaxAge:
+	case e.boots:
+		r.began, r.begun = now, true
+	case !e.stepped || r.wanted.Load() || now.Sub(r.began) >= r.cfg.MaxAge:
 		r.wanted.Store(false)
 		e.state = state()
-		r.began, r.begun = in.Now.Boot, true
+		r.began, r.begun = now, true
 	}
 	r.missing = 0
-	urgent := e.state != nil || !ordinary(in, fx) || changed(&r.last, v) || len(r.queue) >= queued/2
-	r.last = *v
+	urgent = urgent || e.state != nil || len(r.queue) >= queued/2
 	r.queue <- e // it has room for every entry that was made
 	if urgent || r.asleep.Load() {
 		r.hurry()

@@ -30,7 +30,7 @@ const (
 // segment is a finished file.
 type segment struct {
 	number uint64
-	size   int64
+	size   int64 // without the head, for those of this life
 }
 
 func nameOf(number uint64) string { return fmt.Sprintf("%s%08d%s", prefix, number, suffix) }
@@ -58,6 +58,7 @@ type writer struct {
 	buf   bytes.Buffer // encoded and not written
 	taken []*entry     // encoded or left out, and not yet returned
 	size  int64        // written
+	head  int64        // of that, the state of a group, which may be longer than MaxBytes
 	asked bool         // a state was requested
 
 	err   error            // why nothing is recorded
@@ -151,6 +152,7 @@ func (w *writer) take(e *entry) {
 // giveBack returns the memory of written entries.
 func (w *writer) giveBack() {
 	for _, e := range w.taken {
+		e.turn = nil
 		e.in.Message, e.in.Answer = protocol.Message{}, protocol.Answer{} // drop shared memory
 		clear(e.fx.Sends)
 		w.r.free <- e // it has room for every entry that was made
@@ -161,7 +163,7 @@ func (w *writer) giveBack() {
 
 func (w *writer) record(e *entry) {
 	w.now = e.in.Now.Boot
-	boots := e.stepped && e.in.Kind == protocol.Boot
+	boots := e.stepped && e.boots
 	if w.err != nil && !boots && e.state == nil {
 		if !w.asked && w.now >= w.retry {
 			w.asked = true
@@ -172,6 +174,8 @@ func (w *writer) record(e *entry) {
 	switch {
 	case boots:
 		w.begin(e)
+	case e.stepped && w.f != nil && e.turn != nil:
+		w.encode(w.step(e))
 	case e.stepped && w.f != nil:
 		if line, ok := w.lines.step(w.n+1, w.life, w.r.cfg.Node, &e.in, &e.fx, &e.view); ok {
 			w.n++
@@ -184,7 +188,7 @@ func (w *writer) record(e *entry) {
 		w.asked = false
 		w.begin(e)
 	}
-	if !w.asked && w.f != nil && w.size+int64(w.buf.Len()) >= w.r.cfg.MaxBytes {
+	if !w.asked && w.f != nil && w.size+int64(w.buf.Len()) >= w.head+w.r.cfg.MaxBytes {
 		w.asked = true
 		w.r.wanted.Store(true)
 	}
@@ -193,6 +197,10 @@ func (w *writer) record(e *entry) {
 // step is the event of a step.
 func (w *writer) step(e *entry) *trace.Event {
 	w.n++
+	if e.turn != nil {
+		w.event = trace.Event{N: w.n, Node: w.r.cfg.Node, Life: w.life, Kind: trace.Turn, Turn: e.turn}
+		return &w.event
+	}
 	w.event = trace.Event{N: w.n, Node: w.r.cfg.Node, Life: w.life, Kind: trace.Step, Input: &e.in, View: &e.view}
 	switch fx := &e.fx; {
 	case len(fx.Orders)+len(fx.Saves)+len(fx.Asks) > 0:
@@ -214,7 +222,7 @@ func (w *writer) begin(e *entry) {
 	w.flush()
 	if w.f != nil {
 		err := w.f.Close()
-		w.older = append(w.older, segment{w.number, w.size})
+		w.older = append(w.older, segment{w.number, w.size - w.head})
 		if w.f = nil; err != nil {
 			w.fail(err)
 			return
@@ -248,7 +256,10 @@ func (w *writer) create(name string, e *entry) (err error) {
 		return errors.Join(err, f.Close(), w.at.Remove(name+temporary))
 	}
 	w.number++
-	w.f, w.size = f, int64(w.buf.Len())
+	w.f, w.size, w.head = f, int64(w.buf.Len()), 0
+	if e.turn != nil && e.state != nil {
+		w.head = w.size
+	}
 	w.buf.Reset()
 	return nil
 }
@@ -267,6 +278,10 @@ func (w *writer) first(e *entry) *trace.Event {
 		says += fmt.Sprintf("; before it %d steps are missing: too many were waiting", e.missing)
 	case w.err != nil:
 		says += "; before it steps are missing: " + w.err.Error()
+	}
+	if e.turn != nil {
+		turn := &trace.GroupTurn{Tenure: e.turn.Tenure, State: e.state}
+		return &trace.Event{N: w.n, Node: w.r.cfg.Node, Life: w.life, Kind: trace.Turn, Now: e.in.Now, Turn: turn, Says: says}
 	}
 	return &trace.Event{N: w.n, Node: w.r.cfg.Node, Life: w.life, Kind: trace.State, Now: e.in.Now, State: e.state, View: &e.view, Says: says}
 }
@@ -316,7 +331,7 @@ func (w *writer) flush() {
 // abandon leaves the segment as it is.
 func (w *writer) abandon(err error) {
 	err = errors.Join(err, w.f.Close())
-	w.older = append(w.older, segment{w.number, w.size})
+	w.older = append(w.older, segment{w.number, w.size - w.head})
 	w.f = nil
 	w.stop(err)
 	w.retry = w.now.Add(pause)

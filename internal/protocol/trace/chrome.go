@@ -172,6 +172,9 @@ func (c *chrome) event(e *Event, at int64, sent map[uint64]origin) {
 		if l != nil {
 			mark.Node, mark.Row, mark.Scope = l.index, rowSteps, "p"
 		}
+		if e.Turn != nil {
+			mark.Name = e.Turn.String()
+		}
 		if e.Says != "" {
 			mark.Name += ": " + e.Says
 		}

@@ -43,6 +43,7 @@ func NewDecoder(r Reader) (*Decoder, error) {
 		return nil, onLine(1, err)
 	}
 	d.order = newOrder(&d.header)
+	d.lines.groups = d.order.group
 	return d, nil
 }
 
@@ -98,6 +99,8 @@ type lines struct {
 	buf  []byte // read and not yet handed out
 	off  int
 	over bool
+	// groups: the trace is of a group.
+	groups bool
 }
 
 // ragged reports whether the last line that was handed out has no end.
@@ -109,7 +112,7 @@ func (l *lines) ragged() bool {
 // false after the last one.
 func (l *lines) next() ([]byte, bool, error) {
 	from := l.off // where to look for the end of the line
-	most := longest(l.n + 1)
+	most := longest(l.n+1, l.groups)
 	for {
 		if i := bytes.IndexByte(l.buf[from:], '\n'); i >= 0 && from+i-l.off <= most {
 			line := l.buf[l.off : from+i]

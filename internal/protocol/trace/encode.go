@@ -51,7 +51,7 @@ func (e *Encoder) write(v any) error {
 	if err := e.json.Encode(v); err != nil {
 		return onLine(e.line, err)
 	}
-	if most := longest(e.line); e.buf.Len() > most {
+	if most := longest(e.line, e.order.group); e.buf.Len() > most {
 		return onLine(e.line, fmt.Errorf("%d bytes; want at most %d", e.buf.Len(), most))
 	}
 	if _, err := e.w.Write(e.buf.Bytes()); err != nil {

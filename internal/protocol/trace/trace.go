@@ -21,9 +21,12 @@ const (
 )
 
 // longest is the greatest length of a line by its number, from 1.
-func longest(line int) int {
-	if line == 1 {
+func longest(line int, groups bool) int {
+	switch {
+	case line == 1:
 		return MaxHeader
+	case groups:
+		return MaxTurn
 	}
 	return MaxLine
 }
@@ -95,6 +98,7 @@ type Kind string
 const (
 	Step      Kind = "step"      // Node's machine took Input
 	State     Kind = "state"     // Node's machine is in State: its life goes on from here
+	Turn      Kind = "turn"      // a step or a state of a machine of a group, in Turn
 	Down      Kind = "down"      // a process of Node has ended
 	Freeze    Kind = "freeze"    // it is stopped, or its machine sleeps
 	Thaw      Kind = "thaw"      // it runs again
@@ -109,7 +113,7 @@ const (
 
 func (k Kind) known() bool {
 	switch k {
-	case Step, State, Down, Freeze, Thaw, Lost, Fault, Heal, Work, Note, Violation, End:
+	case Step, State, Turn, Down, Freeze, Thaw, Lost, Fault, Heal, Work, Note, Violation, End:
 		return true
 	}
 	return false
@@ -138,12 +142,15 @@ type Event struct {
 	Effects *protocol.Effects `json:"effects,omitempty"`
 	Digest  string            `json:"digest,omitempty"`
 	View    *protocol.View    `json:"view,omitempty"`
-	// Config is, with a Boot, this incarnation's configuration, where it is not the header's: a
-	// wiped disk is another voter.
+	// Config is, with a Boot or the first of a machine's turns, this incarnation's configuration, where it is not the
+	// header's: a wiped disk is another voter.
 	Config json.RawMessage `json:"config,omitempty"`
 
 	// State is, of a state, the output of AppendState. View is there too.
 	State []byte `json:"state,omitempty"`
+
+	// Turn is there in a trace of a group.
+	Turn *GroupTurn `json:"turn,omitempty"`
 
 	// Panic is, of a step, the value with which the machine panicked. Effects and view are then
 	// unknown.
@@ -164,6 +171,9 @@ func (e *Event) Reading() protocol.Reading {
 	if e.Input != nil {
 		return e.Input.Now
 	}
+	if e.Turn != nil && e.Turn.Input != nil {
+		return e.Turn.Input.Now
+	}
 	return e.Now
 }
 
@@ -177,9 +187,11 @@ func (e *Event) validate() error {
 	case e.At < 0:
 		return at("at", fmt.Errorf("%d; want 0 or more", e.At))
 	case !e.Kind.known():
-		return at("kind", fmt.Errorf("%q; want %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s or %s", e.Kind, Step, State, Down, Freeze, Thaw, Lost, Fault, Heal, Work, Note, Violation, End))
-	case e.Kind != Step && (e.Input != nil || e.Effects != nil || e.Digest != "" || e.View != nil && e.Kind != State || e.Config != nil || e.Panic != ""):
+		return at("kind", fmt.Errorf("%q; want %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s or %s", e.Kind, Step, State, Turn, Down, Freeze, Thaw, Lost, Fault, Heal, Work, Note, Violation, End))
+	case e.Kind != Step && (e.Input != nil || e.Effects != nil || e.Digest != "" || e.View != nil && e.Kind != State || e.Config != nil && e.Kind != Turn || e.Panic != ""):
 		return at("kind", fmt.Errorf("%s with input, effects, digest, view, config or panic; only a step has these", e.Kind))
+	case (e.Kind == Turn) != (e.Turn != nil):
+		return at("turn", fmt.Errorf("kind %s; every turn has one, and nothing else", e.Kind))
 	case (e.Kind == State) != (e.State != nil):
 		return at("state", fmt.Errorf("kind %s; every state has one, and nothing else", e.Kind))
 	case e.Kind == State && e.View == nil:
@@ -192,8 +204,17 @@ func (e *Event) validate() error {
 		return at("invariant", fmt.Errorf("kind %s; only a violation and an end have one", e.Kind))
 	case e.Kind != End && e.Hash != "":
 		return at("hash", fmt.Errorf("kind %s; only an end has one", e.Kind))
-	case (e.Kind == Step || e.Kind == State || e.Kind == Down || e.Kind == Freeze || e.Kind == Thaw || e.Kind == Lost) && e.Node == "":
+	case (e.Kind == Step || e.Kind == State || e.Kind == Turn || e.Kind == Down || e.Kind == Freeze || e.Kind == Thaw || e.Kind == Lost) && e.Node == "":
 		return at("node", fmt.Errorf("it is missing; every %s has one", e.Kind))
+	}
+	if e.Kind == Turn {
+		switch {
+		case e.Config != nil && !e.Turn.Begins():
+			return at("config", errors.New("with a later turn; only the first of a machine has one"))
+		case e.Turn.Input != nil && e.Now != protocol.Reading{}:
+			return at("now", errors.New("a step has it in its input"))
+		}
+		return e.Turn.validate()
 	}
 	if e.Kind != Step {
 		return nil
@@ -221,10 +242,11 @@ type order struct {
 	last  uint64
 	at    int64
 	over  bool
+	group bool // it is of a group
 }
 
 func newOrder(h *Header) order {
-	o := order{nodes: make(map[protocol.NodeID]bool, len(h.Nodes))}
+	o := order{nodes: make(map[protocol.NodeID]bool, len(h.Nodes)), group: h.Protocol == Groups}
 	for _, n := range h.Nodes {
 		o.nodes[n.ID] = true
 	}
@@ -239,6 +261,8 @@ func (o *order) next(e *Event) error {
 	switch {
 	case o.over:
 		return at("kind", fmt.Errorf("%s after the end", e.Kind))
+	case o.group && (e.Kind == Step || e.Kind == State || e.Kind == Lost), !o.group && e.Kind == Turn:
+		return at("kind", fmt.Errorf("%s; want %s in a trace of a group, and nowhere else", e.Kind, Turn))
 	case e.N <= o.last:
 		return at("n", fmt.Errorf("%d after %d; want them to rise", e.N, o.last))
 	case e.At < o.at:

@@ -64,6 +64,45 @@ const (
 	boot   = `{"n":1,"node":"n1","kind":"step","input":{"kind":"boot","now":{"boot":0,"mono":0}},"view":{"role":"follower"}}` + "\n"
 )
 
+const (
+	groupHeader = `{"format":1,"protocol":"group","source":"recorder","nodes":[{"id":"n1","config":{"settings":{"promise":3000000000,"cover":3000000000,"poll":300000000,"drain":300000000,"drift":{"ppm":50000},"bits":16}}}]}` + "\n"
+	turnStart   = `{"n":1,"node":"n1","kind":"turn","turn":{"input":{"kind":"start","now":{"boot":1,"mono":1},"session":{"member":"n1","process":[1,2],"epoch":0}},"effects":{}}}` + "\n"
+	turnBegin   = `{"n":2,"node":"n1","kind":"turn","turn":{"tenure":7,"input":{"kind":"begin","now":{"boot":1,"mono":1},"proven":true,"tenure":7},"effects":{}}}` + "\n"
+	turnOpened  = `{"n":3,"node":"n1","kind":"turn","turn":{"tenure":7,"input":{"kind":"opened","now":{"boot":2,"mono":2},"proven":true,"conn":1,"from":"n1"},"effects":{"sends":[{"conn":1,"message":{"type":"greet","tenure":7,"promise":3000000000}}]}}}` + "\n"
+	turnState   = `{"n":4,"node":"n1","kind":"turn","turn":{"tenure":8,"state":"////"}}` + "\n"
+)
+
+// TestGroupSays: what is wrong with the trace of a group is told with its line and its field.
+func TestGroupSays(t *testing.T) {
+	whole := groupHeader + turnStart + turnBegin + turnOpened
+	if r, err := trace.Verify(strings.NewReader(whole), nil); err != nil || r.Steps != 3 || r.Lives != 2 {
+		t.Fatalf("%+v, %v; want 3 steps of 2 machines", r, err)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"a step of an election": {groupHeader + boot, "line 2: field kind: step; want turn in a trace of a group"},
+		"a turn of an election": {header + turnStart, "line 2: field kind: turn; want turn in a trace of a group, and nowhere else"},
+		"an empty turn":         {groupHeader + `{"n":1,"node":"n1","kind":"turn"}`, "line 2: field turn: kind turn; every turn has one"},
+		"neither":               {groupHeader + `{"n":1,"node":"n1","kind":"turn","turn":{}}`, "line 2: field turn: an input and a state, or neither"},
+		"a kind of input":       {strings.Replace(whole, `"opened"`, `"open"`, 1), `line 4: field turn.input.kind: input "open"; want one of [receive`},
+		"a field":               {strings.Replace(whole, `"from"`, `"form"`, 1), `line 4: field turn.input.form: the field "form" is not known here`},
+		"a member's tenure":     {groupHeader + strings.Replace(turnBegin, `"tenure":7,"input"`, `"input"`, 1), "line 2: field turn.tenure: 0 with the input begin"},
+		"no beginning":          {groupHeader + turnOpened, "line 2: field turn: this machine of n1 has not begun in life 0"},
+		"a second beginning":    {groupHeader + turnStart + strings.Replace(turnStart, `"n":1`, `"n":2`, 1), "line 3: field turn: the input start, and this machine of n1 has begun"},
+		"a state that is none":  {groupHeader + turnState, "line 2: field turn.state: "},
+		"settings":              {strings.Replace(whole, `"bits":16`, `"bits":99`, 1), "line 2: field config: of n1: group: 99 bits"},
+		"an unknown setting":    {strings.Replace(whole, `"bits":16`, `"bots":16`, 1), `line 2: field config: of n1: json: unknown field "bots"`},
+		"a late config":         {groupHeader + turnStart + turnBegin + strings.Replace(turnOpened, `"turn":{`, `"config":{},"turn":{`, 1), "line 4: field config: with a later turn"},
+		"another effect":        {strings.Replace(whole, `"greet","tenure":7`, `"greet","tenure":8`, 1), "line 4: event 3, opened of n1: turn.effects.sends[0].message.tenure: expected 7 (the machine), got 8 (the trace)"},
+		"another state":         {strings.Replace(whole, `{"tenure":7,"input":{"kind":"opened"`, `{"tenure":7,"hash":"00","input":{"kind":"opened"`, 1), "line 4: event 3, opened of n1: turn.hash: expected "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := trace.Verify(strings.NewReader(c.text), makers()); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("%v\nwant: %s", err, c.want)
+			}
+		})
+	}
+}
+
 // TestDecoderSays: each defect is told with its line and its field.
 func TestDecoderSays(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
@@ -348,6 +387,7 @@ func FuzzDecoder(f *testing.F) {
 	f.Add(story(f, false))
 	f.Add(story(f, true))
 	f.Add(header + boot)
+	f.Add(groupHeader + turnStart + turnBegin + turnState)
 	f.Add(recorded + stateLine("7", "1", "3") + resignLine)
 	f.Add(recorded + stateLine("7", "0", "3") + fireLine[:50])
 	f.Add(header + `{"n":1,"kind":"note","says":"\u0000"}`)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/electd/elect/internal/protocol"
@@ -69,10 +70,10 @@ func Verify(r Reader, makers map[string]Maker) (*Report, error) {
 func (d *Decoder) Verify(makers map[string]Maker) (*Report, error) {
 	report := &Report{Header: d.Header()}
 	maker := makers[report.Header.Protocol]
-	if maker == nil {
+	if maker == nil && report.Header.Protocol != Groups {
 		return report, onLine(1, at("protocol", fmt.Errorf("%q is not known here; want one of %v", report.Header.Protocol, sortedNames(makers))))
 	}
-	v := verifier{maker: maker, configs: make(map[protocol.NodeID]json.RawMessage), alive: make(map[process]protocol.Machine), report: report}
+	v := verifier{maker: maker, configs: make(map[protocol.NodeID]json.RawMessage), alive: make(map[process]protocol.Machine), roles: make(map[role]groupMachine), report: report}
 	for _, n := range report.Header.Nodes {
 		v.configs[n.ID] = n.Config
 	}
@@ -99,6 +100,7 @@ type verifier struct {
 	maker   Maker
 	configs map[protocol.NodeID]json.RawMessage
 	alive   map[process]protocol.Machine
+	roles   map[role]groupMachine
 	report  *Report
 }
 
@@ -109,6 +111,9 @@ func (v *verifier) event(e *Event) error {
 		v.report.Whole = true
 	case Down:
 		delete(v.alive, who)
+		maps.DeleteFunc(v.roles, func(r role, _ groupMachine) bool { return r.process == who })
+	case Turn:
+		return v.turn(e)
 	case State:
 		if m := v.alive[who]; m != nil {
 			return compareState(m, e)
@@ -193,16 +198,21 @@ func compareState(m protocol.Machine, e *Event) (err error) {
 		return &Disagreement{N: e.N, Node: e.Node, Input: string(State), What: what, Expected: expected, Got: got}
 	}
 	if got := m.AppendState(nil); !bytes.Equal(got, e.State) {
-		expected, inTrace := got, e.State
-		if len(got) == len(e.State) { // otherwise the difference is only in their lengths
-			for len(expected) > 1 && expected[0] == inTrace[0] {
-				expected, inTrace = expected[1:], inTrace[1:]
-			}
-		}
-		return differs(fmt.Sprintf("state[%d]", len(got)-len(expected)), fmt.Sprintf("%.16x… of %d bytes", expected, len(got)), fmt.Sprintf("%.16x… of %d bytes", inTrace, len(e.State)))
+		return differsAt(got, e.State, differs)
 	}
 	view := m.View()
 	return compare("view", &view, e.View, differs)
+}
+
+// differsAt says where two states differ.
+func differsAt(got, traced []byte, differs func(what, expected, got string) error) error {
+	expected, inTrace := got, traced
+	if len(got) == len(traced) { // otherwise the difference is only in their lengths
+		for len(expected) > 1 && expected[0] == inTrace[0] {
+			expected, inTrace = expected[1:], inTrace[1:]
+		}
+	}
+	return differs(fmt.Sprintf("state[%d]", len(got)-len(expected)), fmt.Sprintf("%.16x… of %d bytes", expected, len(got)), fmt.Sprintf("%.16x… of %d bytes", inTrace, len(traced)))
 }
 
 // replay hands the step's input to m and compares.

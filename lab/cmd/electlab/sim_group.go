@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -35,6 +36,7 @@ type simGroup struct {
 	runs    int
 	long    bool
 	story   bool
+	trace   string
 	format  cli.Output
 }
 
@@ -68,6 +70,7 @@ violation if there is one: {seed, violation {invariant, at, event, node, says}, 
 	f.IntVar(&r.runs, "runs", 100, "run `N` seeds of each profile")
 	f.BoolVar(&r.long, "long", false, "run 10000 seeds of each profile")
 	f.BoolVar(&r.story, "story", false, "write the story of one seed, with --seed and --profile")
+	f.StringVar(&r.trace, "trace", "", "write the trace of one seed, with --seed and --profile, to `FILE`")
 	r.format.Flag(f)
 	return cmd
 }
@@ -96,13 +99,13 @@ func (r *simGroup) run(cmd *cobra.Command) error {
 		r.runs = 10_000
 	case r.runs < 1:
 		return exit.Usagef("--runs is %d; want 1 or more", r.runs)
-	case r.story && (r.profile == "all" || r.format == "json"):
-		return exit.Usagef("--story writes one run; want --profile and --seed with it, and no other format")
+	case (r.story || r.trace != "") && (r.profile == "all" || r.format == "json"):
+		return exit.Usagef("--story and --trace write one run; want --profile and --seed with them, and no other format")
 	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	out := &answer{out: cmd.OutOrStdout()}
-	if r.story {
+	if r.story || r.trace != "" {
 		return r.tell(cmd, out)
 	}
 	var all []groupReport
@@ -145,17 +148,36 @@ func (r *simGroup) run(cmd *cobra.Command) error {
 	return ending(cmd, code, errs...)
 }
 
-// tell writes the story of one seed.
+// tell writes the story of one seed, or its trace, or both.
 func (r *simGroup) tell(cmd *cobra.Command, out *answer) error {
 	s, err := group.Generate(r.seed, group.Options{Profile: r.profile})
 	if err != nil {
 		return err
 	}
-	result, err := group.Run(s, out)
+	var told io.Writer
+	if r.story {
+		told = out
+	}
+	w, err := group.New(s, told)
 	if err != nil {
 		return err
 	}
-	return ending(cmd, codeOf(result.Violation), out.err)
+	file := &sideFile{path: r.trace}
+	if r.trace != "" {
+		if err := w.Trace(file, cli.Program()); err != nil {
+			return err
+		}
+	}
+	for w.Step() {
+	}
+	if r.trace != "" {
+		err = errors.Join(unwritten(r.trace, w.Traced()), file.Close())
+	}
+	result := w.Result()
+	if !r.story {
+		fmt.Fprintf(out, "%s, seed %d: %s events, the hash is %s\n", r.profile, r.seed, thousands(result.Events), digits(result.Hash))
+	}
+	return ending(cmd, codeOf(result.Violation), err, out.err)
 }
 
 // groupStory writes the story of a violation, with the faults that it needs.

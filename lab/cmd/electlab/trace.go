@@ -23,7 +23,8 @@ func newTrace() *cobra.Command {
 traces have one schema. They are written by
   - the simulator (electlab sim run --trace FILE)
   - tests with real processes
-  - each peer, which keeps its last minutes (flight-*.ndjson in its data directory)`,
+  - each peer, which keeps its last minutes (flight-*.ndjson in its data directory)
+  - each candidate over a store and each member of a group that was given a directory`,
 		newTraceVerify(), newTraceConvert(), newTraceDraw())
 }
 

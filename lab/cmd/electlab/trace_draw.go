@@ -72,6 +72,9 @@ func drawTrace(cmd *cobra.Command, path, to string, o picture.Options) error {
 	if err != nil {
 		return exit.Usagef("%s: %w", path, err)
 	}
+	if d.Header().Protocol == trace.Groups {
+		return exit.Usagef("%s: a trace of a group cannot be drawn; want one of an election, or trace convert --to text", path)
+	}
 	if p, ok := protocols.ByName(d.Header().Protocol); ok {
 		o.Faint = p.Heartbeat
 	}

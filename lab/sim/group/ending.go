@@ -5,6 +5,7 @@ import (
 	"time"
 
 	machine "github.com/electd/elect/internal/protocol/group"
+	"github.com/electd/elect/internal/protocol/trace"
 	"github.com/electd/elect/lab/sim"
 )
 
@@ -15,6 +16,7 @@ func (w *World) kill(n *node, f *Fault) {
 		return
 	}
 	n.p = nil
+	w.trace(p, &trace.Event{Kind: trace.Down, Now: p.reading()})
 	gap := w.e.gap()
 	if t := w.e.tenure; t != nil && t.p == p {
 		if f.Witness {

@@ -1,9 +1,11 @@
 package group
 
 import (
+	"fmt"
 	"time"
 
 	machine "github.com/electd/elect/internal/protocol/group"
+	"github.com/electd/elect/internal/protocol/trace"
 	"github.com/electd/elect/lab/sim"
 )
 
@@ -21,6 +23,7 @@ func (w *World) fault(f *Fault) {
 		}
 	}
 	w.tell(n, "fault: %s for %v", f.Kind, f.For)
+	w.trace(nil, &trace.Event{Kind: trace.Fault, Says: fmt.Sprintf("%s at %s for %v", f.Kind, n.ID, f.For)})
 	until := w.now + sim.Time(f.For)
 	switch f.Kind {
 	case Pause:

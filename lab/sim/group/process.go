@@ -6,6 +6,7 @@ import (
 
 	"github.com/electd/elect/internal/protocol"
 	machine "github.com/electd/elect/internal/protocol/group"
+	"github.com/electd/elect/internal/protocol/trace"
 	"github.com/electd/elect/lab/sim"
 )
 
@@ -156,6 +157,7 @@ func (p *process) step(in machine.Input) {
 	in.Now, in.Rand = p.now(), w.chance.Uint64()
 	w.fx.Reset()
 	p.m.Step(&in, &w.fx)
+	p.traceTurn(nil, &in, &w.fx)
 	w.digest(uint64(w.now), w.events, uint64(in.Kind), uint64(len(w.fx.Stops)), uint64(len(w.fx.Sends)), uint64(len(w.fx.Starts)))
 	p.notice(&in)
 	top := p.top
@@ -237,6 +239,10 @@ func (p *process) coordinate(c *coordinator, in machine.Input) {
 	before := p.before(c, &in)
 	w.fx.Reset()
 	c.Step(&in, &w.fx)
+	p.traceTurn(c, &in, &w.fx)
+	if w.stepped != nil {
+		w.stepped(p, c, &in, &w.fx)
+	}
 	w.stats.Steps++
 	w.digest(uint64(w.now), w.events, uint64(in.Kind)<<8, uint64(len(w.fx.Sends)), uint64(len(w.fx.Changes)))
 	p.noticeCoordinator(c, &in, before)
@@ -326,6 +332,7 @@ func (w *World) freeze(p *process, d time.Duration) {
 		return
 	}
 	p.frozen = true
+	w.trace(p, &trace.Event{Kind: trace.Freeze, Now: p.reading()})
 	p.freezes++
 	n := p.freezes
 	w.in(d, func() {
@@ -352,6 +359,7 @@ func (w *World) thaw(p *process) {
 		p.node.asleep = false
 	}
 	w.tell(p.node, "runs again")
+	w.trace(p, &trace.Event{Kind: trace.Thaw, Now: p.reading()})
 	if p.view != nil && p.view.Claim > 0 && !p.view.Proven(p.reading()) {
 		w.saw(sawFrozenPastClaim)
 	}

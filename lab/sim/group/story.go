@@ -31,6 +31,9 @@ func (w *World) tellMessage(from, to *node, m *machine.Message) {
 	}
 	for _, h := range m.Held {
 		fmt.Fprintf(&text, " %s(%v)", h.Key, h.Token)
+		if len(h.State) > 0 {
+			fmt.Fprintf(&text, " with a state %x", h.State)
+		}
 	}
 	for _, h := range m.Overruns {
 		fmt.Fprintf(&text, " overrun %s(%v)", h.Key, h.Token)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/electd/elect/internal/protocol"
 	machine "github.com/electd/elect/internal/protocol/group"
+	"github.com/electd/elect/internal/protocol/trace"
 	"github.com/electd/elect/lab/sim"
 )
 
@@ -40,6 +41,9 @@ type World struct {
 	stats  Stats
 	seen   situations
 	watch  func(string) // a test's, of what is told
+	// stepped is a test's, of each step of a coordinator.
+	stepped func(*process, *coordinator, *machine.Input, *machine.Effects)
+	tracer  *tracer // nil: there is no trace
 }
 
 // node is a machine: its clocks outlive its processes.
@@ -184,6 +188,11 @@ func (w *World) fail(inv sim.Invariant, n *node, format string, args ...any) {
 		v.Node = n.ID
 	}
 	w.mishap, w.over = v, true
+	e := &trace.Event{Kind: trace.Violation, Invariant: string(inv), Says: v.Says}
+	if n != nil && !n.twin {
+		e.Node = n.ID
+	}
+	w.trace(nil, e)
 	w.tell(n, "VIOLATION %s: %s", inv, v.Says)
 }
 
@@ -222,6 +231,7 @@ func (w *World) link(m, c *node) *link {
 func (w *World) heal() {
 	w.healed = w.now
 	w.tell(nil, "the faults are over")
+	w.trace(nil, &trace.Event{Kind: trace.Heal, Says: "the faults are over"})
 	for _, n := range w.nodes {
 		n.slow, n.drained = 0, false
 		if n.twin {

@@ -50,7 +50,7 @@ func (s *scales) weigh(e *trace.Event) weight {
 	case trace.State:
 		s.views[e.Node] = *e.View
 		return turn
-	case trace.Work:
+	case trace.Work, trace.Turn:
 		return trifle
 	case trace.End:
 		return idle

@@ -219,6 +219,8 @@ func (t *teller) words(l *lane, was *protocol.View, e *trace.Event, at int64) st
 		return text
 	case trace.State:
 		return because(fmt.Sprintf("the recording of %s begins, as %s in term %d", e.Node, e.View.Role, e.View.Term), e.Says)
+	case trace.Turn:
+		return because(e.Turn.String(), e.Says)
 	case trace.Lost:
 		return because(fmt.Sprintf("%s → %s %s lost", e.Node, e.Send.To, message(&e.Send.Message)), e.Says)
 	case trace.Down:
