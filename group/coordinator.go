@@ -92,7 +92,9 @@ func newCoordinator(g *Group, term *elect.Term) (*coordinator, error) {
 	if err := g.tokens.check(term.Token()); err != nil {
 		return nil, err
 	}
-	mc, err := machine.NewCoordinator(machine.CoordinatorConfig{Settings: g.settings, Unclocked: g.election.Limits().Lease == 0})
+	cfg := machine.CoordinatorConfig{Settings: g.settings, Unclocked: g.election.Limits().Lease == 0}
+	mutateCoordinator(&cfg)
+	mc, err := machine.NewCoordinator(cfg)
 	if err != nil {
 		return nil, err
 	}
