@@ -2,10 +2,26 @@ package peer
 
 import (
 	"encoding/json"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 )
+
+// The tenure of the URL is that of the machine, which has bounds.
+func TestTenure(t *testing.T) {
+	_, of, err := ParseURL(&url.URL{Scheme: "peer", Opaque: "n1@127.0.0.1:1", RawQuery: "tenure=10m"})
+	cfg := local()
+	cfg.Tenure = of.Tenure
+	qc, _, terr := cfg.times()
+	if err != nil || terr != nil || qc.MinTenure != 10*time.Minute {
+		t.Errorf("%v (%v, %v)", qc.MinTenure, err, terr)
+	}
+	cfg.Tenure = 25 * time.Hour
+	if _, err := cfg.plan(); err == nil || !strings.Contains(err.Error(), "want 0 to 24h0m0s") {
+		t.Error(err)
+	}
+}
 
 func TestPlan(t *testing.T) {
 	for _, c := range []struct {
