@@ -124,6 +124,9 @@ func (l *lobby) serve(conn *link.Conn, r *wire.Reader, from *guest) {
 			case c = <-entered:
 			case <-conn.Done():
 				return
+			case <-time.After(greeting): // nobody reads, so its end would not be seen
+				conn.Close(link.ErrClosed)
+				return
 			}
 		}
 		c.take(from, p)
@@ -225,7 +228,7 @@ func (g *Group) meet(nc net.Conn) (net.Conn, *wire.Reader, *guest, error) {
 	if p.Hello != nil {
 		refused = g.refuses(p.Hello, shown)
 	}
-	b := wire.Append(nil, &wire.Packet{Welcome: &wire.Welcome{Version: wire.Version, ID: g.id, Refused: refused}})
+	b := wire.Append(nil, &wire.Packet{Welcome: &wire.Welcome{Version: wire.Version, ID: g.id, Process: g.process.String(), Refused: refused}})
 	if _, err := wire.Frames(nil, b, func(frame []byte) error { _, err := nc.Write(frame); return err }, nil); err != nil {
 		return nc, nil, nil, err
 	}

@@ -172,7 +172,10 @@ func (c *coordinator) turn(items []item2) []item2 {
 	c.mu.Unlock()
 	for i := range items {
 		c.handle(&items[i])
-		if c.resigned != "" {
+		if c.resigned != "" { // the connections among the rest are ended with all others
+			c.mu.Lock()
+			c.items = append(items[i+1:], c.items...)
+			c.mu.Unlock()
 			return nil
 		}
 	}

@@ -61,9 +61,13 @@ func (s *sharing) open(ctx context.Context, t driver.Target) (driver.Elector, er
 	key := shareKey{t.URL.String(), t.ID}
 	s.mu.Lock()
 	e := s.all[key]
-	if first := e == nil; first {
+	first := e == nil
+	if first {
 		e = &share{ready: make(chan struct{})}
 		s.all[key] = e
+	}
+	e.users++
+	if first {
 		s.mu.Unlock()
 		e.g, e.err = s.join(ctx, t, inner, cfg)
 		s.mu.Lock()
@@ -72,7 +76,6 @@ func (s *sharing) open(ctx context.Context, t driver.Target) (driver.Elector, er
 		}
 		close(e.ready)
 	}
-	e.users++
 	s.mu.Unlock()
 	select {
 	case <-e.ready:

@@ -83,3 +83,50 @@ func TestOpener(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenerBesideOneThatGivesUp: who waits for the member of another opening and gives up does not close it.
+func TestOpenerBesideOneThatGivesUp(t *testing.T) {
+	store := memory.NewStore(0)
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	opener := Opener(func(ctx context.Context, target driver.Target) (driver.Elector, error) {
+		close(begun)
+		<-goOn
+		return store.Open(ctx, target)
+	})
+	u, _ := url.Parse("group+memory:")
+	opened := make(chan driver.Elector, 1)
+	go func() {
+		e, err := opener(t.Context(), driver.Target{URL: u, Name: "a", ID: "m1"})
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- e
+	}()
+	<-begun
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	gaveUp := make(chan error, 1)
+	go func() {
+		_, err := opener(ended, driver.Target{URL: u, Name: "b", ID: "m1"})
+		gaveUp <- err
+	}()
+	select {
+	case err := <-gaveUp:
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("an opening whose context has ended waits for that of another")
+	}
+	close(goOn)
+	e := <-opened
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	m, err := e.Campaign(ctx, driver.Candidacy{Exclusive: true})
+	if err != nil {
+		t.Fatalf("the member is closed, and one of its elections is in use: %v", err)
+	}
+	if err := errors.Join(m.Release(ctx), e.Close()); err != nil {
+		t.Error(err)
+	}
+}

@@ -3,6 +3,8 @@ package group
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -267,5 +269,88 @@ func TestCutWithoutAWord(t *testing.T) {
 		w.until("m1 to have all keys", 10*time.Second, func() bool { return h.count()["m1"] == 2 })
 		w.net.swallow("m2", false)
 		w.until("m2 to have a key again", 10*time.Second, func() bool { return h.count()["m2"] == 1 })
+	})
+}
+
+// TestAnotherGroupAtTheAddress: the listener of another group, of the same name, that has the address of a coordinator
+// which is gone, is not taken for it: keys of two groups would be one member's.
+func TestAnotherGroupAtTheAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, other := newWorld(t), newWorld(t)
+		other.net = w.net
+		there := other.member("m1", nil)
+		w.member("m1", func(c *Config) { c.Advertise = there.addr })
+		m := w.member("m2", func(c *Config) { c.Observer = true })
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if s, err := m.Status(ctx); err == nil {
+			t.Errorf("m2 is a member of a group that it has not joined: %+v", s)
+		}
+	})
+}
+
+// ask connects with a member as one who only asks.
+func (w *world) ask(at *part) (nc net.Conn, send func(wire.Packet)) {
+	nc, err := w.net.dial("client")(w.t.Context(), at.addr)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	send = func(p wire.Packet) {
+		write := func(b []byte) error { _, err := nc.Write(b); return err }
+		if _, err := wire.Frames(nil, wire.Append(nil, &p), write, nil); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	hello := *at.hello()
+	hello.ID, hello.Control = "client", true
+	send(wire.Packet{Hello: &hello})
+	if _, err := wire.NewReader(nc).Next(); err != nil {
+		w.t.Fatal(err)
+	}
+	return nc, send
+}
+
+// TestSpeaksInTheLobby: a connection that asks something where no coordinator is does not stay for ever.
+func TestSpeaksInTheLobby(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.member("m1", func(c *Config) { c.Observer = true })
+		nc, send := w.ask(m)
+		send(wire.Packet{Side: &wire.Side{Kind: wire.Call, Call: 1, Method: "status", Body: []byte("{}")}})
+		_ = nc.Close()
+		w.until("the connection to be forgotten", time.Minute, func() bool {
+			m.lobby.mu.Lock()
+			defer m.lobby.mu.Unlock()
+			return len(m.lobby.all) == 0
+		})
+	})
+}
+
+// TestConnectsAsTheTermEnds: a connection that came in the turn in which a coordinator resigned ends with the others.
+func TestConnectsAsTheTermEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.member("m1", nil)
+		if _, err := m.Status(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		m.mu.Lock()
+		c := m.coordinator
+		m.mu.Unlock()
+		m.gate.shut(true)
+		c.put(item2{do: func() {}}) // so that the loop is at the gate
+		synctest.Wait()
+		m.place.Cut(true)
+		w.until("the end of the term", time.Minute, func() bool { return c.term.Check() != nil })
+		c.put(item2{do: func() { c.in = machine.Input{Kind: machine.Fire}; c.step() }})
+		nc, _ := w.ask(m)
+		synctest.Wait()
+		m.gate.shut(false)
+		if err := nc.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := nc.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("a minute after the end of the term: %v; want the end of the connection", err)
+		}
 	})
 }

@@ -40,7 +40,7 @@ func Decode(b []byte) (p Packet, err error) {
 		if w.Version != Version {
 			return Packet{Welcome: w}, d.err
 		}
-		w.ID, w.Refused = d.text(maxKey), d.text(MaxHello)
+		w.ID, w.Process, w.Refused = d.text(maxKey), d.text(maxKey), d.text(MaxHello)
 		p.Welcome = w
 	case kindMessage:
 		p.Message = d.message()

@@ -71,6 +71,7 @@ func Append(b []byte, p *Packet) []byte {
 		b = append(b, kindWelcome)
 		b = uints(b, p.Welcome.Version)
 		b = text(b, p.Welcome.ID)
+		b = text(b, p.Welcome.Process)
 		return text(b, p.Welcome.Refused)
 	case p.Side != nil:
 		return appendSide(append(b, kindSide), p.Side)

@@ -86,6 +86,7 @@ type Hello struct {
 type Welcome struct {
 	Version uint64
 	ID      string // of the member that answers
+	Process string // its, as the coordinator's candidacy shows it
 	Refused string // why it does not take this one; "" if it does
 }
 

@@ -18,7 +18,7 @@ func sample() map[string]Packet {
 	s := group.Session{Member: "n1", Process: protocol.Nonce{0x0102030405060708, 0x1112131415161718}, Epoch: 3}
 	return map[string]Packet{
 		"hello":   {Hello: &Hello{Version: Version, Group: "g", ID: "n1", Keys: 64, Digest: 1 << 63, Promise: 3e9, Cover: 4e9, Bits: 16, Control: true, Addr: "h:1"}},
-		"welcome": {Welcome: &Welcome{Version: Version, ID: "n2", Refused: "no"}},
+		"welcome": {Welcome: &Welcome{Version: Version, ID: "n2", Process: "5f", Refused: "no"}},
 		"poll":    {Message: &group.Message{Type: group.Poll, Tenure: 7, Number: 2, Seq: 300, Acked: 5, Admitted: true}},
 		"answer":  {Message: &group.Message{Type: group.Answer, Tenure: 7, Number: 2, Seq: 300, Promise: 3 * time.Second, Members: 3}},
 		"report": {Message: &group.Message{
@@ -46,7 +46,7 @@ func TestGolden(t *testing.T) {
 		"reply":   "040209016d0163027b7d00",
 		"report":  "0303cf2f026e3101020304050607081112131415161718030107018094ebdc03060201026e3101020304050607081112131415161718030102000873686172642d31300e01070131010201010001780a0104020001610001016201c801017a0180b09dc2df01",
 		"states":  "04050000000001016b026e31070205097b2261223a2262227d80808080808080fc3f",
-		"welcome": "0201026e32026e6f",
+		"welcome": "0201026e32023566026e6f",
 		"wish":    "03078210010003000161010162000162",
 	}
 	for name, p := range sample() {
