@@ -124,9 +124,6 @@ func (l *lobby) serve(conn *link.Conn, r *wire.Reader, from *guest) {
 			case c = <-entered:
 			case <-conn.Done():
 				return
-			case <-time.After(greeting): // nobody reads, so its end would not be seen
-				conn.Close(link.ErrClosed)
-				return
 			}
 		}
 		c.take(from, p)

@@ -214,7 +214,7 @@ func dial(ctx context.Context, env *env, as TLS, hello *wire.Hello, t target) (n
 		return nil, nil, fmt.Errorf("%s answers with something else than a welcome; want the listener of a group", t.addr)
 	case p.Welcome.Version != wire.Version:
 		return nil, nil, &refusedError{fmt.Sprintf("%s speaks version %d of the protocol of groups, and this process version %d; want the same at all", t.id, p.Welcome.Version, wire.Version)}
-	case p.Welcome.Process != t.process: // it may be of another group of this name, whose coordinator has another election
+	case t.process != "" && p.Welcome.Process != t.process: // it may be of another group of this name, whose coordinator has another election
 		return nil, nil, fmt.Errorf("at %s is not the coordinator %s, but another process, of %s; want the one that the election shows", t.addr, t.id, p.Welcome.ID)
 	case p.Welcome.Refused != "":
 		return nil, nil, &refusedError{p.Welcome.Refused}

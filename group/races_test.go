@@ -211,7 +211,7 @@ func TestStartsTooLate(t *testing.T) {
 			"Run":   {work: func(context.Context, *Shard) error { t.Error("Run: work begins"); return nil }},
 			"Serve": {begin: func(*Shard) { t.Error("Serve: work begins") }, end: func(*Shard) { t.Error("Serve: work ends that did not begin") }},
 		} {
-			s.m, s.ctx, s.wake, s.all = m, t.Context(), make(chan struct{}, 1), map[*tenure]*Shard{}
+			s.m, s.guarded.g, s.ctx, s.wake, s.all = m, m.g, t.Context(), make(chan struct{}, 1), map[*tenure]*Shard{}
 			if done := make(chan struct{}); s.work == nil {
 				go s.dispatch(done)
 				defer close(done)

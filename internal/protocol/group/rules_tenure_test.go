@@ -53,6 +53,29 @@ var rulesOfRegistries = []rule{
 			}
 		}
 	}},
+	{"session: no other member speaks for a process", func(mutate mutation) {
+		w := ready(mutate, settings(), "n1", "n2", "n3")
+		other := w.session("n1")
+		other.Member = "n2"
+		speak := func() {
+			for _, m := range []Message{{Type: Report, Tenure: 1, Number: 98}, {Type: Report, Tenure: 2, Number: 98}, {Type: Goodbye, Number: 99}} {
+				m.Session = other
+				w.next++
+				w.coordinate(Input{Kind: Opened, Conn: w.next, From: "n2"})
+				w.raw(w.next, "n2", m)
+				other.Epoch++
+			}
+		}
+		speak()
+		if k, _ := w.c.Key("a"); k.Session.Member != "n1" {
+			w.fail("%+v; want it held by n1, whose process n2 has only heard of", k)
+		}
+		w.begin(2, "n2", "n3")
+		speak()
+		if w.c.Covered() {
+			w.fail("cover ends by a word of n2 about the process of n1, which may hold a key")
+		}
+	}},
 	{"account: nobody vouches that is not admitted", func(mutate mutation) {
 		w := newWorld(mutate, settings(), "n1", "n2")
 		w.begin(1, "n1", "n2")
