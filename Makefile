@@ -147,11 +147,18 @@ fuzz: ## run each fuzz target for FUZZTIME (FUZZ=regexp of names)
 # Anything of these that is set is handed on; docs/chaos.md tells of each.
 CHAOS = $(if $(FOR),-for '$(FOR)') $(if $(SETUP),-setup '$(SETUP)') $(if $(NETWORK),-network '$(NETWORK)') $(if $(SEED),-seed '$(SEED)') \
 	$(if $(FAULTS),-faults '$(FAULTS)') $(if $(MUTANT),-mutant '$(MUTANT)') $(if $(KEEP),-keep) $(if $(SCHEDULE),'$(SCHEDULE)')
+GROUPS_CHAOS = $(if $(SEED),-seed '$(SEED)') $(if $(FAULTS),-faults '$(FAULTS)') $(if $(MUTANT),-mutant '$(MUTANT)') $(if $(KEEP),-keep)
 
 .PHONY: chaos
 chaos: ## break real processes (FOR=1m SETUP=peers-lan NETWORK= SEED= FAULTS= SCHEDULE= KEEP=)
 	@go build -o bin/chaos ./test/chaos/run
 	@bin/chaos $(CHAOS)
+
+.PHONY: chaos-groups
+chaos-groups: ## break the processes of a group for an hour, in two setups (FOR=30m each, SEED= FAULTS= KEEP=)
+	@go build -o bin/chaos ./test/chaos/run
+	@bin/chaos -for '$(or $(FOR),30m)' -setup group-peers $(GROUPS_CHAOS)
+	@bin/chaos -for '$(or $(FOR),30m)' -setup group-file $(GROUPS_CHAOS)
 
 .PHONY: recording
 recording: ## record docs/lab.webm, and take docs/lab-*.webp, of the laboratory's page; needs Chromium and ffmpeg, and minutes

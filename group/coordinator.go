@@ -92,7 +92,9 @@ func newCoordinator(g *Group, term *elect.Term) (*coordinator, error) {
 	if err := g.tokens.check(term.Token()); err != nil {
 		return nil, err
 	}
-	mc, err := machine.NewCoordinator(machine.CoordinatorConfig{Settings: g.settings, Unclocked: unclocked(g.election)})
+	cfg := machine.CoordinatorConfig{Settings: g.settings, Unclocked: unclocked(g.election)}
+	mutateCoordinator(&cfg)
+	mc, err := machine.NewCoordinator(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,9 @@ type choice struct {
 }
 
 func newMember(g *Group) (*member, error) {
-	mc, err := machine.NewMember(machine.MemberConfig{Settings: g.settings, ID: protocol.NodeID(g.id)})
+	cfg := machine.MemberConfig{Settings: g.settings, ID: protocol.NodeID(g.id)}
+	mutateMember(&cfg)
+	mc, err := machine.NewMember(cfg)
 	if err != nil {
 		return nil, err
 	}

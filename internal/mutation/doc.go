@@ -25,6 +25,16 @@ func Names() []string {
 	return []string{LeaseFromAck, NoResidual, VoteNotSynced, StoppedClock, LateKill}
 }
 
+// The names of mistakes of a group's members and coordinator, which are those of their machines.
+const (
+	ReleaseBeforeJoin = "release-before-join" // a key is released when its work is told to stop
+	ClaimFromAnswer   = "claim-from-answer"   // a member's claim counts from the arrival of the answer
+	NoCover           = "no-cover"            // a coordinator takes all keys for free that nobody has reported
+)
+
+// OfGroups lists the names of the mistakes of groups.
+func OfGroups() []string { return []string{ReleaseBeforeJoin, ClaimFromAnswer, NoCover} }
+
 // The names of mistakes in the runtime. Unit tests catch them.
 const (
 	SendAtOnce         = "send-at-once"

@@ -54,6 +54,7 @@ type Life struct {
 	Keeper int64 `json:"keeper,omitempty"` // the parent of the first process of a family, and of a guarded program; 0 of others
 	Node   int64 `json:"node"`             // the node's number, from 0; -1 if it was given none
 	Kind   Kind  `json:"kind"`
+	Key    int64 `json:"key,omitempty"` // of a group: which of its keys, by number
 	Start  int64 `json:"start"`
 	Last   int64 `json:"last"` // of its last stamp
 

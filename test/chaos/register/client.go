@@ -75,6 +75,11 @@ func (c *Client) Write(ctx context.Context, token fence.Token, value string) (An
 	return c.do(ctx, line{Op: Write, Token: int64(token), Value: value})
 }
 
+// WriteKey is Write to the register of a key of a group.
+func (c *Client) WriteKey(ctx context.Context, key int64, token fence.Token, value string) (Answer, error) {
+	return c.do(ctx, line{Op: Write, Key: key, Token: int64(token), Value: value})
+}
+
 // Read reads the fenced register.
 func (c *Client) Read(ctx context.Context) (Answer, error) { return c.do(ctx, line{Op: Read}) }
 

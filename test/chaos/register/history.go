@@ -90,7 +90,7 @@ func readOps(all []Operation, path string) ([]Operation, error) {
 		}
 		if l.Return == 0 {
 			all = append(all, Operation{
-				Client: l.Client, N: l.N, Op: l.Op, Token: l.Token, Value: l.Value, Position: l.Position,
+				Client: l.Client, N: l.N, Op: l.Op, Key: l.Key, Token: l.Token, Value: l.Value, Position: l.Position,
 				Call: l.Call, Result: Unknown,
 			})
 			return nil

@@ -14,6 +14,7 @@ type line struct {
 	N      int64  `json:"n,omitempty"`
 
 	Op       Op     `json:"op,omitempty"`
+	Key      int64  `json:"key,omitempty"`
 	Token    int64  `json:"token,omitempty"`
 	Value    string `json:"value,omitempty"`
 	Position uint64 `json:"seq,omitempty"`

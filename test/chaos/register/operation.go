@@ -38,6 +38,7 @@ type Operation struct {
 	N      int64  // its number with that client, from 1
 	Op     Op
 
+	Key      int64  // of a group: each has a register of its own
 	Token    int64  // of a write, and of a stream's sequence
 	Value    string // of a write; each is written once only
 	Position uint64 // of a stream's sequence, from 1

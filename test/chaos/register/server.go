@@ -25,7 +25,7 @@ type Server struct {
 	all      sync.WaitGroup
 
 	mu     sync.Mutex
-	state  state
+	states map[int64]*state // by key
 	log    *os.File
 	conns  map[net.Conn]bool // nil when the server was closed
 	failed error             // the first line that could not be written
@@ -39,7 +39,7 @@ func Serve(path string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register: a register has served this run before, or its log cannot be made: %w", err)
 	}
-	s := &Server{path: path, clock: lives.NewClock(), log: log, conns: map[net.Conn]bool{}}
+	s := &Server{path: path, clock: lives.NewClock(), log: log, states: map[int64]*state{}, conns: map[net.Conn]bool{}}
 	err = reach(path, func(address string) (err error) {
 		s.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: address, Net: "unix"})
 		return err
@@ -58,7 +58,15 @@ func Serve(path string) (*Server, error) {
 func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state.stats
+	var sum Stats
+	for _, of := range s.states {
+		sum.Writes += of.stats.Writes
+		sum.Refused += of.stats.Refused
+		sum.Streams += of.stats.Streams
+		sum.OutOfTurn += of.stats.OutOfTurn
+		sum.Reads += of.stats.Reads
+	}
+	return sum
 }
 
 // Close ends all connections and the server. An error says what could not be recorded.
@@ -143,7 +151,12 @@ func (s *Server) answer(text []byte) (a line, at int64) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a = s.state.apply(r)
+	of := s.states[r.Key]
+	if of == nil {
+		of = &state{}
+		s.states[r.Key] = of
+	}
+	a = of.apply(r)
 	a.Client = r.Client
 	return a, s.clock.Now()
 }

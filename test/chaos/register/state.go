@@ -9,7 +9,7 @@ type Stats struct {
 	Reads              int64
 }
 
-// state is the state of the server. Its method has all rules.
+// state is the state of the register of one key. Its method has all rules.
 type state struct {
 	highest int64  // token that was shown with a write
 	value   string // behind the fence

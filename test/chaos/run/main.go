@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/mutation"
+	"github.com/electd/elect/test/chaos/cluster"
+	"github.com/electd/elect/test/chaos/groups"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/storm"
 )
@@ -58,7 +60,7 @@ func (f *flags) wrong(schedule bool) error {
 			}
 		}
 	}
-	switch names := mutation.Names(); {
+	switch names := append(mutation.Names(), mutation.OfGroups()...); {
 	case has("for") && f.options.For <= 0:
 		return fmt.Errorf("faults for %v; want a time above 0, such as 60s", f.options.For)
 	case has("faults") && len(f.options.Faults) == 0:
@@ -92,7 +94,7 @@ func parse(args []string, stderr io.Writer) (*flags, []string, error) {
 	set.Uint64Var(&f.options.Seed, "seed", 0, "of the schedule; 0: drawn, and said")
 	f.options.For = time.Minute
 	set.Var((*span)(&f.options.For), "for", "how `long` faults go on")
-	set.StringVar(&f.options.Setup, "setup", "peers-lan", "peers-fast, peers-lan or file")
+	set.StringVar(&f.options.Setup, "setup", "peers-lan", "peers-fast, peers-lan, file, group-peers or group-file")
 	set.StringVar(&f.options.Network, "network", "", "namespaces or proxies; none: the first of these that can be had")
 	set.StringVar(&f.options.Dir, "dir", "", "directory of the run; none: a temporary one")
 	set.StringVar(&f.faults, "faults", "", "names of the faults that may come, separated by commas; none: all that the promises cover")
@@ -134,6 +136,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return codeUsage
 	}
 	o := f.options
+	if strings.HasPrefix(o.Setup, "group-") {
+		if o.Network != "" {
+			fmt.Fprintf(stderr, "run: NETWORK %s and SETUP %s: members of a group are joined by proxies; want no NETWORK\n", o.Network, o.Setup)
+			return codeUsage
+		}
+		return group(ctx, o, f.keep, stdout, stderr)
+	}
 	if len(rest) == 1 {
 		if o.Schedule, err = storm.Load(rest[0]); err != nil {
 			fmt.Fprintln(stderr, "run:", err)
@@ -197,6 +206,52 @@ func storms(ctx context.Context, o storm.Options, schedule string, keep bool, st
 		return leave(o.Dir, keep, codeInterrupted, stdout, stderr)
 	}
 	return leave(o.Dir, keep, codeClean, stdout, stderr)
+}
+
+// group runs the storm of a group, and reports it.
+func group(ctx context.Context, o storm.Options, keep bool, stdout, stderr io.Writer) int {
+	if err := groups.Check(o.Setup, o.Faults); err != nil {
+		fmt.Fprintln(stderr, "run:", err)
+		return codeUsage
+	}
+	for o.Seed == 0 {
+		o.Seed = uint64(rand.Uint32())
+	}
+	dir := o.Dir
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "elect-chaos-"); err != nil {
+			fmt.Fprintln(stderr, "run:", err)
+			return codeHarness
+		}
+	}
+	fmt.Fprintf(stdout, "%s, seed %d, for %v, in %s; %s\nagain: %s\n", o.Setup, o.Seed, o.For, dir, load(), command(o, ""))
+	var tags []string
+	if o.Mutant != "" {
+		tags = append(tags, "mutants")
+	}
+	programs, err := cluster.Build(ctx, filepath.Join(dir, "bin"), tags...)
+	var report *groups.Report
+	if err == nil {
+		report, err = groups.Run(ctx, groups.Options{
+			Setup: o.Setup, Seed: o.Seed, For: o.For, Faults: o.Faults, Mutant: o.Mutant, Worker: programs.Worker, Dir: dir,
+			Progress: func(text string) { fmt.Fprintln(stdout, text) },
+		})
+	}
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(stdout, "interrupted: nothing was judged")
+		return leave(dir, keep, codeInterrupted, stdout, stderr)
+	case err != nil:
+		fmt.Fprintf(stderr, "run: %v\nthe harness failed, and so nothing is known; see %s\n", err, dir)
+		return codeHarness
+	}
+	fmt.Fprintf(stdout, "%v%s\n", report, load())
+	if len(report.Violations) > 0 {
+		fmt.Fprintf(stdout, "PROMISES WERE BROKEN\nthe run is kept in %s\n", dir)
+		return codeBroken
+	}
+	return leave(dir, keep, codeClean, stdout, stderr)
 }
 
 // leave removes the directory of a run, unless it is kept, and returns the exit code.
@@ -285,6 +340,9 @@ func list(w io.Writer) {
 	for _, s := range storm.Setups() {
 		fmt.Fprintf(w, "  %-22s %s\n", s.Name, s.Text)
 	}
+	for _, s := range groups.Setups() {
+		fmt.Fprintf(w, "  %-22s %s\n", s.Name, s.Text)
+	}
 	fmt.Fprintln(w, "faults:")
 	for _, f := range storm.Faults() {
 		var notes []string
@@ -302,6 +360,10 @@ func list(w io.Writer) {
 			text += " (" + strings.Join(notes, "; ") + ")"
 		}
 		fmt.Fprintf(w, "  %-22s %s\n", f.Name, text)
+	}
+	fmt.Fprintln(w, "faults of groups:")
+	for _, f := range groups.Faults() {
+		fmt.Fprintf(w, "  %-22s %s\n", f.Name, f.Text)
 	}
 }
 

@@ -15,6 +15,13 @@
 //	                        what Check proves
 //	  --guardian            the same under a keeper (supervise.Guard), with a witness and,
 //	                        while it leads, a descendant as above
+//	worker member           is a member of a group: while it holds a key it stamps a life
+//	                        of that key, and writes to the key's register. It obeys
+//	                        lines of its input: move MEMBER KEY..., drain MEMBER true|false.
+//	                        SIGTERM has it leave
+//	  --election URL --name N --id ID
+//	  --listen ADDR --advertise ADDR    of the group
+//	  --keys N --promise D
 //	worker watch            watches an election and writes down each state
 //	  --election URL --name N
 //	  --as NAME             how its file is called ("watch" if not given)
@@ -34,6 +41,8 @@
 //	watch/NAME-….ndjson     what a watcher saw: {"at", "time", "leader": {"id", "token"},
 //	                        "stale", "cause"}, as elect watch -o json has it and with the
 //	                        time of package lives; one file for each subscription
+//	events/NAME-….ndjson    what a member's group told: {"at", "kind", "key", "token", "member",
+//	                        "reason", "why"}; of EventEnded what was not asked for
 //	usage/PID.json          written by guarded when it can be asked, and then at each
 //	                        SIGUSR1: {"at", "pid", "node", "goroutines"}
 //

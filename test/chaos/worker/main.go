@@ -47,13 +47,13 @@ func main() {
 // start plays the role that the arguments name.
 func start(args []string) error {
 	if len(args) == 0 {
-		return usagef("want a role: life, guarded, watch, burn, register or lives")
+		return usagef("want a role: life, guarded, member, watch, burn, register or lives")
 	}
 	role, args := args[0], args[1:]
 	if role == "burn" {
 		return burn(args)
 	}
-	if len(args) > 0 && role != "guarded" && role != "watch" {
+	if len(args) > 0 && role != "guarded" && role != "member" && role != "watch" {
 		return usagef("%s takes no arguments, and has %q", role, args)
 	}
 	s, err := readSurroundings()
@@ -67,6 +67,8 @@ func start(args []string) error {
 		return descendant(s)
 	case "guarded":
 		return guarded(s, args)
+	case "member":
+		return member(s, args)
 	case "watch":
 		return watch(s, args)
 	case "register":
@@ -74,7 +76,7 @@ func start(args []string) error {
 	case "lives":
 		return printLives(s)
 	}
-	return usagef("there is no role %q; want life, guarded, watch, burn, register or lives", role)
+	return usagef("there is no role %q; want life, guarded, member, watch, burn, register or lives", role)
 }
 
 // newLog logs to stderr, where the harness collects it.

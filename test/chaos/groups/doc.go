@@ -1,0 +1,18 @@
+// Package groups breaks the members of a group, which are real processes, by a schedule from a seed, and judges what
+// their work has recorded: no two lives of one key overlap, the tokens of each key rise, no register takes a write of an
+// overtaken holder, members end only when they are told to, and after the last fault every key is held again.
+//
+// [Run] carries out a storm; [Judge] judges the directory of one. A life of a key goes from the first proof by
+// Shard.Check until its work has returned, or until the claim is over that was proven last, whichever is first: so long
+// nobody else may have it, and so also a key that moves before its work has returned is an overlap.
+//
+// The members reach each other's listeners through proxies (package network), which cut and delay. The coordinator's
+// election is among the same processes and is not cut, so that a coordinator can be cut off and not know it; or it is in
+// a file. In the directory are
+//
+//	ledger, register.ndjson, ops/, events/    what the members recorded; see worker
+//	faults.ndjson                             what the storm did, and when
+//	log/nI.log                                what the members said
+//
+// The functions may be called by any number of goroutines, each with a directory of its own. Linux only.
+package groups
