@@ -51,9 +51,9 @@ func TestLedger(t *testing.T) {
 	if again := other.Lives()[0]; again.Last < got.Last || again.Start != got.Start {
 		t.Errorf("%+v after %+v", again, got)
 	}
-	later := other.Begin(Life{Token: 6, Pid: 77, Node: -1, Kind: Library, Start: 1000})
+	later := other.Begin(Life{Token: 6, Pid: 77, Node: -1, Kind: Library, Key: 9, Start: 1000})
 	later.StampAt(0, 1500)
-	if got := l.Since(1); len(got) != 1 || !reflect.DeepEqual(got[0], Life{Token: 6, Pid: 77, Node: -1, Kind: Library, Start: 1000, Last: 1500, Number: 1}) {
+	if got := l.Since(1); len(got) != 1 || !reflect.DeepEqual(got[0], Life{Token: 6, Pid: 77, Node: -1, Kind: Library, Key: 9, Start: 1000, Last: 1500, Number: 1}) {
 		t.Errorf("%+v", got)
 	}
 	if l.Len() != 2 || len(l.Since(2)) != 0 || len(l.Since(99)) != 0 || len(l.Since(-1)) != 2 {

@@ -105,6 +105,27 @@ func TestOperations(t *testing.T) {
 	}
 }
 
+// TestKeys: each key has a register of its own, and all count.
+func TestKeys(t *testing.T) {
+	dir, s := serve(t)
+	c := open(t, dir, "c")
+	for i, w := range []struct {
+		key   int64
+		token fence.Token
+		want  Answer
+	}{{1, 7, Answer{Highest: 7}}, {2, 3, Answer{Highest: 3}}, {1, 6, Answer{Highest: 7, Stale: true}}, {2, 4, Answer{Highest: 4}}} {
+		if got, err := c.WriteKey(t.Context(), w.key, w.token, fmt.Sprint(i)); err != nil || got != w.want {
+			t.Errorf("%+v: %+v, %v", w, got, err)
+		}
+		if o := read(t, dir)[i]; o.Key != w.key || o.Token != int64(w.token) {
+			t.Errorf("%+v is recorded as %+v", w, o)
+		}
+	}
+	if got := s.Stats(); got.Writes != 4 || got.Refused != 1 {
+		t.Errorf("%+v; want 4 writes, one of them refused", got)
+	}
+}
+
 // TestLinearizable has many clients at once, and porcupine find an order of what
 // they saw in which each operation takes place between call and return.
 func TestLinearizable(t *testing.T) {
