@@ -67,6 +67,9 @@ func draw(seed uint64, length, promise time.Duration, only []string) (all []even
 		}
 		if alone > 0 {
 			e.after = part(350, 500)
+			if alone == 2 && dice.IntN(2) == 0 && slices.Contains(names, "kill-coordinator") { // who is interrupted by that is a figure of its own
+				e.name = "kill-coordinator"
+			}
 			alone--
 		}
 		if dice.IntN(8) == 0 {

@@ -222,6 +222,9 @@ func (r *Report) storm(acts []act) {
 			r.Faults[a.What]++
 		}
 	}
+	if last == 0 && len(acts) > 0 { // it goes on, or was interrupted
+		last = acts[len(acts)-1].At
+	}
 	r.Length = time.Duration(last - first)
 	if end != 0 {
 		r.Settled = time.Duration(end - last)

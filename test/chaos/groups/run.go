@@ -378,11 +378,11 @@ func (s *storm) begin(e event) error {
 			return s.start(p.node)
 		})
 	case "move":
-		line := "move " + name(who[0].node)
+		words := []string{"move", name(who[0].node)}
 		for i := range 20 {
-			line += " " + strconv.Itoa((e.who+i*7)%keys)
+			words = append(words, strconv.Itoa((e.who+i*7)%keys))
 		}
-		s.tell(e.who, line)
+		s.tell(e.who, strings.Join(words, " "))
 		return nil
 	case "drain":
 		s.tell(e.who, "drain "+name(who[0].node)+" true")
