@@ -22,7 +22,7 @@ func TestStorm(t *testing.T) {
 	for _, s := range Setups() {
 		t.Run(s.Name, func(t *testing.T) {
 			r, err := Run(t.Context(), Options{
-				Setup: s.Name, Seed: 17, For: long.FullOr(2*time.Minute, 17*time.Second), Worker: program,
+				Setup: s.Name, Seed: 386, For: long.FullOr(2*time.Minute, 17*time.Second), Worker: program,
 				Dir: filepath.Join(t.ArtifactDir(), "run"), Progress: func(text string) { t.Log(text) },
 			})
 			if err != nil {
