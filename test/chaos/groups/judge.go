@@ -100,7 +100,7 @@ type told struct {
 
 // Judge judges the storm in a directory.
 func Judge(dir string) (*Report, error) {
-	acts, err := read[act](filepath.Join(dir, "faults.ndjson"))
+	acts, err := read[act](filepath.Join(dir, FaultsFile))
 	if err != nil {
 		return nil, err
 	}

@@ -98,7 +98,7 @@ type later struct {
 	do func() error
 }
 
-// Act is one line of faults.ndjson.
+// act is one line of FaultsFile.
 type act struct {
 	At   int64  `json:"at"`
 	What string `json:"what"` // a fault, or one of the words below
@@ -108,6 +108,9 @@ type act struct {
 	// Coordinator says that the killed one was the coordinator.
 	Coordinator bool `json:"coordinator,omitempty"`
 }
+
+// FaultsFile is what the storm did, in the directory of a run.
+const FaultsFile = "faults.ndjson"
 
 // The words of acts beside the names of faults.
 const (
@@ -166,7 +169,7 @@ func (s *storm) carryOut(ctx context.Context, schedule []event) (err error) {
 			return err
 		}
 	}
-	if s.faults, err = os.Create(filepath.Join(s.Dir, "faults.ndjson")); err != nil {
+	if s.faults, err = os.Create(filepath.Join(s.Dir, FaultsFile)); err != nil {
 		return err
 	}
 	defer s.faults.Close()

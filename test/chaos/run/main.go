@@ -248,7 +248,7 @@ func group(ctx context.Context, o storm.Options, keep bool, stdout, stderr io.Wr
 	}
 	fmt.Fprintf(stdout, "%v%s\n", report, load())
 	if len(report.Violations) > 0 {
-		fmt.Fprintf(stdout, "PROMISES WERE BROKEN\nthe run is kept in %s\n", dir)
+		fmt.Fprintf(stdout, "PROMISES WERE BROKEN\nthe run is kept in   %s\nto judge it again    go run ./test/chaos/run --judge %s\n", dir, dir)
 		return codeBroken
 	}
 	return leave(dir, keep, codeClean, stdout, stderr)
@@ -314,6 +314,18 @@ func overdue(w io.Writer, report *judge.Report, promise time.Duration) {
 
 // again judges a kept run.
 func again(dir string, stdout, stderr io.Writer) int {
+	if _, err := os.Stat(filepath.Join(dir, groups.FaultsFile)); err == nil {
+		report, err := groups.Judge(dir)
+		if err != nil {
+			fmt.Fprintln(stderr, "run:", err)
+			return codeHarness
+		}
+		fmt.Fprint(stdout, report)
+		if len(report.Violations) > 0 {
+			return codeBroken
+		}
+		return codeClean
+	}
 	report, err := storm.Judge(dir)
 	if err == nil {
 		err = cmp.Or(report.WriteText(stdout), report.WriteHTML(filepath.Join(dir, storm.ReportFile)))
