@@ -61,8 +61,8 @@ func (l *lobby) wake() {
 	l.changed = make(chan struct{})
 }
 
-// await returns the coordinator, when there is one, or nil when the connection has ended. Whoever only asks, or is a
-// witness, is told meanwhile where the coordinator is, and does not wait for longer than a word of a witness matters.
+// await returns the coordinator, when there is one, or nil when the connection has ended. A client, or a
+// witness, is told meanwhile where the coordinator is, and does not wait for longer than the word of a witness matters.
 func (l *lobby) await(conn *link.Conn, from *guest) *coordinator {
 	var told target
 	if s := &l.g.settings; from.control {

@@ -19,7 +19,8 @@
 //
 // # Failure
 //
-// A member that dies loses its keys after [Config].Promise, and all others keep theirs. A coordinator that dies is
+// A member that dies loses its keys after [Config].Promise, or at once if a [Witness] says that all of it is dead, and
+// all others keep theirs. A coordinator that dies is
 // replaced by the back end of the election, and the members keep their keys if that takes less than the promise. The
 // rules, and what each of them is for, are in package internal/protocol/group.
 //

@@ -18,6 +18,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/store/memory"
 )
 
@@ -147,6 +148,30 @@ func TestLoopback(t *testing.T) {
 			}
 			<-began
 		}
+	}
+	// A witness with m2's certificate is believed about processes of m2 only.
+	at := estate{Coordinator: spot{"m9", "127.0.0.1:1"}, Others: []spot{{"m2", all[1].addr}}} // who says where the coordinator is
+	speak := func(as, of string, process protocol.Nonce) error {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		return tell(ctx, system(), ca.member(t, as), &testament{Group: "group", ID: of, Process: process, Bits: 16}, &at)
+	}
+	for what, err := range map[string]error{
+		`want the same`: speak("m2", "m2", all[0].process), `certificate is that of "m2"`: speak("m2", "m1", all[0].process),
+	} {
+		if err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("a word about another member's process: %v; want %s", err, what)
+		}
+	}
+	before, err := all[0].Status(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := speak("m2", "m2", protocol.Nonce{1, 2}); err != nil { // of a life of m2 that is over
+		t.Error(err)
+	}
+	if s, err := all[0].Status(ctx); err != nil || s.Held != before.Held || s.Moving != 0 || len(s.Members) != 3 {
+		t.Errorf("after words about nobody who is here: %+v, %v; want as before", s, err)
 	}
 	refused := make(chan error, 100)
 	stranger, err := join("m1", Config{ID: "m1", TLS: newAuthority(t).member(t, "m9"), Observer: true, OnEvent: func(e Event) { refused <- e.Err }})

@@ -19,6 +19,7 @@ import (
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/file"
 	"github.com/electd/elect/internal/conditions"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/spawn"
 )
 
@@ -151,15 +152,6 @@ func (p *process) kill(t testing.TB, front bool) {
 	}
 }
 
-func await(t testing.TB, what string, within time.Duration, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(within); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited %v for %s", within, what)
-		}
-	}
-}
-
 func shares(all []*process) (n []int) {
 	for _, p := range all {
 		n = append(n, p.count())
@@ -174,10 +166,10 @@ func trio(t testing.TB, keys int, promise time.Duration) []*process {
 	for i := range 3 {
 		all = append(all, startProgram(t, at, name(i+1), keys, promise))
 		if i == 0 {
-			await(t, "all keys at the first", time.Minute, func() bool { return all[0].count() == keys })
+			harness.Eventually(t, "all keys at the first", func() bool { return all[0].count() == keys })
 		}
 	}
-	await(t, "a third each", 2*time.Minute, func() bool {
+	harness.Eventually(t, "a third each", func() bool {
 		n := shares(all)
 		return n[0]+n[1]+n[2] == keys && slices.Max(n)-slices.Min(n) <= 1
 	})
@@ -203,14 +195,18 @@ func TestWitness(t *testing.T) {
 		}
 		killed := time.Now()
 		dead.kill(t, dies.front)
-		await(t, "the keys of the dead to be held", promise/2, func() bool {
+		harness.Eventually(t, "the keys of the dead to be held", func() bool {
 			n := 0
 			for _, p := range rest {
 				n += p.count()
 			}
 			return n == keys
 		})
-		t.Logf("%s died, and others had its keys after %v", dead.id, time.Since(killed))
+		took := time.Since(killed)
+		t.Logf("%s died, and others had its keys after %v", dead.id, took)
+		if took > promise/2 {
+			t.Errorf("the keys of %s were held after %v; want it long before the end of its promise of %v", dead.id, took, promise)
+		}
 		for _, p := range rest {
 			p.mu.Lock()
 			ended += p.ended
@@ -234,7 +230,7 @@ func BenchmarkKilled(b *testing.B) {
 		b.StartTimer()
 		killed := time.Now()
 		dead.kill(b, false)
-		await(b, "the keys of the dead", time.Minute, func() bool { return all[0].count()+all[1].count() == keys })
+		harness.Eventually(b, "the keys of the dead", func() bool { return all[0].count()+all[1].count() == keys })
 		b.StopTimer()
 		var after []time.Duration
 		for _, p := range all[:2] {

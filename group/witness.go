@@ -77,7 +77,7 @@ type herald struct {
 	tls   TLS
 	hello wire.Hello
 	word  []byte
-	heard chan struct{} // has a value when the coordinator has it
+	heard chan error    // has the coordinator's answer
 	cold  chan struct{} // has a value when somebody was not reached
 
 	mu    sync.Mutex
@@ -92,7 +92,7 @@ func tell(ctx context.Context, env env, tls TLS, t *testament, e *estate) error 
 	}
 	within, cancel := context.WithCancel(ctx)
 	h := &herald{
-		ctx: within, env: env, tls: tls, word: word, heard: make(chan struct{}, 1), cold: make(chan struct{}, 1), tried: map[spot]error{},
+		ctx: within, env: env, tls: tls, word: word, heard: make(chan error, 1), cold: make(chan struct{}, 1), tried: map[spot]error{},
 		hello: wire.Hello{Version: wire.Version, Group: t.Group, ID: t.ID, Bits: uint64(t.Bits), Control: true},
 	}
 	defer h.work.Wait()
@@ -100,8 +100,8 @@ func tell(ctx context.Context, env env, tls TLS, t *testament, e *estate) error 
 	if e.Coordinator != (spot{}) {
 		h.try(e.Coordinator)
 		select {
-		case <-h.heard:
-			return nil
+		case err := <-h.heard:
+			return err
 		case <-h.cold:
 		case <-time.After(patience):
 		case <-ctx.Done():
@@ -111,8 +111,8 @@ func tell(ctx context.Context, env env, tls TLS, t *testament, e *estate) error 
 		h.try(s)
 	}
 	select {
-	case <-h.heard:
-		return nil
+	case err := <-h.heard:
+		return err
 	case <-ctx.Done():
 	}
 	h.mu.Lock()
@@ -141,16 +141,19 @@ func (h *herald) try(s spot) {
 			if h.ctx.Err() != nil {
 				return
 			}
-			if err == nil {
-				poke(h.heard)
+			if _, refused := errors.AsType[*failure](err); err == nil || refused {
+				select {
+				case h.heard <- err:
+				default:
+				}
 				return
 			}
 			h.mu.Lock()
 			h.tried[s] = err
 			h.mu.Unlock()
-			poke(h.cold)
-			if _, final := errors.AsType[*failure](err); final {
-				return
+			select {
+			case h.cold <- struct{}{}:
+			default:
 			}
 			select {
 			case <-time.After(pause):
@@ -159,13 +162,6 @@ func (h *herald) try(s spot) {
 			}
 		}
 	})
-}
-
-func poke(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // once tells one member. What it is told waits there for when it is the coordinator, and meanwhile it says who is.

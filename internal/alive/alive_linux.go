@@ -1,4 +1,3 @@
-// Package alive has the file by whose lock others know that a process is alive, or a keeper of it.
 package alive
 
 import (

@@ -1,6 +1,5 @@
 //go:build !linux
 
-// Package alive has the file by whose lock others know that a process is alive, or a keeper of it.
 package alive
 
 import (
