@@ -327,7 +327,7 @@ var repository = house{
 		{at: "fence/fenceredis", names: 24, why: "guard"},
 		{at: "fence/fencesql", names: 37, why: "guard"},
 		{at: "file", names: 19, why: "backend"},
-		{at: "group", names: 131, why: "members, shards, a back end of named elections; status, plans, counts, measurements and events; a client that only asks"},
+		{at: "group", names: 132, why: "members, shards, a back end of named elections; status, plans, counts, measurements and events; a client that only asks"},
 		{at: "group/placement", names: 70, why: "the planner of a group's keys, what one of a program's own implements, and the causes of moves"},
 		{at: "peer", names: 188, why: "backend; measurements; the status of one node"},
 		{at: "peer/certs", names: 51, why: "certificates"},
