@@ -273,6 +273,7 @@ func (t *Term) awaitEnd() error {
 	m, cfg := t.mandate, &t.election.cfg
 	for {
 		var drain <-chan time.Time
+		var lapse <-chan struct{} // in its place, if the mandate shares its lease
 		if left, bounded := m.Remaining(); bounded && !cfg.NonExclusive {
 			if left <= cfg.Drain {
 				if err := m.Check(); err != nil {
@@ -280,7 +281,11 @@ func (t *Term) awaitEnd() error {
 				}
 				return t.finish(fmt.Errorf("%w: not renewed in time; the term ended %v before the lease", driver.ErrExpired, left.Round(time.Millisecond)))
 			}
-			drain = time.After(clock.Timer(left - cfg.Drain))
+			if l, shares := m.(driver.Lapser); shares {
+				lapse = l.Lapse(cfg.Drain)
+			} else {
+				drain = time.After(clock.Timer(left - cfg.Drain))
+			}
 		}
 		select {
 		case <-t.ctx.Done():
@@ -296,6 +301,7 @@ func (t *Term) awaitEnd() error {
 			}
 			return cause
 		case <-drain:
+		case <-lapse:
 		}
 	}
 }

@@ -53,6 +53,15 @@ type MetadataSetter interface {
 	SetMetadata(ctx context.Context, metadata map[string]string) error
 }
 
+// Lapser is implemented by mandates that share a lease with others, so that one timer serves all of them: a process may
+// lead a hundred thousand elections.
+type Lapser interface {
+	// Lapse returns a channel that is closed once Remaining is left or less, by a timer that depends on nothing but the
+	// clock. Renewals put that off. A mandate that ends for another reason ends its Context, and may leave the channel
+	// open.
+	Lapse(left time.Duration) <-chan struct{}
+}
+
 // Resigner is implemented by electors that can ask the present leader to resign, from any participant.
 type Resigner interface {
 	// Resign asks the leader with that token, or any leader if token is 0, to resign. It returns when that leader has

@@ -11,6 +11,7 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/protocol"
 	machine "github.com/electd/elect/internal/protocol/group"
 	"github.com/electd/elect/internal/runtime"
@@ -20,6 +21,44 @@ import (
 type epoch struct {
 	session machine.Session
 	view    atomic.Pointer[machine.View]
+
+	mu     sync.Mutex
+	lapses map[time.Duration]chan struct{} // closed when the claim has no more than that left
+}
+
+// left is for how long the session's keys are proven.
+func (e *epoch) left(now protocol.Reading) time.Duration {
+	if v := e.view.Load(); v.Proven(now) {
+		return v.Claim.Sub(now.Boot)
+	}
+	return 0
+}
+
+// lapse returns the channel that is closed when no more than that is left.
+func (e *epoch) lapse(now func() protocol.Reading, left time.Duration) <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c := e.lapses[left]; c != nil {
+		return c
+	}
+	if e.lapses == nil {
+		e.lapses = map[time.Duration]chan struct{}{}
+	}
+	c := make(chan struct{})
+	e.lapses[left] = c
+	var look func()
+	look = func() {
+		if more := e.left(now()) - left; more > 0 {
+			time.AfterFunc(clock.Timer(more), look)
+			return
+		}
+		e.mu.Lock()
+		delete(e.lapses, left)
+		e.mu.Unlock()
+		close(c)
+	}
+	time.AfterFunc(0, look)
+	return c
 }
 
 // tenure is one leadership of one key by this member, from its assignment until its work has returned.
@@ -94,12 +133,11 @@ func (t *tenure) remaining() time.Duration {
 	if why := t.over.Load(); why != nil && !errors.Is(*why, driver.ErrResigned) || t.returned() {
 		return 0
 	}
-	v, now := t.epoch.view.Load(), t.m.g.env.now()
-	if !v.Proven(now) {
-		return 0
-	}
-	return v.Claim.Sub(now.Boot)
+	return t.epoch.left(t.m.g.env.now())
 }
+
+// Lapse implements [driver.Lapser] of mandates: all keys of a session have one claim.
+func (t *tenure) Lapse(left time.Duration) <-chan struct{} { return t.epoch.lapse(t.m.g.env.now, left) }
 
 func (t *tenure) returned() bool {
 	t.mu.Lock()
