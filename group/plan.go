@@ -15,6 +15,9 @@ import (
 // retry is when a move is thought of again that the machine did not carry out: its taker was not attached, for example.
 const retry = 200 * time.Millisecond
 
+// many is for how many keys planning keeps memory.
+const many = 4096
+
 // planning tells placement what changes, and hands its moves in. The plan itself is made in a goroutine of its own: the
 // coordinator's loop has renewals to answer. What is below the mutex is shared with that; the rest belongs to the loop.
 type planning struct {
@@ -91,7 +94,9 @@ func (p *planning) run(placer placement.Placer) {
 		began := time.Now()
 		moves, next := placer.Plan(began)
 		took := time.Since(began)
-		clear(orders)
+		if clear(orders); cap(orders) > many {
+			orders = nil
+		}
 		if len(moves) > 0 {
 			p.c.put(item2{do: func() { p.handIn(moves) }})
 		}
@@ -199,8 +204,7 @@ func (p *planning) feed() {
 	for _, k := range p.keys {
 		orders = append(orders, p.order(k))
 	}
-	p.keys = p.keys[:0]
-	if cap(p.keys) > 4096 {
+	if p.keys = p.keys[:0]; cap(p.keys) > many {
 		p.keys = nil
 	}
 	if len(orders) == 0 {
@@ -335,7 +339,6 @@ func (p *planning) handIn(moves []placement.Move) {
 	all := make([]machine.Move, 0, len(moves))
 	for i := range moves {
 		m := &moves[i]
-		p.keys = append(p.keys, machine.Key(m.Key))
 		ks, ok := p.c.machine.Key(machine.Key(m.Key))
 		to, is := takers[m.To]
 		if !is && !p.ever[m.To] {
@@ -344,6 +347,8 @@ func (p *planning) handIn(moves []placement.Move) {
 		}
 		if ok && is && string(ks.Session.Member) == m.From {
 			all = append(all, machine.Move{Key: ks.Key, From: ks.Session, To: to})
+		} else {
+			p.keys = append(p.keys, machine.Key(m.Key))
 		}
 	}
 	p.c.in = machine.Input{Kind: machine.Moves, Moves: all}
@@ -351,11 +356,15 @@ func (p *planning) handIn(moves []placement.Move) {
 	stuck := map[machine.Key]bool{}
 	for i := range moves {
 		ks, _ := p.c.machine.Key(machine.Key(moves[i].Key))
-		if string(ks.Session.Member) != moves[i].To && string(ks.Reserved.Member) != moves[i].To {
+		switch moves[i].To {
+		case string(ks.Session.Member): // which is a change
+		case string(ks.Reserved.Member):
+			p.keys = append(p.keys, ks.Key)
+		default:
 			stuck[machine.Key(moves[i].Key)] = true
-		} else {
-			p.c.g.counted.move(moves[i].Cause)
+			continue
 		}
+		p.c.g.counted.move(moves[i].Cause)
 	}
 	if len(stuck) > 0 { // told at once they would be planned at once, and stuck again
 		p.keys = slices.DeleteFunc(p.keys, func(k machine.Key) bool { return stuck[k] })

@@ -229,9 +229,12 @@ func (g *Group) serve(ctx context.Context, s *server) error {
 	}
 	s.guarded.g = g
 	s.m, s.ctx, s.wake, s.all = g.member, context.WithoutCancel(ctx), make(chan struct{}, 1), map[*tenure]*Shard{}
-	wants := make([]choice, len(g.shards))
-	for i, k := range g.shards {
-		wants[i].want.Key = machine.Key(k)
+	all := func(not bool) []choice {
+		choices := make([]choice, len(g.shards))
+		for i, k := range g.shards {
+			choices[i] = choice{machine.Want{Key: machine.Key(k)}, not}
+		}
+		return choices
 	}
 	g.member.mu.Lock()
 	if g.member.closed || g.member.shards != nil {
@@ -249,7 +252,7 @@ func (g *Group) serve(ctx context.Context, s *server) error {
 	if s.work == nil {
 		dispatcher.Go(func() { s.dispatch(done) })
 	}
-	g.member.choose(wants...)
+	g.member.choose(all(false)...)
 	var err error
 	select {
 	case <-ctx.Done():
@@ -257,10 +260,7 @@ func (g *Group) serve(ctx context.Context, s *server) error {
 	case <-g.gone:
 		err = elect.ErrClosed
 	}
-	unwants := make([]choice, len(wants))
-	for i := range wants {
-		unwants[i] = choice{wants[i].want, true}
-	}
+	unwants := all(true)
 	g.member.mu.Lock()
 	s.ending = true
 	g.member.choices = append(g.member.choices, unwants...)

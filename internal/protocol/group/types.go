@@ -253,8 +253,15 @@ type Effects struct {
 	Reason string        `json:"reason,omitzero"`
 }
 
-// Reset empties the effects and keeps their memory.
+// keptEffects is how many of one kind an Effects keeps the memory for.
+const keptEffects = 1024
+
+// Reset empties the effects and keeps their memory, unless there were many.
 func (fx *Effects) Reset() {
+	if max(cap(fx.Stops), cap(fx.Starts), cap(fx.Changes), cap(fx.Wanted)) > keptEffects {
+		*fx = Effects{}
+		return
+	}
 	*fx = Effects{
 		Stops: fx.Stops[:0], Sends: fx.Sends[:0], Starts: fx.Starts[:0], Closes: fx.Closes[:0], Changes: fx.Changes[:0], Wanted: fx.Wanted[:0],
 	}
