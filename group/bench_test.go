@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/protocol"
+	machine "github.com/electd/elect/internal/protocol/group"
 	"github.com/electd/elect/store/memory"
 )
 
@@ -21,13 +24,16 @@ import (
 type crowd struct {
 	b     testing.TB
 	all   []*Group
+	gates []*gate
 	begun atomic.Int64
 	ended atomic.Int64
 	wake  chan struct{}
+	ends  []func()
 }
 
 func newCrowd(b testing.TB, members, keys int) *crowd {
 	c := &crowd{b: b, wake: make(chan struct{}, 1)}
+	b.Cleanup(c.end)
 	store := memory.NewStore(0)
 	for i := range members {
 		place, err := store.New("group", name(i+1), memory.Config{Lease: 10 * time.Second})
@@ -38,11 +44,14 @@ func newCrowd(b testing.TB, members, keys int) *crowd {
 		if err != nil {
 			b.Fatal(err)
 		}
-		g, err := Join(b.Context(), e, Config{ID: name(i + 1), Keys: Range(keys), Promise: 10 * time.Second, Poll: 300 * time.Millisecond, Placement: eager})
+		env, process := system(), &gate{}
+		env.gate = process.pass
+		g, err := join(b.Context(), e, Config{ID: name(i + 1), Keys: Range(keys), Promise: 10 * time.Second, Poll: 300 * time.Millisecond, Placement: eager}, env)
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Cleanup(func() { _ = g.Close() })
+		c.ends = append(c.ends, func() { process.shut(false); _ = g.Close() })
+		c.gates = append(c.gates, process)
 		c.all = append(c.all, g)
 	}
 	c.admitted(members)
@@ -75,7 +84,32 @@ func (c *crowd) serve() {
 		work.Go(func() {
 			_ = g.Serve(ctx, func(*Shard) { c.begun.Add(1); c.ring() }, func(*Shard) { c.ended.Add(1); c.ring() })
 		})
-		c.b.Cleanup(func() { cancel(); work.Wait() })
+		c.ends = append(c.ends, func() { cancel(); work.Wait() })
+	}
+}
+
+// end ends all members at once.
+func (c *crowd) end() {
+	var all sync.WaitGroup
+	for _, end := range c.ends {
+		all.Go(end)
+	}
+	all.Wait()
+	c.ends = nil
+}
+
+// coordinator waits for one.
+func (c *crowd) coordinator() *coordinator {
+	for {
+		for _, g := range c.all {
+			g.mu.Lock()
+			co := g.coordinator
+			g.mu.Unlock()
+			if co != nil {
+				return co
+			}
+		}
+		runtime.Gosched()
 	}
 }
 
@@ -117,14 +151,38 @@ func used() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// rest is what the process costs that does nothing, in percent of a core.
+func rest() float64 {
+	debug.FreeOSMemory() // else the runtime does that meanwhile
+	const span = 5 * time.Second
+	began := used()
+	<-time.After(span)
+	return 100 * float64(used()-began) / float64(span)
+}
+
+// memory is what a key costs at the coordinator, and at each member. It ends the coordinator.
+func (c *crowd) memory(before float64, keys int) (coordinator, member float64) {
+	all := heap()
+	for _, g := range c.all { // so that none follows
+		g.candidate()
+	}
+	for _, g := range c.all {
+		<-g.standing
+	}
+	without := heap()
+	return (all - without) / float64(keys), (without - before) / float64(keys*len(c.all))
+}
+
 func heap() float64 {
+	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
 }
 
-// BenchmarkIdle is what members cost that do nothing, both ends, by the number of keys.
+// BenchmarkIdle is what members cost that do nothing, both ends, by the number of keys. Each member wants all keys and
+// holds a third of them.
 func BenchmarkIdle(b *testing.B) {
 	for _, keys := range []int{10, 100_000} {
 		b.Run(fmt.Sprint(keys), func(b *testing.B) {
@@ -133,14 +191,14 @@ func BenchmarkIdle(b *testing.B) {
 			c.serve()
 			c.held(int64(keys))
 			c.settled()
-			size := (heap() - before) / float64(keys)
+			var sum float64
 			for b.Loop() {
-				const span = 5 * time.Second
-				began := used()
-				<-time.After(span)
-				b.ReportMetric(100*float64(used()-began)/float64(span), "%core")
+				sum += rest()
 			}
-			b.ReportMetric(size, "bytes/key") // of three members and the coordinator
+			b.ReportMetric(sum/float64(b.N), "%core")
+			coordinator, member := c.memory(before, keys)
+			b.ReportMetric(coordinator, "B/key@coordinator")
+			b.ReportMetric(member, "B/key@member")
 		})
 	}
 }
@@ -153,8 +211,13 @@ func BenchmarkStart(b *testing.B) {
 				b.StopTimer()
 				c := newCrowd(b, 3, keys)
 				b.StartTimer()
+				began := used()
 				c.serve()
 				c.held(int64(keys))
+				b.StopTimer()
+				b.ReportMetric(float64(used()-began)/1e6, "cpu-ms/op")
+				c.end()
+				b.StartTimer()
 			}
 		})
 	}
@@ -195,12 +258,53 @@ func BenchmarkLeave(b *testing.B) {
 		c.serve()
 		c.held(keys)
 		c.settled()
+		began, before := used(), c.ended.Load()
 		b.StartTimer()
 		go func() { _ = c.all[2].Close() }()
-		for c.ended.Load() == 0 {
+		for c.ended.Load() < before+keys/3 {
 			<-c.wake
 		}
 		c.held(keys)
+		b.StopTimer()
+		b.ReportMetric(float64(used()-began)/1e6, "cpu-ms/op")
+		c.end()
+		b.StartTimer()
+	}
+}
+
+// BenchmarkDeath is the death of a member that holds 33,333 keys, from the instant at which a witness has proven it: until
+// each of these is held again.
+func BenchmarkDeath(b *testing.B) {
+	const keys = 99_999
+	for b.Loop() {
+		b.StopTimer()
+		c := newCrowd(b, 3, keys)
+		c.serve()
+		c.held(keys)
+		c.settled()
+		coordinator, victim := c.coordinator(), 0
+		for c.all[victim] == coordinator.g {
+			victim++
+		}
+		c.gates[victim].shut(true)
+		dead := machine.Input{Kind: machine.Dead, Session: machine.Session{Member: protocol.NodeID(c.all[victim].id), Process: c.all[victim].process}}
+		var half, all time.Duration
+		b.StartTimer()
+		began, cpu, before := time.Now(), used(), c.begun.Load()
+		coordinator.put(item2{do: func() { coordinator.in = dead; coordinator.step() }})
+		for n := int64(0); n < keys/3; n = c.begun.Load() - before {
+			if n >= keys/6 && half == 0 {
+				half = time.Since(began)
+			}
+			<-c.wake
+		}
+		all = time.Since(began)
+		b.StopTimer()
+		b.ReportMetric(float64(half)/1e6, "ms/half")
+		b.ReportMetric(float64(all)/1e6, "ms/all")
+		b.ReportMetric(float64(used()-cpu)/1e6, "cpu-ms/op")
+		c.end()
+		b.StartTimer()
 	}
 }
 
@@ -212,10 +316,8 @@ func BenchmarkMembers(b *testing.B) {
 		c.held(2_000)
 		b.StopTimer()
 		c.settled()
-		began := used()
-		const span = 5 * time.Second
-		<-time.After(span)
-		b.ReportMetric(100*float64(used()-began)/float64(span), "%core")
+		b.ReportMetric(rest(), "%core")
+		c.end()
 		b.StartTimer()
 	}
 }
@@ -247,6 +349,46 @@ func BenchmarkCampaigns(b *testing.B) {
 			_ = m.Release(ctx)
 		}
 		cancel()
+		c.end()
+		b.StartTimer()
+	}
+}
+
+// BenchmarkLead is named elections that three members lead by elect.Lead, each with one candidate: until all lead, and
+// what they cost then.
+func BenchmarkLead(b *testing.B) {
+	const elections = 99_999
+	for b.Loop() {
+		b.StopTimer()
+		c := newCrowd(b, 3, 0)
+		before := heap()
+		began := used()
+		ctx, cancel := context.WithCancel(b.Context())
+		var leading, all sync.WaitGroup
+		leading.Add(elections)
+		b.StartTimer()
+		for i := range elections {
+			e, err := elect.New(c.all[i%3].Elector(fmt.Sprintf("election-%d", i)), elect.Config{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			all.Go(func() {
+				var first sync.Once
+				_ = e.Lead(ctx, func(ctx context.Context, _ *elect.Term) error {
+					first.Do(leading.Done)
+					<-ctx.Done()
+					return nil
+				})
+			})
+		}
+		leading.Wait()
+		b.StopTimer()
+		b.ReportMetric(float64(used()-began)/1e6, "cpu-ms/op")
+		b.ReportMetric((heap()-before)/elections, "B/election")
+		b.ReportMetric(rest(), "%core")
+		cancel()
+		all.Wait()
+		c.end()
 		b.StartTimer()
 	}
 }
