@@ -54,7 +54,11 @@ func TestLapse(t *testing.T) {
 		end := time.Now().Add(left)
 		for range cap(terms) {
 			term := <-terms
-			<-term.Context().Done()
+			select {
+			case <-term.Context().Done():
+			case <-time.After(p.settings.Promise):
+				t.Error("a term goes on without a renewal for a promise")
+			}
 			if loss, _ := errors.AsType[*elect.LostError](context.Cause(term.Context())); loss == nil || loss.Reason != elect.ReasonExpired {
 				t.Errorf("a term ended by %v; want that it expired", context.Cause(term.Context()))
 			}
