@@ -20,8 +20,8 @@ import (
 // Client asks a server of this package, such as elect agent on the same machine, for a program that stands in no
 // election itself. The zero Client with a URL is ready. Any number of goroutines may use it.
 //
-// What it tells is what the server knew when it answered: where an action of a leader that has ended does harm, it goes
-// with the token.
+// Its answers are what the server knew when it answered. Where an action by a former leader would do harm, send the token
+// along, to a resource that checks it.
 type Client struct {
 	URL   string       // such as http://127.0.0.1:4040
 	Token string       // of clients that may change something; may be empty

@@ -221,7 +221,7 @@ func (g *Group) meet(nc net.Conn) (net.Conn, *wire.Reader, *guest, error) {
 	if err != nil {
 		return nc, nil, nil, err
 	}
-	refused := "a hello comes first"
+	refused := "the connection does not begin with a hello; want a member or a client of a group"
 	if p.Hello != nil {
 		refused = g.refuses(p.Hello, shown)
 	}

@@ -27,8 +27,8 @@ const (
 // Client asks the coordinator of a group. It is no member and no candidate: it holds nothing, and is not counted. It
 // keeps one connection with the coordinator, and goes on with the next one.
 //
-// Without a coordinator its methods, but for Lookup, fail with [elect.ErrNoLeader] if the election has no leader, and otherwise wait for
-// one until their context ends.
+// Without a coordinator its methods except Lookup fail with [elect.ErrNoLeader] if the election has no leader; otherwise
+// they wait for one until their context ends.
 type Client struct {
 	election *elect.Election
 	tls      TLS
@@ -128,7 +128,7 @@ func (c *Client) follow() {
 			c.calls.without(s.Cause, false)
 			continue
 		case s.Leader == nil:
-			c.calls.without(fmt.Errorf("%w: the group %s has no coordinator", driver.ErrNoLeader, c.hello.Group), true)
+			c.calls.without(fmt.Errorf("%w: the group %q has no coordinator", driver.ErrNoLeader, c.hello.Group), true)
 			continue
 		}
 		t, err := targetOf(s.Leader)
@@ -252,9 +252,9 @@ func (c *Client) states(l *link.Conn, entries []wire.Entry) {
 //
 // An answer is kept, up to 10,000 of them, and the coordinator says when it changes, so that most calls ask nobody. Once
 // a second a call asks nevertheless, to know that it would have been told: so an answer is at most a second behind the
-// coordinator's. It can be wrong that long, as every answer to such a question can: the holder may lose the key while
-// the answer is on its way. That misleads who asks, and no data, if the holder proves its term before it acts and the
-// resource refuses tokens that are smaller than the greatest it has seen. Who is misled is refused there, and asks again.
+// coordinator's. It can be wrong for that long, as any such answer can: the holder may lose the key while the answer is
+// on its way. A wrong answer harms no data if the holder proves its term before it acts and the resource refuses tokens
+// that are smaller than the greatest it has seen: the caller is refused there, and asks again.
 func (c *Client) Lookup(ctx context.Context, key string) (elect.Leader, error) {
 	if err := driver.CheckName(key); err != nil {
 		return elect.Leader{}, fmt.Errorf("the key: %w", err)

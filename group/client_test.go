@@ -134,7 +134,7 @@ func TestClient(t *testing.T) {
 		}
 
 		// Drained, and back.
-		if err := c.Drain(ctx, "m9", true); err == nil || !strings.Contains(err.Error(), `"m9" is no member`) {
+		if err := c.Drain(ctx, "m9", true); err == nil || !strings.Contains(err.Error(), `"m9" is not a connected member`) {
 			t.Errorf("drain of nobody: %v", err)
 		}
 		if err := c.Drain(ctx, "m2", true); err != nil {

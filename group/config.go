@@ -118,16 +118,16 @@ const (
 	EventEnded       EventKind = "ended"       // the work of Key was told to stop; Err is a *elect.LostError
 	EventReleased    EventKind = "released"    // the work of Key has returned
 	EventCoordinates EventKind = "coordinates" // this member is the coordinator; Token is its term's
-	EventStoodDown   EventKind = "stood-down"  // and is it no more; Err says why
+	EventStoodDown   EventKind = "stood-down"  // it is no longer the coordinator; Err says why
 	EventRefused     EventKind = "refused"     // as a member, it is refused by the coordinator; Err says what would be right
 )
 
-// Event is one step in a member's life.
+// Event is one step in a member's life. [EventKind] says which of the fields after At are set.
 type Event struct {
 	Kind   EventKind
-	At     time.Time
-	Key    string
-	Token  elect.Token
-	Member string
-	Err    error
+	At     time.Time   // when it was seen, by the clock of this machine
+	Key    string      // of events of a key
+	Token  elect.Token // of the key, or of the term as coordinator
+	Member string      // the id of the coordinator
+	Err    error       // why
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
@@ -58,4 +60,22 @@ func (m leaver) Resign(ctx context.Context, token fence.Token) error {
 }
 func (m leaver) Transfer(ctx context.Context, token fence.Token, to string) error {
 	return m.Elector.(driver.Transferrer).Transfer(ctx, token, to)
+}
+
+// TestOneIDTwice: of processes with one id each gets the key that only it wants.
+func TestOneIDTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var all []*part
+		for i := range 3 {
+			all = append(all, w.member(name(i), func(c *Config) { c.ID = "same" }))
+		}
+		for i, p := range all {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			if _, err := p.Elector(name(i)).Campaign(ctx, driver.Candidacy{}); err != nil {
+				t.Errorf("%s has no leader: %v", name(i), err)
+			}
+			cancel()
+		}
+	})
 }

@@ -180,7 +180,7 @@ func (c *coordinator) successor(q *request) (ks machine.KeyState, to machine.Ses
 	case q.To == "":
 		return ks, to, no("nobody else stands for %q", q.Key)
 	case !known:
-		return ks, to, no("%q is no member of the group", q.To)
+		return ks, to, no("%q is no member of the group; want one that its status lists", q.To)
 	}
 	return ks, to, no("%s does not stand for %q now, or is not admitted yet, or is being drained", q.To, q.Key)
 }
@@ -201,7 +201,7 @@ func (c *coordinator) move(q *request) error {
 	return nil
 }
 
-// drain has a member say that it is to be emptied: so that a later coordinator knows.
+// drain tells a member that it is to be emptied. The member reports it, so a later coordinator knows it too.
 func (c *coordinator) drain(q *request) error {
 	found := false
 	for _, s := range c.plan.sessions() {
@@ -214,7 +214,7 @@ func (c *coordinator) drain(q *request) error {
 		}
 	}
 	if !found {
-		return fmt.Errorf("%q is no member that is connected; want one of the group's status", q.To)
+		return fmt.Errorf("%q is not a connected member of the group; want one that its status lists", q.To)
 	}
 	return nil
 }

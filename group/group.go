@@ -310,7 +310,7 @@ func (g *Group) event(e Event) {
 	g.cfg.OnEvent(e)
 }
 
-// ID is this member's.
+// ID returns the id of this member.
 func (g *Group) ID() string { return g.id }
 
 // Leave gives all keys up in good order, when their work has returned, and then resigns as coordinator. back is how long
@@ -376,7 +376,7 @@ func (g *Group) quit(ctx context.Context, back time.Duration) error {
 	return errors.Join(err, g.election.Close())
 }
 
-// Close is Leave within 5 s, without a return.
+// Close is Leave within 5 s, by a member that will not be back.
 func (g *Group) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
@@ -432,7 +432,7 @@ func (g *Group) Keys(ctx context.Context) ([]KeyStatus, error) {
 	return all, err
 }
 
-// Lookup asks the coordinator who holds a key. Without a holder it is [elect.ErrNoLeader].
+// Lookup asks the coordinator who holds a key. If nobody does the error is [elect.ErrNoLeader].
 func (g *Group) Lookup(ctx context.Context, key string) (elect.Leader, error) {
 	var l elect.Leader
 	err := g.member.call(ctx, "lookup", request{Key: key}, &l)
@@ -444,16 +444,16 @@ func (g *Group) Drain(ctx context.Context, id string, on bool) error {
 	return g.member.call(ctx, "drain", request{To: cmp.Or(id, g.id), On: on}, nil)
 }
 
-// Plan asks the coordinator which keys it would move, and why, and which it can give to nobody. It moves nothing. A
-// placement of one's own that has no method Explain as [placement.Planner] has is an error.
+// Plan asks the coordinator which keys it would move, and why, and which it can give to nobody. It moves nothing. It
+// fails if [Config].Placement makes a Placer without a method Explain like that of [placement.Planner].
 func (g *Group) Plan(ctx context.Context) (Plan, error) {
 	var p Plan
 	err := g.member.call(ctx, "plan", request{}, &p)
 	return p, err
 }
 
-// Move moves a key that is held to the member with the id to. It returns when the holder was asked to give it up. It
-// refuses what cannot be with [elect.ErrIneligible].
+// Move moves a key that is held to the member with the id to. It returns when the holder has been asked to give the key
+// up. A move that is not possible is [elect.ErrIneligible].
 func (g *Group) Move(ctx context.Context, key, to string) error {
 	return g.member.call(ctx, "move", request{Key: key, To: to}, nil)
 }
@@ -471,10 +471,10 @@ type Status struct {
 	Token       elect.Token `json:"token"`              // of its term
 	Covering    bool        `json:"covering,omitempty"` // it waits for members of an earlier coordinator before it hands out free keys
 	Members     []Member    `json:"members"`
-	Keys        int         `json:"keys"`   // that it knows
-	Held        int         `json:"held"`   // of these
-	Moving      int         `json:"moving"` // of these
-	Version     uint64      `json:"version"`
+	Keys        int         `json:"keys"`    // that it knows
+	Held        int         `json:"held"`    // how many of these a member holds
+	Moving      int         `json:"moving"`  // how many of these are on their way to another member
+	Version     uint64      `json:"version"` // rises with each change, under one Token
 }
 
 // Member is a member as the coordinator sees it.

@@ -147,7 +147,7 @@ func (s *sharing) parse(t driver.Target) (*url.URL, Config, error) {
 	cfg := Config{ID: t.ID, Logger: t.Logger, Name: defaultName}
 	scheme, ok := strings.CutPrefix(t.URL.Scheme, schemePrefix)
 	if !ok {
-		return nil, cfg, fmt.Errorf("the scheme %q; want %s and the scheme of the coordinator's election, such as group+file", t.URL.Scheme, schemePrefix)
+		return nil, cfg, fmt.Errorf("the scheme is %q; want %s and the scheme of the coordinator's election, such as group+file", t.URL.Scheme, schemePrefix)
 	}
 	inner := *t.URL
 	inner.Scheme = scheme
@@ -178,8 +178,8 @@ func (s *sharing) parse(t driver.Target) (*url.URL, Config, error) {
 		{"group-name", func(v string) error { cfg.Name = v; return driver.CheckName(v) }},
 		{"group-listen", func(v string) error { cfg.Listen = v; return nil }},
 		{"group-advertise", func(v string) error { cfg.Advertise = v; return nil }},
-		{"group-promise", func(v string) (err error) { cfg.Promise, err = time.ParseDuration(v); return err }},
-		{"group-cover", func(v string) (err error) { cfg.Cover, err = time.ParseDuration(v); return err }},
+		{"group-promise", func(v string) error { return duration(v, &cfg.Promise) }},
+		{"group-cover", func(v string) error { return duration(v, &cfg.Cover) }},
 		{"group-token-bits", func(v string) error { return number(v, &cfg.TokenBits) }},
 		{"group-zone", func(v string) error { cfg.Zone = v; return nil }},
 		{"group-weight", func(v string) error { return number(v, &cfg.Weight) }},
@@ -206,9 +206,16 @@ func (s *sharing) parse(t driver.Target) (*url.URL, Config, error) {
 		}
 	}
 	for name := range params {
-		return nil, cfg, fmt.Errorf("parameter %q; want one of %s, or one of the coordinator's election", name, strings.Join(slices.Sorted(slices.Values(known)), ", "))
+		return nil, cfg, fmt.Errorf("there is no parameter %q; want one of %s, or one of the coordinator's election", name, strings.Join(slices.Sorted(slices.Values(known)), ", "))
 	}
 	return &inner, cfg, nil
+}
+
+func duration(text string, to *time.Duration) (err error) {
+	if *to, err = time.ParseDuration(text); err != nil {
+		return errors.New("want a time such as 3s")
+	}
+	return nil
 }
 
 func number(text string, to *int) error {

@@ -330,10 +330,10 @@ func (p *planning) handIn(moves []placement.Move) {
 		p.c.g.log.Error("the moves of placement are not carried out", "error", err)
 		return
 	}
-	takers := map[string]machine.Session{}
+	takers, ready := map[string]machine.Session{}, map[machine.Session]bool{}
 	for _, s := range p.sessions() {
 		if s.Admitted && s.Conn != 0 {
-			takers[string(s.Session.Member)] = s.Session
+			takers[string(s.Session.Member)], ready[s.Session] = s.Session, true
 		}
 	}
 	all := make([]machine.Move, 0, len(moves))
@@ -344,6 +344,15 @@ func (p *planning) handIn(moves []placement.Move) {
 		if !is && !p.ever[m.To] {
 			p.ever[m.To] = true // it is said once
 			p.c.g.log.Error("a move of placement is not carried out: it names nobody; want the id of a member", "key", m.Key, "to", m.To)
+		}
+		if len(takers) < len(ready) { // two processes have one id: the key is for the one that wants it
+			p.c.machine.Wanted(machine.Key(m.Key), func(s machine.Session, priority int) bool {
+				wants := ready[s] && string(s.Member) == m.To && priority != protocol.NeverLead
+				if wants {
+					to = s
+				}
+				return !wants
+			})
 		}
 		if ok && is && string(ks.Session.Member) == m.From {
 			all = append(all, machine.Move{Key: ks.Key, From: ks.Session, To: to})

@@ -54,14 +54,14 @@ activate; the command; on-elected. At the end: cut; the end of the command; demo
 before the lease ends; on-lost. Each is killed with all that it has started when its
 limit is over. docs/agent.md says what follows when one fails.
 
-With transfer: {at: '02:30', days: [sun]} a leader hands over at that time of day, in UTC or
-in its zone, among peers and in groups; with tenure: 10m no such time, no request over
-HTTP and no greater priority of a peer ends a term before that.
+With transfer: {at: '02:30', days: [sun]} a leader hands over at that time of day, in
+UTC or in its zone, among peers and in groups. With tenure: 10m neither transfer, nor a
+request over HTTP, nor a greater priority of a peer ends a term before that.
 
 SIGHUP reads the file again. An election that has not changed goes on, and keeps its
 leadership; one that has changed is ended and begun anew. If the file is wrong, nothing
-changes. The settings of http and state are read at the start only. SIGTERM and SIGINT
-end all elections; a second one kills their commands.
+changes. The settings of http, state and watchdog are read at the start only. SIGTERM
+and SIGINT end all elections; a second one kills their commands.
 
 "elect agent maintenance" has all elections of this agent stand aside, until it is off.
 "elect agent validate" checks a file, and "elect agent schema" prints the JSON schema of
@@ -75,7 +75,7 @@ func newAgent(openers elect.Openers) *cobra.Command {
 		Short:   "stand in several elections, with commands and hooks",
 		Long:    agentHelp,
 		Example: "  elect agent --config /etc/elect/agent.yaml\n  elect agent validate --config /etc/elect/agent.yaml",
-		Args:    cobra.NoArgs,
+		Args:    cli.VerbOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.FromEnvironment(cmd); err != nil {
 				return err
@@ -93,7 +93,7 @@ func newAgent(openers elect.Openers) *cobra.Command {
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "log internal events to stderr, too")
 	cmd.AddCommand(
 		from(&cobra.Command{
-			Use: "validate --config FILE", Short: "check a configuration, and start nothing", Args: cobra.NoArgs,
+			Use: "validate --config FILE", Short: "check a configuration, and start nothing", Args: cli.NoArgs,
 			Long: "Check a configuration, and start nothing: its form, URLs, ids and times, and whether its commands\nare there. Each error has a line on stderr with the file, the line, the column and the field, and what\nwould be right. The exit code is then 64.",
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				if err := cli.FromEnvironment(cmd); err != nil {
@@ -110,7 +110,7 @@ func newAgent(openers elect.Openers) *cobra.Command {
 		newAgentStonith(openers, from, &path),
 		newAgentMaintenance(openers, from, &path),
 		&cobra.Command{
-			Use: "schema", Short: "print the JSON schema of the configuration", Args: cobra.NoArgs,
+			Use: "schema", Short: "print the JSON schema of the configuration", Args: cli.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				_, err := cmd.OutOrStdout().Write(config.Schema())
 				return err
@@ -120,9 +120,16 @@ func newAgent(openers elect.Openers) *cobra.Command {
 	return cmd
 }
 
+func stonithArgs(_ *cobra.Command, args []string) error {
+	if len(args) != 3 {
+		return exit.Usagef("agent stonith: %d arguments; want ELECTION, ID and ACTION, such as nightly n1 status", len(args))
+	}
+	return nil
+}
+
 func newAgentStonith(openers elect.Openers, from func(*cobra.Command) *cobra.Command, path *string) *cobra.Command {
 	return from(&cobra.Command{
-		Use: "stonith --config FILE ELECTION ID ACTION", Short: "run the fence agent of an election for one candidate's machine", Args: cobra.ExactArgs(3),
+		Use: "stonith --config FILE ELECTION ID ACTION", Short: "run the fence agent of an election for one candidate's machine", Args: stonithArgs,
 		Long: "Run the fence agent of an election for the machine of one candidate, to try its options: with the\nactions monitor, status, metadata, on, off and reboot, as far as the fence agent knows them. The output\nand the exit code are those of the fence agent.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cli.FromEnvironment(cmd); err != nil {
@@ -137,7 +144,7 @@ func newAgentStonith(openers elect.Openers, from func(*cobra.Command) *cobra.Com
 					continue
 				}
 				if e.Config.Stonith == nil {
-					return exit.Usagef("the election %s has no stonith", args[0])
+					return exit.Usagef("the election %s has no stonith in %s; want an election that has", args[0], *path)
 				}
 				input, err := e.Config.Stonith.Input(args[2], args[1])
 				if err != nil {
@@ -151,7 +158,7 @@ func newAgentStonith(openers elect.Openers, from func(*cobra.Command) *cobra.Com
 				}
 				return err
 			}
-			return exit.Usagef("the election %s is not in %s", args[0], *path)
+			return exit.Usagef("there is no election %s in %s; want a name that is there", args[0], *path)
 		},
 	})
 }
@@ -181,8 +188,8 @@ func runAgent(cmd *cobra.Command, openers elect.Openers, path string, cfg runner
 		return exit.With(exit.CannotCreate, fmt.Errorf("another elect agent uses %s: %w; want another state directory for each agent", dir.Path(), err))
 	}
 	cfg.State, cfg.Registry = dir, prometheus.NewRegistry()
-	var face electhttp.Config
-	if cfg.HTTP, face, err = listenAgent(file, cfg.Registry); err != nil {
+	var shared electhttp.Config
+	if cfg.HTTP, shared, err = listenAgent(file, cfg.Registry); err != nil {
 		return err
 	}
 	if d := file.Watchdog; d != nil {
@@ -201,7 +208,7 @@ func runAgent(cmd *cobra.Command, openers elect.Openers, path string, cfg runner
 		for i := range entries {
 			e := &entries[i]
 			of := e.HTTP
-			e.HTTP = face
+			e.HTTP = shared
 			e.HTTP.Name, e.HTTP.ID, e.HTTP.Election, e.HTTP.Tenure = of.Name, of.ID, of.Election, of.Tenure
 		}
 		return entries, nil
@@ -235,33 +242,33 @@ func agentState(f *config.File) (*safe.Dir, error) {
 
 // listenAgent begins to listen. It returns what the Handlers of all elections have in common.
 func listenAgent(f *config.File, registry *prometheus.Registry) (*runner.HTTP, electhttp.Config, error) {
-	var face electhttp.Config
+	var shared electhttp.Config
 	h := f.HTTP
 	if h == (config.HTTP{}) {
-		return nil, face, nil
+		return nil, shared, nil
 	}
 	s := &runner.HTTP{}
 	if h.Cert != "" {
 		pair, err := keyPair("http.cert", h.Cert, "http.key", h.Key)
 		if err != nil {
-			return nil, face, err
+			return nil, shared, err
 		}
 		s.Certificate = &pair
 	}
 	var err error
-	if face.Token, err = readToken("http.token-file", h.TokenFile); err != nil {
-		return nil, face, err
+	if shared.Token, err = readToken("http.token-file", h.TokenFile); err != nil {
+		return nil, shared, err
 	}
-	face.Trusted = strings.HasPrefix(h.Listen, "unix:")
-	_, face.Watchers = runner.HTTPLimits()
-	if !face.Trusted && h.Cert == "" {
+	shared.Trusted = strings.HasPrefix(h.Listen, "unix:")
+	_, shared.Watchers = runner.HTTPLimits()
+	if !shared.Trusted && h.Cert == "" {
 		host, _, _ := net.SplitHostPort(h.Listen) // listenHTTP refuses what is wrong
-		face.Hosts = []string{host}
+		shared.Hosts = []string{host}
 	}
 	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{DisableCompression: true, MaxRequestsInFlight: maxScrapes})
-	s.Group = electhttp.NewGroup(electhttp.GroupConfig{Hosts: face.Hosts, Metrics: metrics, Token: face.Token, Trusted: face.Trusted})
+	s.Group = electhttp.NewGroup(electhttp.GroupConfig{Hosts: shared.Hosts, Metrics: metrics, Token: shared.Token, Trusted: shared.Trusted})
 	s.Listener, s.Shown, err = listenHTTP("http.listen", h.Listen, s.Certificate != nil, "http.cert and http.key")
-	return s, face, err
+	return s, shared, err
 }
 
 // loadAgent reads a configuration, and checks all that can be checked without opening an election.

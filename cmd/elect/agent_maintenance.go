@@ -36,17 +36,21 @@ Exit codes:
   69  the agent runs and does not answer or has no http, or still leads after --wait
   77  the token of FILE is not that of the agent`
 
+func onOrOff(_ *cobra.Command, args []string) error {
+	if len(args) != 1 || args[0] != "on" && args[0] != "off" {
+		return exit.Usagef("agent maintenance: the argument is %q; want on or off", strings.Join(args, " "))
+	}
+	return nil
+}
+
 func newAgentMaintenance(openers elect.Openers, from func(*cobra.Command) *cobra.Command, path *string) *cobra.Command {
 	wait := time.Minute
 	cmd := from(&cobra.Command{
-		Use: "maintenance --config FILE on|off", Short: "have all elections of an agent stand aside", Args: cobra.ExactArgs(1),
+		Use: "maintenance --config FILE on|off", Short: "have all elections of an agent stand aside", Args: onOrOff,
 		Long: maintenanceHelp, Example: "  elect agent maintenance --config /etc/elect/agent.yaml on",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cli.FromEnvironment(cmd); err != nil {
 				return err
-			}
-			if args[0] != "on" && args[0] != "off" {
-				return exit.Usagef("%q is neither; want on or off", args[0])
 			}
 			file, _, err := loadAgent(openers, *path, nil, runner.AgentConfig{})
 			if err != nil {

@@ -62,7 +62,7 @@ func newDemo() *cobra.Command {
 			}
 			switch {
 			case web && plain:
-				return exit.Usagef("--web and --plain; want one of them")
+				return exit.Usagef("--web and --plain contradict each other; want one of them")
 			case !web && cmd.Flags().Changed("listen"):
 				return exit.Usagef("--listen has no effect without --web; want --web, too")
 			}

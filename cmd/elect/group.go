@@ -242,7 +242,7 @@ func groupKeys() groupVerb {
 	return groupVerb{
 		use: "keys [KEY]", may: true, short: "show all keys, or one, and who holds them",
 		long: `Show the keys that the coordinator of a group knows, or one of them, which has to be
-known: a key is, while it is held or a member wants it.
+known. The coordinator knows a key while a member holds it or wants it.
 
 -o json writes a list of objects on one line:
   key      its name
@@ -348,9 +348,9 @@ func groupMove() groupVerb {
 	return groupVerb{
 		use: "move KEY", args: 1, short: "move a key to a member",
 		long: `Move a key that is held to the member --to, and wait until that holds it, for --wait at
-most. Its holder's work is stopped first, and has to return. The coordinator refuses
-what cannot be, and says why: nobody holds the key, the member does not want it, or is
-being drained. Later the placement may move the key again, if the load is uneven.
+most. Its holder's work is stopped first, and has to return. The coordinator refuses a
+move that is not possible, and says why: nobody holds the key, or the member does not
+want it or is being drained. Later the placement may move the key again, if the load is uneven.
 
 -o json writes one object on one line: key, from and to. from and to have id and token,
 a string.`,
@@ -360,6 +360,9 @@ a string.`,
 			cmd.Flags().Var(cli.Duration(&wait), "wait", "`TIME` to wait until the member holds the key")
 		},
 		check: func(args []string) error {
+			if to == "" {
+				return exit.Usagef("group move: --to is missing; want the ID of a member: see elect group members")
+			}
 			if err := driver.CheckID(to); err != nil {
 				return exit.Usagef("--to: %w", err)
 			}
@@ -404,8 +407,8 @@ func groupDrain() groupVerb {
 	var wait time.Duration
 	return groupVerb{
 		use: "drain ID", args: 1, short: "empty a member, or let it have keys again",
-		long: `Have a member of a group give all its keys up, each when its work has returned, to
-members that want them, and get no more: before it is stopped, or its machine is.
+		long: `Have a member of a group give up all its keys, each when its work has returned, to
+members that want them, and get no others: for use before it or its machine is stopped.
 With --off it gets keys again. With --wait the command ends when the member holds
 nothing. A key that no other member wants stays; see elect group plan. A member that is
 started again is not drained.
@@ -449,7 +452,7 @@ started again is not drained.
 					return f.write(cmd.OutOrStdout(), d, d.write)
 				}
 			}
-			return exit.With(exit.Unavailable, fmt.Errorf("%s still holds %d keys after %v; see elect group plan", id, d.Keys, limit))
+			return exit.With(exit.Unavailable, fmt.Errorf("%s still holds %d keys after %v; elect group plan says why", id, d.Keys, limit))
 		},
 	}
 }

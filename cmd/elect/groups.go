@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/url"
+	"strings"
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/group"
@@ -17,6 +18,9 @@ func withGroups(openers elect.Openers) elect.Openers {
 	}
 	return all
 }
+
+// isGroup reports whether a URL, or its scheme, is that of a group.
+func isGroup(url string) bool { return strings.HasPrefix(url, "group+") }
 
 // groupCerts reads the certificates of a group's member, which are those of a peer.
 func groupCerts(params url.Values, cfg *group.Config) error {

@@ -366,11 +366,14 @@ func (p *place) amongPeers(openers elect.Openers, verb string) error {
 		_, err := openers.Open(context.Background(), p.election, p.name, elect.Config{})
 		return failed.Opening(err) // it says what is wrong with the URL
 	}
-	return failed.Backend(fmt.Errorf("%s: %w: %s: %s", verb, elect.ErrUnsupported, scheme, lacking(verb)))
+	return failed.Backend(fmt.Errorf("%s: %w: %s: %s", verb, elect.ErrUnsupported, scheme, lacking(verb, scheme)))
 }
 
 // lacking says why the verb needs peers, and what to do instead.
-func lacking(verb string) string {
+func lacking(verb, scheme string) string {
+	if instead := map[string]string{"transfer": "move", "members": "members"}[verb]; instead != "" && isGroup(scheme) {
+		return "that is not for groups; want elect group " + instead
+	}
 	switch verb {
 	case "history":
 		return "nothing is kept there of past leaders; elect watch shows each change from now on"

@@ -133,6 +133,9 @@ func statusOfAll(cmd *cobra.Command, openers elect.Openers, p place, format form
 			_, err := p.open(cmd, openers) // its error says what is wrong with the URL
 			return err
 		}
+		if isGroup(p.election) {
+			return exit.Usagef("elect status shows one election of the group at %s; want a name, such as elect status nightly, or elect group keys", p.shown())
+		}
 		return exit.Usagef("the elections at %s cannot be listed; want a name, such as elect status nightly", p.shown())
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return failed.Opening(err)

@@ -19,15 +19,16 @@
 //     holder. With equal keys and equal weights members end within one key of each other; with loads, when no single
 //     move would narrow the gap between two members by more than [Settings].Slack. No key moves between two members of
 //     equal load.
-//  7. Zones: of members with equally many equal keys those give whose zone has more, and those take whose zone has less.
+//  7. Zones: among members with the same number of equal keys, one in a zone with more keys gives a key to one in a
+//     zone with fewer.
 //
-// Until nobody has come or gone for [Settings].Quiet, and while a member is away and said that it will be back, only
-// free keys move, and those that leave a draining member or one that does not want them. So a rolling restart moves
-// little. The keys of a member that said when it will be back are kept free for it until then. [Settings].Rate and
-// [Settings].AtOnce limit how many held keys move.
+// While members have come or gone within the last [Settings].Quiet, and while a member is away that said it would be
+// back, only these keys move: free ones, and those of a member that is draining or does not want them. So a rolling
+// restart moves few keys. The keys of a member that said when it will be back are kept free for it until then.
+// [Settings].Rate and [Settings].AtOnce limit how many held keys move.
 //
-// The load of a member is the sum of its keys' loads, in proportion to its weight. Each move of rule 6 lowers the sum of
-// load²/weight over all members, so they come to an end.
+// The load of a member is the sum of its keys' loads, in proportion to its weight. Each move of rule 6 lowers the sum
+// of load²/weight over all members, so they come to an end.
 //
 // # Concurrency and failure
 //

@@ -95,7 +95,7 @@ type Placer interface {
 }
 
 // Check returns nil if a coordinator can try to carry out moves: each names a key, no key twice, and a member that is
-// known. Moves of a Placer of one's own should be looked at so.
+// known. It is for the moves of other Placers than [Planner].
 func Check(moves []Move, known func(member string) bool) error {
 	seen := make(map[string]bool, len(moves))
 	for _, m := range moves {

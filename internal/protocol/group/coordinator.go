@@ -59,12 +59,12 @@ type Coordinator struct {
 	slots     []*session // by their slots; nil if it is over
 	gone      int        // how many slots are of sessions that are over
 
-	begunAt protocol.Instant
-	cover   protocol.Instant // cover ends then
-	covered bool             // cover is over
-	account account
-	roll    roll
-	circle  circle
+	begunAt   protocol.Instant
+	cover     protocol.Instant // cover ends then
+	covered   bool             // cover is over
+	account   account
+	enrolment enrolment
+	known     knownMembers
 
 	keys    keys
 	away    []Absence        // in the order of their ids
@@ -153,7 +153,7 @@ func (c *Coordinator) begin(in *Input, fx *Effects) {
 		cover -= 3 * cover / 10
 	}
 	c.cover = in.Now.Boot.Add(cover)
-	c.circle.check = c.patience()
+	c.known.check = c.patience()
 	if !in.Proven {
 		c.end(fx, Unproven, 0)
 	} else if in.Tenure == 0 || in.Tenure&protocol.MaxCount > protocol.MaxCount>>c.cfg.Bits {
@@ -182,9 +182,9 @@ func (c *Coordinator) jumped(now protocol.Reading) {
 		c.cover = now.Boot.Add(c.cfg.Cover)
 	}
 	c.wake = now.Boot
-	c.circle.forgive(now.Boot)
+	c.known.heardAll(now.Boot)
 	c.begunAt = now.Boot
-	c.circle.check = c.patience()
+	c.known.check = c.patience()
 	if c.resigning {
 		c.resignAt = now.Boot
 	}
@@ -302,14 +302,14 @@ func (c *Coordinator) decide(now protocol.Instant, fx *Effects) {
 	}
 	if !c.covered && (now >= c.cover || c.accounted()) {
 		c.covered = true
-		c.roll.changed, c.roll.pass = true, true
+		c.enrolment.changed, c.enrolment.pass = true, true
 	}
 	if c.covered || c.cfg.Mutant.Has("admits-in-cover") {
 		c.enrol(now, fx)
 	}
 	switch {
 	case c.over:
-	case now >= c.circle.check && c.deserted(now):
+	case now >= c.known.check && c.deserted(now):
 		c.end(fx, Deserted, 2*c.cfg.Promise)
 	case c.resigning && (c.acknowledged() || c.cfg.Mutant.Has("resigns-at-once")):
 		c.flush(fx)
@@ -346,7 +346,7 @@ func (c *Coordinator) NextFire() protocol.Instant {
 	if !c.begun || c.over {
 		return protocol.Never
 	}
-	next := min(c.wake, c.circle.check, c.resignAt)
+	next := min(c.wake, c.known.check, c.resignAt)
 	if !c.covered {
 		next = min(next, c.cover)
 	}

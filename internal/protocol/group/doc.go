@@ -22,20 +22,20 @@
 //     Check is not nil the tenure is over. A poll renews the promise to its receipt + D_V, a report to its receipt +
 //     max(W, D_V). The member claims until the send of the poll that was answered + D_L.
 //   - G4 assignment. A key goes to a session under (T, n) only if it is known to the coordinator, held by nobody and
-//     covered by no overrun, and the session is admitted, has shown that it knows, and is attached. The member begins on
-//     arrival if its claim is live; otherwise it answers "released".
+//     covered by no overrun, and the session is admitted, has shown in a poll that it knows that, and is attached. The
+//     member begins on arrival if its claim is live; otherwise it answers "released".
 //   - G5 release. Revoke, stop, join, released(key, token). A release counts for that token only. What a new report
 //     does not list is free. A reported key that is another's is revoked.
 //   - G6 end of a session. Its promise has run out, or a witness says that the process and its work are dead, or it
 //     said goodbye after its work was joined, or a newer epoch of the same process is there.
-//   - G7 cover. A new coordinator keeps nothing of earlier tenures and knows of no key that it is free, until t0 + W,
-//     with t0 read after the tenure was proven, or by account (G9). A key reported with a live claim is adopted under
-//     its token.
+//   - G7 cover. A new coordinator keeps nothing of earlier tenures. It takes no key to be free until t0 + W, with t0
+//     read after the tenure was proven, or until the account is complete (G9). A key reported with a live claim is
+//     adopted under its token.
 //   - G8 registry. After cover the coordinator numbers versions of the set of its sessions, sends each to the vouchers,
-//     and admits a session only when every voucher, inherited ones too, has acknowledged a version that contains it.
-//     What it admits is told the registry of that moment. An acknowledgement is sent after the registry is kept.
-//     Admission ends with the session, takes effect at a live claim, is repeated until a poll shows it, and a report
-//     without it takes it back.
+//     and admits a session only when every voucher, inherited ones too, has acknowledged a version that contains it. It
+//     tells a session that it admits the registry of that moment. An acknowledgement is sent after the registry is
+//     kept. Admission ends with the session, takes effect at a live claim, is repeated until a poll shows it, and a
+//     report without it takes it back.
 //   - G9 account. A session vouches, in a report, with the registry that it keeps, if it is admitted and its claim is
 //     live. Cover ends early when at least one has vouched and each session in the intersection of what was vouched
 //     is attached with its report, or over.
@@ -45,22 +45,24 @@
 //     coordinator resigns.
 //   - G12 overruns that a member reports cover their keys until it says that they have ended.
 //   - G13 deserted. A coordinator that has not heard half of its members for 2·D_V resigns, and stands aside for as
-//     long, W + D_V after t0 at the earliest. How many there are members tell it, by what the last coordinator told them.
+//     long, W + D_V after t0 at the earliest. It learns the number of its members from
+//     them, who have it from the last coordinator.
 //   - G14 settings. A member whose promise is longer than the coordinator's W is refused.
 //
 // A member obeys no coordinator below the greatest T that it has seen.
 //
 // # Keys
 //
-// A coordinator knows the keys that somebody wants, holds or has an overrun of. It assigns nothing by itself: [Moves] say
-// what placement wants, and [Effects] what placement has to be told. A free key is assigned; one that is held is revoked,
-// and reserved until it is free. A move that does not fit the state is dropped, and told in Changes.
+// A coordinator knows the keys that a session wants, holds or has an overrun of. It assigns nothing by itself: the
+// input [Moves] has what placement wants, and [Effects] what placement has to be told. A free key is assigned; one that
+// is held is revoked, and reserved until it is free. A move that does not fit the state is dropped, and told in
+// Changes.
 //
 // # Cost
 //
-// A poll costs the same whatever the number of keys and members, and allocates nothing. A report costs time in proportion
-// to the keys that the coordinator knows, the end of a session in proportion to those that it held; no other step looks
-// at all keys. What a coordinator knows of a process it keeps for its tenure, some 100 bytes each.
+// A poll costs the same whatever the number of keys and members, and allocates nothing. A report costs time in
+// proportion to the keys that the coordinator knows, the end of a session in proportion to those that it held; no other
+// step looks at all keys. What a coordinator knows of a process it keeps for its tenure, some 100 bytes each.
 //
 // # Failure
 //

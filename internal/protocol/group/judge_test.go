@@ -145,7 +145,7 @@ func (c *Coordinator) sane() error {
 		if i > 0 && c.sessions[i-1].id.Compare(s.id) >= 0 {
 			return fmt.Errorf("the sessions are not in order")
 		}
-		if c.session(s.id) != s || c.slots[s.slot] != s || c.circle.peers[s.id.Member] != s.peer {
+		if c.session(s.id) != s || c.slots[s.slot] != s || c.known.peers[s.id.Member] != s.peer {
 			return fmt.Errorf("%v is not where it should be", s.id)
 		}
 		if s.promise < c.wake {

@@ -52,16 +52,16 @@ type Member struct {
 	registry *Registry
 	traits   Traits
 
-	top    uint64 // the greatest tenure that was seen
-	crowd  uint64 // how many members the last coordinator knew of
-	at     attachment
-	number uint64 // of the latest report
-	seq    uint64 // of the latest poll
-	polls  []sent // of the latest attachment, in the order of their numbers
-	pollAt protocol.Instant
+	top     uint64 // the greatest tenure that was seen
+	members uint64 // how many members the last coordinator knew of
+	at      attachment
+	number  uint64 // of the latest report
+	seq     uint64 // of the latest poll
+	polls   []sent // of the latest attachment, in the order of their numbers
+	pollAt  protocol.Instant
 
-	portions portions
-	draft    *Message // of the mutant report-before-greet
+	keys  memberKeys
+	draft *Message // of the mutant report-before-greet
 }
 
 // NewMember returns a machine that waits for its Start, or an error that says what is wrong with the configuration.
@@ -153,7 +153,7 @@ func (m *Member) watch(now protocol.Reading, fx *Effects) {
 
 // drain stops the work before the claim ends.
 func (m *Member) drain(now protocol.Instant, fx *Effects) {
-	if m.portions.running > 0 && now >= m.claim.Add(-m.cfg.Drain) && !m.cfg.Mutant.Has("session-goes-on") {
+	if m.keys.running > 0 && now >= m.claim.Add(-m.cfg.Drain) && !m.cfg.Mutant.Has("session-goes-on") {
 		m.stopAll(Unrenewed, fx)
 	}
 }
@@ -167,7 +167,7 @@ func (m *Member) live(now protocol.Instant) bool {
 func (m *Member) end(why protocol.Reason, now protocol.Instant, fx *Effects) {
 	m.stopAll(why, fx)
 	m.claim = protocol.Always
-	m.portions.overrun()
+	m.keys.overrun()
 	m.session.Epoch++
 	vouches := m.registry
 	if !m.cfg.Mutant.Has("admission-outlives-session") {
@@ -182,21 +182,21 @@ func (m *Member) end(why protocol.Reason, now protocol.Instant, fx *Effects) {
 }
 
 func (m *Member) stopAll(why protocol.Reason, fx *Effects) {
-	if m.portions.running == 0 {
+	if m.keys.running == 0 {
 		return
 	}
-	m.portions.sort()
-	for i := range m.portions.all {
-		m.stop(&m.portions.all[i], why, fx)
+	m.keys.sort()
+	for i := range m.keys.all {
+		m.stop(&m.keys.all[i], why, fx)
 	}
 }
 
-func (m *Member) stop(p *portion, why protocol.Reason, fx *Effects) {
+func (m *Member) stop(p *memberKey, why protocol.Reason, fx *Effects) {
 	if p.stage != running {
 		return
 	}
 	p.stage = stopping
-	m.portions.running--
+	m.keys.running--
 	fx.Stops = append(fx.Stops, Stop{Held: Held{Key: p.key, Token: p.token}, Reason: why})
 }
 
@@ -245,9 +245,9 @@ func (m *Member) compose(now protocol.Instant) Message {
 	if !m.admitted && !m.cfg.Mutant.Has("unadmitted-vouches") && !m.cfg.Mutant.Has("lapsed-vouches") {
 		m.registry = nil
 	}
-	msg := Message{Type: Report, Session: m.session, Admitted: m.admitted, Promise: m.cfg.Promise, Traits: m.traits, Members: m.crowd}
+	msg := Message{Type: Report, Session: m.session, Admitted: m.admitted, Promise: m.cfg.Promise, Traits: m.traits, Members: m.members}
 	msg.Registry = m.Vouches(now)
-	m.portions.report(&msg)
+	m.keys.report(&msg)
 	return msg
 }
 
@@ -338,7 +338,7 @@ func (m *Member) answered(msg *Message, now protocol.Instant) {
 	if i == len(m.polls) || m.polls[i].seq != msg.Seq {
 		return
 	}
-	m.crowd = msg.Members
+	m.members = msg.Members
 	from := m.polls[i].at
 	m.polls = append(m.polls[:0], m.polls[i+1:]...)
 	switch {
@@ -385,13 +385,13 @@ func (m *Member) assigned(held []Held, now protocol.Instant, fx *Effects) {
 	var refused []Held
 	for i := range held {
 		h := &held[i]
-		p := m.portions.find(h.Key)
+		p := m.keys.find(h.Key)
 		switch {
 		case p != nil && p.stage == running && p.token == h.Token:
-		case (m.live(now) || m.cfg.Mutant.Has("begins-late")) && (m.admitted || m.cfg.Mutant.Has("unadmitted-assigned")) && !m.leaving && p != nil && p.wanted && p.stage == idle && !m.portions.overruns(h.Key):
+		case (m.live(now) || m.cfg.Mutant.Has("begins-late")) && (m.admitted || m.cfg.Mutant.Has("unadmitted-assigned")) && !m.leaving && p != nil && p.wanted && p.stage == idle && !m.keys.overruns(h.Key):
 			p.stage, p.token = running, h.Token
-			m.portions.running++
-			m.portions.held++
+			m.keys.running++
+			m.keys.held++
 			fx.Starts = append(fx.Starts, *h)
 		default:
 			refused = append(refused, *h)
@@ -406,7 +406,7 @@ func (m *Member) assigned(held []Held, now protocol.Instant, fx *Effects) {
 func (m *Member) revoked(held []Held, fx *Effects) {
 	var gone []Held
 	for _, h := range held {
-		p := m.portions.find(h.Key)
+		p := m.keys.find(h.Key)
 		if p == nil || p.stage == idle || p.token != h.Token {
 			gone = append(gone, Held{Key: h.Key, Token: h.Token})
 			continue
@@ -428,17 +428,17 @@ func (m *Member) returned(held []Held, fx *Effects) {
 		if len(h.State) > MaxState {
 			h.State = nil
 		}
-		p := m.portions.find(h.Key)
+		p := m.keys.find(h.Key)
 		switch {
 		case p != nil && p.stage != idle && p.token == h.Token:
 			if p.stage == running {
-				m.portions.running--
+				m.keys.running--
 			}
 			p.stage, p.token = idle, Token{}
-			m.portions.held--
-			m.portions.tidy(h.Key)
+			m.keys.held--
+			m.keys.tidy(h.Key)
 			released = append(released, h)
-		case m.portions.returned(h.Key, h.Token):
+		case m.keys.returned(h.Key, h.Token):
 			ended = append(ended, Held{Key: h.Key, Token: h.Token})
 		}
 	}
@@ -456,14 +456,14 @@ func (m *Member) choose(in *Input, fx *Effects) {
 		return
 	}
 	for _, w := range in.Wants {
-		m.portions.want(w)
+		m.keys.want(w)
 	}
 	unwants := in.Unwants
 	for _, k := range unwants {
-		if p := m.portions.find(k); p != nil {
+		if p := m.keys.find(k); p != nil {
 			p.wanted = false
 			m.stop(p, protocol.Withdrawn, fx)
-			m.portions.tidy(k)
+			m.keys.tidy(k)
 		}
 	}
 	if len(in.Wants)+len(unwants) > 0 {
@@ -479,7 +479,7 @@ func (m *Member) tell(fx *Effects) { m.send(fx, Message{Type: Tell, Traits: m.tr
 
 // leave says goodbye when all work was joined.
 func (m *Member) leave(fx *Effects) {
-	if !m.leaving || m.left || m.portions.held > 0 || len(m.portions.over) > 0 {
+	if !m.leaving || m.left || m.keys.held > 0 || len(m.keys.over) > 0 {
 		return
 	}
 	m.left, m.claim, m.admitted, m.registry = true, protocol.Always, false, nil
@@ -506,7 +506,7 @@ func (m *Member) NextFire() protocol.Instant {
 	}
 	if m.claim != protocol.Always && !m.cfg.Mutant.Has("session-goes-on") {
 		next = min(next, m.claim)
-		if m.portions.running > 0 {
+		if m.keys.running > 0 {
 			next = min(next, m.claim.Add(-m.cfg.Drain))
 		}
 	}

@@ -99,7 +99,7 @@ var rulesOfSessions = []rule{
 		w.now = claim
 		n.give(Input{Kind: Receive, Conn: n.conn, Message: Message{Type: Answer, Tenure: 1, Number: n.m.number, Seq: n.m.seq, Promise: w.set.Promise}})
 		v := n.m.View()
-		if v.Session.Epoch != 2 || v.Claim != protocol.Always || v.Admitted || len(n.m.portions.over) != 2 {
+		if v.Session.Epoch != 2 || v.Claim != protocol.Always || v.Admitted || len(n.m.keys.over) != 2 {
 			w.fail("%+v after %v; want epoch 2 without a claim and not admitted, and 2 overruns", v, late)
 		}
 	}},

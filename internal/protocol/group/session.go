@@ -111,7 +111,7 @@ func (c *Coordinator) report(l *link, conn Conn, msg *Message, now protocol.Inst
 		}
 	}
 	if !again {
-		c.meet(s, p, fx)
+		c.addSession(s, p, fx)
 		// Admitted by an earlier coordinator: what reports after cover cannot have a claim of that any more.
 		s.admitted = msg.Admitted && !c.covered
 		s.voucher = s.admitted && (c.cfg.Vouchers == 0 || msg.Registry != nil) && !c.cfg.Mutant.Has("inherited-not-vouchers")
@@ -124,7 +124,7 @@ func (c *Coordinator) report(l *link, conn Conn, msg *Message, now protocol.Inst
 		s.acked = msg.Registry.Version
 	}
 	s.toldAt = protocol.Always
-	c.roll.pass = true
+	c.enrolment.pass = true
 	promise := c.cfg.longestPromise()
 	if c.cfg.Mutant.Has("report-promised-as-a-poll") {
 		promise = c.cfg.Promise
@@ -133,27 +133,27 @@ func (c *Coordinator) report(l *link, conn Conn, msg *Message, now protocol.Inst
 	if !c.covered && msg.Registry != nil && msg.Admitted {
 		c.account.vouch(msg.Registry.Sessions)
 		for i := range c.account.all {
-			c.circle.meet(c.account.all[i].Member)
+			c.known.add(c.account.all[i].Member)
 		}
 	} else if !c.covered && msg.Registry != nil && (c.cfg.Mutant.Has("unadmitted-vouches") || c.cfg.Mutant.Has("lapsed-vouches")) {
 		c.account.vouch(msg.Registry.Sessions)
 	}
-	c.circle.told = max(c.circle.told, min(msg.Members, mostMembers))
+	c.known.told = max(c.known.told, min(msg.Members, mostMembers))
 	c.answer(s, conn, msg, fx)
 	c.list(s, msg, again, fx)
 }
 
-// meet makes a new session known.
-func (c *Coordinator) meet(s *session, p *process, fx *Effects) {
+// addSession adds a new session.
+func (c *Coordinator) addSession(s *session, p *process, fx *Effects) {
 	if c.gone > 16+len(c.sessions) {
 		c.sweep(fx)
 	}
-	s.slot, s.peer = uint32(len(c.slots)), c.circle.meet(s.id.Member)
+	s.slot, s.peer = uint32(len(c.slots)), c.known.add(s.id.Member)
 	c.slots = append(c.slots, s)
 	p.session = s
 	i, _ := c.find(s.id)
 	c.sessions = slices.Insert(c.sessions, i, s)
-	c.roll.changed = true
+	c.enrolment.changed = true
 	c.away = slices.DeleteFunc(c.away, func(a Absence) bool { return a.Member == s.id.Member })
 }
 
@@ -178,7 +178,7 @@ func (c *Coordinator) polled(s *session, conn Conn, msg *Message, now protocol.I
 	c.promise(s, now, until)
 	if msg.Acked > s.acked {
 		s.acked = msg.Acked
-		c.roll.pass = c.roll.pass || c.roll.waiting
+		c.enrolment.pass = c.enrolment.pass || c.enrolment.waiting
 	}
 	if s.admitted && msg.Admitted && !s.shown {
 		s.shown, fx.Members = true, true
@@ -187,7 +187,7 @@ func (c *Coordinator) polled(s *session, conn Conn, msg *Message, now protocol.I
 	switch {
 	case s.admitted && !s.shown && !c.cfg.Mutant.Has("admission-told-once"):
 		c.admit(s, now, fx)
-	case s.voucher && c.roll.registry != nil && s.acked < c.roll.registry.Version && now >= s.toldAt.Add(c.cfg.Poll):
+	case s.voucher && c.enrolment.registry != nil && s.acked < c.enrolment.registry.Version && now >= s.toldAt.Add(c.cfg.Poll):
 		c.tell(s, now, fx)
 	}
 }
@@ -264,7 +264,7 @@ func (c *Coordinator) finish(s *session, now protocol.Instant, fx *Effects) {
 	}
 	c.slots[s.slot] = nil
 	c.gone++
-	c.roll.changed, c.roll.pass = true, true
+	c.enrolment.changed, c.enrolment.pass = true, true
 	fx.Members = true
 	c.freeAll(s, fx)
 }
@@ -325,8 +325,8 @@ type peer struct {
 	heard protocol.Instant
 }
 
-// circle is the members that a coordinator knows of.
-type circle struct {
+// knownMembers are the members that a coordinator knows of.
+type knownMembers struct {
 	peers map[protocol.NodeID]*peer
 	told  uint64           // how many there were, by what members heard of the coordinator before
 	check protocol.Instant // when to look next
@@ -337,19 +337,19 @@ type circle struct {
 func (c *Coordinator) members() uint64 {
 	n := uint64(len(c.sessions))
 	if !c.covered {
-		n = max(n, c.circle.told)
+		n = max(n, c.known.told)
 	}
 	return n
 }
 
-func (r *circle) meet(id protocol.NodeID) *peer {
-	p := r.peers[id]
+func (k *knownMembers) add(id protocol.NodeID) *peer {
+	p := k.peers[id]
 	if p == nil {
-		if r.peers == nil {
-			r.peers = make(map[protocol.NodeID]*peer)
+		if k.peers == nil {
+			k.peers = make(map[protocol.NodeID]*peer)
 		}
 		p = &peer{heard: protocol.Always}
-		r.peers[id] = p
+		k.peers[id] = p
 	}
 	return p
 }
@@ -357,16 +357,16 @@ func (r *circle) meet(id protocol.NodeID) *peer {
 // forget forgets a member that has said goodbye, or is dead, unless another process of it is here.
 func (c *Coordinator) forget(id protocol.NodeID) {
 	if !slices.ContainsFunc(c.sessions, func(s *session) bool { return s.id.Member == id }) {
-		if c.circle.peers[id] != nil {
-			c.circle.told -= min(c.circle.told, 1)
+		if c.known.peers[id] != nil {
+			c.known.told -= min(c.known.told, 1)
 		}
-		delete(c.circle.peers, id)
+		delete(c.known.peers, id)
 	}
 }
 
-// forgive counts all as heard at an instant.
-func (r *circle) forgive(now protocol.Instant) {
-	for _, p := range r.peers {
+// heardAll counts all as heard at an instant.
+func (k *knownMembers) heardAll(now protocol.Instant) {
+	for _, p := range k.peers {
 		p.heard = now
 	}
 }
@@ -378,34 +378,34 @@ func (c *Coordinator) patience() protocol.Instant { return c.begunAt.Add(c.cfg.C
 // deserted is G13: more than half of the members have been silent for 2·D_V. It says when to look next. Members whose
 // sessions have ended are forgotten when most of the others are there.
 func (c *Coordinator) deserted(now protocol.Instant) bool {
-	heard := make([]protocol.Instant, 0, max(uint64(len(c.circle.peers)), c.circle.told))
-	for _, p := range c.circle.peers {
+	heard := make([]protocol.Instant, 0, max(uint64(len(c.known.peers)), c.known.told))
+	for _, p := range c.known.peers {
 		heard = append(heard, max(p.heard, c.begunAt))
 	}
 	for len(heard) < cap(heard) {
 		heard = append(heard, c.begunAt)
 	}
 	if len(heard) == 0 {
-		c.circle.check = now.Add(2 * c.cfg.Promise)
+		c.known.check = now.Add(2 * c.cfg.Promise)
 		return false
 	}
 	slices.Sort(heard)
 	// The instant since when half of them have been heard.
 	half := heard[len(heard)/2]
-	c.circle.check = max(half.Add(2*c.cfg.Promise), c.patience())
-	if now >= c.circle.check {
+	c.known.check = max(half.Add(2*c.cfg.Promise), c.patience())
+	if now >= c.known.check {
 		if c.cfg.Mutant.Has("no-deserted") {
-			c.circle.check = now.Add(2 * c.cfg.Promise)
+			c.known.check = now.Add(2 * c.cfg.Promise)
 			return false
 		}
 		return true
 	}
 	if since := now.Add(-c.cfg.longestPromise()); half >= since && c.begunAt < since {
-		c.circle.told = 0
-		for id, p := range c.circle.peers {
+		c.known.told = 0
+		for id, p := range c.known.peers {
 			// Those that have fallen silent with half of all may be cut off with them.
 			if max(p.heard, c.begunAt).Add(c.cfg.longestPromise()) < half && !slices.ContainsFunc(c.sessions, func(s *session) bool { return s.peer == p }) {
-				delete(c.circle.peers, id)
+				delete(c.known.peers, id)
 			}
 		}
 	}

@@ -41,18 +41,18 @@ func (m *Member) state(c *protocol.Coder) {
 	c.Bools(&m.admitted)
 	codeRegistry(c, &m.registry)
 	codeTraits(c, &m.traits)
-	c.Uints(&m.top, &m.crowd, (*uint64)(&m.at.conn), &m.at.tenure, &m.number, &m.seq)
+	c.Uints(&m.top, &m.members, (*uint64)(&m.at.conn), &m.at.tenure, &m.number, &m.seq)
 	m.polls = codeList(c, m.polls, 16, func(c *protocol.Coder, p *sent) {
 		c.Uints(&p.seq)
 		c.Instants(&p.at)
 	})
 	c.Instants(&m.pollAt)
-	m.portions.state(c)
+	m.keys.state(c)
 }
 
-func (ps *portions) state(c *protocol.Coder) {
+func (ps *memberKeys) state(c *protocol.Coder) {
 	ps.sort()
-	ps.all = codeList(c, ps.all, 41, func(c *protocol.Coder, p *portion) {
+	ps.all = codeList(c, ps.all, 41, func(c *protocol.Coder, p *memberKey) {
 		protocol.Strings(c, &p.key)
 		codeToken(c, &p.token)
 		codePriority(c, &p.priority)
@@ -118,17 +118,17 @@ func (c *Coordinator) state(e *protocol.Coder) {
 	e.Instants(&c.begunAt, &c.cover)
 	e.Bools(&c.covered, &c.account.vouched)
 	c.account.all = codeList(e, c.account.all, 32, codeSession)
-	codeRegistry(e, &c.roll.registry)
-	e.Bools(&c.roll.changed, &c.roll.pass, &c.roll.waiting)
-	e.Uints(&c.circle.told)
-	e.Instants(&c.circle.check, &c.wake)
+	codeRegistry(e, &c.enrolment.registry)
+	e.Bools(&c.enrolment.changed, &c.enrolment.pass, &c.enrolment.waiting)
+	e.Uints(&c.known.told)
+	e.Instants(&c.known.check, &c.wake)
 	e.Bools(&c.resigning)
 	e.Instants(&c.resignAt)
 	c.away = codeList(e, c.away, 16, func(e *protocol.Coder, a *Absence) {
 		protocol.Strings(e, &a.Member)
 		e.Instants(&a.Until)
 	})
-	codeMap(e, &c.circle.peers, 16, protocol.NodeID.Compare, func(e *protocol.Coder, id *protocol.NodeID, p **peer) {
+	codeMap(e, &c.known.peers, 16, protocol.NodeID.Compare, func(e *protocol.Coder, id *protocol.NodeID, p **peer) {
 		if e.Loads() {
 			*p = &peer{}
 		}
@@ -182,7 +182,7 @@ func (c *Coordinator) stateOfSessions(e *protocol.Coder) {
 			return
 		}
 		p.session = s
-		if s.peer = c.circle.peers[s.id.Member]; s.peer == nil {
+		if s.peer = c.known.peers[s.id.Member]; s.peer == nil {
 			e.Fail(fmt.Errorf("the session %v is of an unknown member", s.id))
 			return
 		}

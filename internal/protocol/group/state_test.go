@@ -289,8 +289,8 @@ func FuzzMember(f *testing.F) {
 				}
 			}
 			running, held := 0, 0
-			for i, p := range m.portions.all {
-				if m.portions.index[p.key] != uint32(i) || p.stage == idle && !p.wanted {
+			for i, p := range m.keys.all {
+				if m.keys.index[p.key] != uint32(i) || p.stage == idle && !p.wanted {
 					t.Fatalf("%+v is out of place", p)
 				}
 				if p.stage != idle {
@@ -303,8 +303,8 @@ func FuzzMember(f *testing.F) {
 					running++
 				}
 			}
-			if held+len(m.portions.over) != len(runs) || m.portions.running != running || m.portions.held != held {
-				t.Fatalf("%d held, %d overruns, %d works", held, len(m.portions.over), len(runs))
+			if held+len(m.keys.over) != len(runs) || m.keys.running != running || m.keys.held != held {
+				t.Fatalf("%d held, %d overruns, %d works", held, len(m.keys.over), len(runs))
 			}
 		}
 	})

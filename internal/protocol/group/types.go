@@ -241,8 +241,7 @@ type Effects struct {
 	Closes []Conn `json:"closes,omitempty"`
 
 	// Changes are a coordinator's keys whose holder has changed, and those for which a Move was dropped, as they are
-	// now. Wanted are those that other sessions want than before, or with another priority; the end of a session is not
-	// told so. Members: sessions have begun, ended, been admitted, attached, detached, or changed their Traits.
+	// now. Wanted are keys that another set of sessions wants, or with another priority; the end of a session is not in it. Members: sessions have begun, ended, been admitted, attached, detached, or changed their Traits.
 	Changes []Change `json:"changes,omitempty"`
 	Wanted  []Key    `json:"wanted,omitempty"`
 	Members bool     `json:"members,omitzero"`

@@ -1,7 +1,7 @@
 package group
 
-// The mistakes of a careless driver: the machines are right, and what drives them is not. They show that the world
-// finds that, too.
+// The mutants of the driver: the machines are right, and what drives them is not. They show that the world finds
+// mistakes of a driver, too.
 const (
 	CarelessWitness = "driver-witness-early" // a witness speaks when the process is dead, and its work is not
 	CarelessCheck   = "driver-check-earlier" // E's Check is that of the step before
@@ -12,7 +12,7 @@ const (
 	CarelessBegin   = "driver-t0-earlier"    // the coordinator's first reading is from before its tenure was proven
 )
 
-// Careless lists them.
+// Careless lists the mutants of the driver: the name of each, and what it does.
 func Careless() [][2]string {
 	return [][2]string{
 		{CarelessWitness, "A witness speaks when the process is dead, and its work is not."},

@@ -63,7 +63,7 @@ func (w *World) wanting(c *coordinator, sessions []machine.Standing, k machine.K
 			return true
 		}
 		if (!sessions[i].Admitted || sessions[i].Conn == 0) && !w.chance.Chance(0.15) {
-			return true // now and then it is careless: the machine drops the move
+			return true // placement is wrong now and then: the machine drops the move
 		}
 		if sessions[i].Traits.Draining {
 			poor = append(poor, s)
@@ -81,7 +81,7 @@ func (w *World) wanting(c *coordinator, sessions []machine.Standing, k machine.K
 	return good[w.chance.Below(len(good))]
 }
 
-// shuffle moves keys by chance; wild moves fit nothing: placement may be wrong, and late.
+// shuffle moves keys by chance; wild moves need not fit the state: placement may be wrong, and late.
 func (p *process) shuffle(c *coordinator, wild bool) {
 	if p.c != c || c == nil {
 		return

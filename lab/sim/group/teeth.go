@@ -21,7 +21,7 @@ type Mutant struct {
 // ErrNoMutants says that this build has no mutants of the machines.
 var ErrNoMutants = errors.New("this build has no mutants of the machines: build with -tags mutants")
 
-// Mutants lists the machines' mutants, and then those of a careless driver.
+// Mutants lists the machines' mutants, and then those of the driver.
 func Mutants() []Mutant {
 	var all []Mutant
 	for _, m := range machine.Mutants() {

@@ -93,7 +93,7 @@ func TestRefused(t *testing.T) {
 		"elections: [{name: a, grace: 10}]":                          `f:1:30: elections[0].grace: "10" is no time of 1ms or more; want one such as 30s, 500ms or 1m30s`,
 		"elections: [{name: a, grace: -1s}]":                         `f:1:30: elections[0].grace: "-1s" is no time`,
 		"elections: [{name: a, contain: x}]":                         `f:1:32: elections[0].contain: "x" is unknown; want auto or sweep or cgroup or pid`,
-		"elections: [{name: a, command: x}]":                         `f:1:32: elections[0].command: it is "x"; want a list`,
+		"elections: [{name: a, command: x}]":                         `f:1:32: elections[0].command: it is "x"; want a list, such as [x]`,
 		"elections: [{name: a, command: [[x]]}]":                     "f:1:33: elections[0].command[0]: it is a list; want text",
 		"elections: [{name: a, environment: [x]}]":                   "f:1:36: elections[0].environment: it is a list; want a mapping",
 		"elections: [{name: a, name: b}]":                            "f:1:23: elections[0].name: it is there twice, first on line 1; want it once",

@@ -139,7 +139,11 @@ func (r *reader) value(n *yaml.Node, field string, v reflect.Value, tag reflect.
 		r.mapping(n, field, v)
 	case t.Kind() == reflect.Slice:
 		if n.Kind != yaml.SequenceNode {
-			r.fail(n, field, "it is %s; want a list", described(n))
+			such := ""
+			if words := strings.Fields(n.Value); n.Kind == yaml.ScalarNode && len(words) > 0 && len(n.Value) <= 40 {
+				such = ", such as [" + strings.Join(words, ", ") + "]"
+			}
+			r.fail(n, field, "it is %s; want a list%s", described(n), such)
 			return
 		}
 		v.Set(reflect.MakeSlice(t, len(n.Content), len(n.Content)))

@@ -26,8 +26,7 @@ const chaos = "chaos"
 // endTime is how long the pages have for their last request.
 const endTime = 2 * time.Second
 
-// Web serves the page of the laboratory on the nodes, until ctx ends, and returns its cause. Then it returns an error if
-// anything went wrong.
+// Web serves the laboratory's page about the nodes until ctx ends. It returns the cause of ctx, or what went wrong.
 func Web(ctx context.Context, cfg Config) error {
 	t, err := open(ctx, cfg)
 	if err != nil {

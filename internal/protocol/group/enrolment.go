@@ -2,8 +2,8 @@ package group
 
 import "github.com/electd/elect/internal/protocol"
 
-// roll is the registry of a tenure (G8).
-type roll struct {
+// enrolment is how far a coordinator has come with the registry of its tenure (G8).
+type enrolment struct {
 	registry *Registry // the latest version; nil during cover
 	changed  bool      // the sessions have changed since
 	pass     bool      // somebody may have to be admitted
@@ -12,7 +12,7 @@ type roll struct {
 
 // enrol numbers a new version if the sessions have changed, admits whom every voucher knows, and finds vouchers.
 func (c *Coordinator) enrol(now protocol.Instant, fx *Effects) {
-	r := &c.roll
+	r := &c.enrolment
 	if r.changed {
 		r.changed = false
 		next := &Registry{Tenure: c.tenure, Version: 1, Sessions: make([]Session, len(c.sessions))}
@@ -89,7 +89,7 @@ func (c *Coordinator) knownToAll() (version uint64, vouchers int) {
 
 // knownToMost is a mutant: a majority of acknowledgements suffices.
 func (c *Coordinator) knownToMost(vouchers int) uint64 {
-	for v := c.roll.registry.Version; v > 0; v-- {
+	for v := c.enrolment.registry.Version; v > 0; v-- {
 		acks := 0
 		for _, s := range c.sessions {
 			if s.voucher && s.acked >= v {
@@ -109,14 +109,14 @@ func (c *Coordinator) knownToMost(vouchers int) uint64 {
 // tell sends a voucher the registry of now.
 func (c *Coordinator) tell(s *session, now protocol.Instant, fx *Effects) {
 	s.toldAt = now
-	fx.Sends = append(fx.Sends, Send{s.conn, Message{Type: Enrol, Tenure: c.tenure, Number: s.number, Registry: c.roll.registry}})
+	fx.Sends = append(fx.Sends, Send{s.conn, Message{Type: Enrol, Tenure: c.tenure, Number: s.number, Registry: c.enrolment.registry}})
 }
 
 // admit tells a session that it is admitted.
 func (c *Coordinator) admit(s *session, now protocol.Instant, fx *Effects) {
 	msg := Message{Type: Admit, Tenure: c.tenure, Number: s.number}
 	if s.voucher {
-		msg.Registry = c.roll.registry
+		msg.Registry = c.enrolment.registry
 		if c.cfg.Mutant.Has("registry-of-arrival") {
 			msg.Registry = s.arrival
 		}
@@ -128,11 +128,11 @@ func (c *Coordinator) admit(s *session, now protocol.Instant, fx *Effects) {
 // acknowledged reports whether all vouchers that are there keep the registry of now, and know that they are admitted:
 // else they could not vouch.
 func (c *Coordinator) acknowledged() bool {
-	if c.roll.registry == nil {
+	if c.enrolment.registry == nil {
 		return true
 	}
 	for _, s := range c.sessions {
-		if s.voucher && s.conn != 0 && (s.acked < c.roll.registry.Version || !s.shown) {
+		if s.voucher && s.conn != 0 && (s.acked < c.enrolment.registry.Version || !s.shown) {
 			return false
 		}
 	}

@@ -15,8 +15,8 @@ const (
 	stopping       // told to end; it has not returned
 )
 
-// portion is a key that a member wants or holds.
-type portion struct {
+// memberKey is a key that a member wants or holds.
+type memberKey struct {
 	key      Key
 	token    Token // while it is not idle
 	priority int32
@@ -34,10 +34,10 @@ func (w work) compare(o work) int {
 	return cmp.Or(strings.Compare(string(w.key), string(o.key)), w.token.Compare(o.token))
 }
 
-// portions are a member's keys.
-type portions struct {
+// memberKeys are a member's keys.
+type memberKeys struct {
 	index    map[Key]uint32 // of all
-	all      []portion
+	all      []memberKey
 	unsorted bool
 	running  int               // of all
 	held     int               // of all, running or stopping
@@ -45,7 +45,7 @@ type portions struct {
 	overKeys map[Key]int       // how many of them a key has
 }
 
-func (ps *portions) find(k Key) *portion {
+func (ps *memberKeys) find(k Key) *memberKey {
 	if i, ok := ps.index[k]; ok {
 		return &ps.all[i]
 	}
@@ -53,7 +53,7 @@ func (ps *portions) find(k Key) *portion {
 }
 
 // want adds or replaces a candidacy.
-func (ps *portions) want(w Want) {
+func (ps *memberKeys) want(w Want) {
 	p := ps.find(w.Key)
 	if p == nil {
 		if ps.index == nil {
@@ -64,14 +64,14 @@ func (ps *portions) want(w Want) {
 		}
 		key := Key(strings.Clone(string(w.Key)))
 		ps.index[key] = uint32(len(ps.all))
-		ps.all = append(ps.all, portion{key: key})
+		ps.all = append(ps.all, memberKey{key: key})
 		p = &ps.all[len(ps.all)-1]
 	}
 	p.priority, p.wanted = int32(w.Priority), true
 }
 
 // tidy forgets a key that is neither wanted nor held.
-func (ps *portions) tidy(k Key) {
+func (ps *memberKeys) tidy(k Key) {
 	i, ok := ps.index[k]
 	if !ok || ps.all[i].wanted || ps.all[i].stage != idle {
 		return
@@ -83,24 +83,24 @@ func (ps *portions) tidy(k Key) {
 		ps.index[ps.all[i].key] = i
 		ps.unsorted = true
 	}
-	ps.all[last] = portion{}
+	ps.all[last] = memberKey{}
 	ps.all = ps.all[:last]
 }
 
 // sort puts the keys in order, so that what is said of all of them does not depend on the past.
-func (ps *portions) sort() {
+func (ps *memberKeys) sort() {
 	if !ps.unsorted {
 		return
 	}
 	ps.unsorted = false
-	slices.SortFunc(ps.all, func(a, b portion) int { return strings.Compare(string(a.key), string(b.key)) })
+	slices.SortFunc(ps.all, func(a, b memberKey) int { return strings.Compare(string(a.key), string(b.key)) })
 	for i := range ps.all {
 		ps.index[ps.all[i].key] = uint32(i)
 	}
 }
 
 // overrun makes overruns of all work that has not returned.
-func (ps *portions) overrun() {
+func (ps *memberKeys) overrun() {
 	if ps.held == 0 {
 		return
 	}
@@ -127,7 +127,7 @@ func (ps *portions) overrun() {
 }
 
 // overran adds an overrun.
-func (ps *portions) overran(w work) {
+func (ps *memberKeys) overran(w work) {
 	if ps.over == nil {
 		ps.over, ps.overKeys = make(map[work]struct{}), make(map[Key]int)
 	}
@@ -136,10 +136,10 @@ func (ps *portions) overran(w work) {
 }
 
 // overruns reports whether older work of a key still runs.
-func (ps *portions) overruns(k Key) bool { return ps.overKeys[k] > 0 }
+func (ps *memberKeys) overruns(k Key) bool { return ps.overKeys[k] > 0 }
 
 // returned ends an overrun, and reports whether there was one.
-func (ps *portions) returned(k Key, t Token) bool {
+func (ps *memberKeys) returned(k Key, t Token) bool {
 	w := work{k, t}
 	if _, ok := ps.over[w]; !ok {
 		return false
@@ -152,7 +152,7 @@ func (ps *portions) returned(k Key, t Token) bool {
 }
 
 // overrunning returns the overruns in order.
-func (ps *portions) overrunning() []work {
+func (ps *memberKeys) overrunning() []work {
 	all := make([]work, 0, len(ps.over))
 	for w := range ps.over {
 		all = append(all, w)
@@ -162,7 +162,7 @@ func (ps *portions) overrunning() []work {
 }
 
 // report fills in the lists of a report.
-func (ps *portions) report(msg *Message) {
+func (ps *memberKeys) report(msg *Message) {
 	ps.sort()
 	if ps.held > 0 {
 		msg.Held = make([]Held, 0, ps.held)
