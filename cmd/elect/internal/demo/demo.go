@@ -65,6 +65,7 @@ type Demo struct {
 	cancel context.CancelCauseFunc
 	work   sync.WaitGroup
 	acts   chan request
+	acting sync.Mutex // held during an act
 
 	mu      sync.Mutex
 	model   *model
@@ -196,7 +197,9 @@ func (t *Demo) perform() error {
 		case <-t.ctx.Done():
 			return nil
 		case o := <-t.acts:
+			t.acting.Lock()
 			err := t.act(o.order)
+			t.acting.Unlock()
 			if o.answer != nil {
 				o.answer <- err
 			}

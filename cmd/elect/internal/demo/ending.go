@@ -19,6 +19,8 @@ func (t *Demo) conclude(lives int, played error) error {
 		m.over = true
 		leader = m.worker()
 	})
+	t.acting.Lock() // an act that is under way may start a node; later ones are refused
+	t.acting.Unlock()
 	t.processes.end(leader)
 	g, err := verdict(t.processes.log())
 	err = errors.Join(played, err, t.close())

@@ -276,6 +276,8 @@ func (m *model) refused(a act, i int) string {
 	id := ids[i]
 	gone := id + " is dead. Press s to start it again."
 	switch {
+	case m.over:
+		return "The demonstration has ended."
 	case a == start && n.condition != dead:
 		return id + " is running already."
 	case a == start:

@@ -293,6 +293,7 @@ func (m *member) once(failed func(string), wait func() <-chan time.Time) (again 
 	}
 	defer cfg.HTTP.Handler.Close()
 	r := newRun(ctx, cfg, cfg.Name)
+	r.env = environment(&cfg)
 	defer r.say.Close()
 	m.mu.Lock()
 	m.run = r

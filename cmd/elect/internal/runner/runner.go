@@ -232,6 +232,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	defer r.say.Close()
 	r.terminal = controllingTerminal(os.Stdin)
 	r.manager.take(r.log())
+	r.env = environment(&cfg) // after the manager's variables were taken away
 	defer r.manager.down()
 	defer cfg.HTTP.serve(r.log())()
 	defer func() {
@@ -255,7 +256,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 // newRun begins a run; about is its name in lines for people, or empty.
 func newRun(ctx context.Context, cfg Config, about string) *run {
 	form := lines.Form{JSON: cfg.JSON, Time: cfg.Time, About: about, Attrs: []slog.Attr{slog.String("place", cfg.Shown)}}
-	r := &run{cfg: cfg, say: lines.New(os.Stderr, form), env: environment(&cfg)}
+	r := &run{cfg: cfg, say: lines.New(os.Stderr, form)}
 	r.life, r.end = context.WithCancelCause(ctx)
 	if cfg.Gate.Run != "" {
 		r.cfg.Health.Check = r.gate
