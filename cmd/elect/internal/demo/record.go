@@ -11,7 +11,7 @@ type record struct {
 	events []event
 	last   uint64        // the number of the last event
 	now    time.Duration // of that event
-	faces  [size]face
+	views  [size]nodeView
 	proved figures
 	told   map[int]sentence // the last form of the sentences that may still change
 	key    int              // of the last sentence that was seen
@@ -24,7 +24,7 @@ type event struct {
 	Number uint64        `json:"n"`
 	At     time.Duration `json:"at"`   // since the demo began; it does not fall
 	Node   int           `json:"node"` // -1 is none
-	Is     *face         `json:"is,omitempty"`
+	Is     *nodeView     `json:"is,omitempty"`
 	Did    string        `json:"did,omitempty"` // the verb of an act
 	Said   string        `json:"said,omitempty"`
 	Told   *told         `json:"told,omitempty"`
@@ -32,9 +32,9 @@ type event struct {
 	Proved *figures      `json:"proved,omitempty"`
 }
 
-// face is what is known of a node. Token is that of its leadership, as far as it believes in it; Until is until when
+// nodeView is what is known of a node. Token is that of its leadership, as far as it believes in it; Until is until when
 // its lease is proven by its own clock, which is that of the demo, 0 if it is not.
-type face struct {
+type nodeView struct {
 	Up     bool          `json:"up,omitempty"`
 	Frozen bool          `json:"frozen,omitempty"`
 	Cut    bool          `json:"cut,omitempty"`
@@ -180,8 +180,8 @@ func (r *record) look(m *model) {
 		r.flush()
 	}
 	for i := range m.nodes {
-		if f := m.face(i); f != r.faces[i] {
-			r.faces[i] = f
+		if f := m.nodeView(i); f != r.views[i] {
+			r.views[i] = f
 			r.add(event{At: m.now, Node: i, Is: &f})
 		}
 	}
@@ -209,13 +209,13 @@ func (r *record) look(m *model) {
 
 var moods = [...]string{plain: "plain", good: "good", struck: "struck", bad: "bad"}
 
-// face is what a page shows of a node.
-func (m *model) face(i int) face {
+// nodeView is what a page shows of a node.
+func (m *model) nodeView(i int) nodeView {
 	n := &m.nodes[i]
 	if n.condition == dead {
-		return face{Cut: n.cut}
+		return nodeView{Cut: n.cut}
 	}
-	f := face{Up: true, Frozen: n.condition == paused, Cut: n.cut, Role: n.role, Leader: n.follows, Term: n.term, Token: uint64(n.token)}
+	f := nodeView{Up: true, Frozen: n.condition == paused, Cut: n.cut, Role: n.role, Leader: n.follows, Term: n.term, Token: uint64(n.token)}
 	switch {
 	case n.proven != 0 && n.provenEnd > m.now: // its answer may be older than its lease page
 		f.Role, f.Leader, f.Token, f.Until = "leader", ids[i], uint64(n.proven), n.provenEnd

@@ -70,7 +70,7 @@ func TestRecord(t *testing.T) {
 	if len(slices.Compact(slices.Sorted(slices.Values(told)))) != len(told) {
 		t.Errorf("a sentence is told twice: %q", told)
 	}
-	lives := func(number uint64, node int) (f face) { // as the page sees it after an event
+	lives := func(number uint64, node int) (f nodeView) { // as the page sees it after an event
 		for _, e := range all[:number] {
 			if e.Is != nil && e.Node == node {
 				f = *e.Is
