@@ -63,7 +63,7 @@ func TestLapse(t *testing.T) {
 				t.Errorf("a term ended by %v; want that it expired", context.Cause(term.Context()))
 			}
 		}
-		if before := end.Sub(time.Now()); before < drain-10*time.Millisecond || before > drain {
+		if before := time.Until(end); before < drain-10*time.Millisecond || before > drain {
 			t.Errorf("terms ended %v before the claim; want %v", before, drain)
 		}
 		cancel()

@@ -20,8 +20,8 @@ func (t *Demo) conclude(lives int, played error) error {
 		leader = m.worker()
 	})
 	t.acting.Lock() // an act that is under way may start a node; later ones are refused
-	t.acting.Unlock()
 	t.processes.end(leader)
+	t.acting.Unlock()
 	g, err := verdict(t.processes.log())
 	err = errors.Join(played, err, t.close())
 	out := &printer{to: t.cfg.Out, colour: t.cfg.Colour, elect: t.cfg.Command}
