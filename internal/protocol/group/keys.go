@@ -142,6 +142,21 @@ func (c *Coordinator) redeem(i uint32, fx *Effects) {
 	}
 }
 
+// unreserve drops the moves to a session that is over, and tells placement of them.
+func (c *Coordinator) unreserve(s *session, fx *Effects) {
+	var places []uint32
+	for i := range c.keys.all {
+		if c.keys.all[i].reserved == s.slot {
+			places = append(places, uint32(i))
+		}
+	}
+	c.keys.sort(places)
+	for _, i := range places {
+		c.keys.all[i].reserved = 0
+		c.tellChange(i, fx)
+	}
+}
+
 // tellChange tells who holds a key now.
 func (c *Coordinator) tellChange(i uint32, fx *Effects) {
 	k := c.keyState(i)

@@ -266,6 +266,7 @@ func (c *Coordinator) finish(s *session, now protocol.Instant, fx *Effects) {
 	c.gone++
 	c.enrolment.changed, c.enrolment.pass = true, true
 	fx.Members = true
+	c.unreserve(s, fx)
 	c.freeAll(s, fx)
 }
 
