@@ -12,7 +12,6 @@ import (
 	"github.com/electd/elect/group/internal/link"
 	"github.com/electd/elect/group/internal/wire"
 	"github.com/electd/elect/group/placement"
-	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/protocol"
 	machine "github.com/electd/elect/internal/protocol/group"
 )
@@ -200,14 +199,7 @@ func (c *coordinator) turn(items []item2) []item2 {
 	return items
 }
 
-func (c *coordinator) arm() {
-	at := c.machine.NextFire()
-	if at == protocol.Never {
-		c.timer.Stop()
-		return
-	}
-	c.timer.Reset(clock.Timer(max(at.Sub(c.g.env.now().Boot), 0)))
-}
+func (c *coordinator) arm() { c.g.env.arm(c.timer, c.machine.NextFire()) }
 
 func (c *coordinator) handle(it *item2) {
 	switch from := it.from; {

@@ -230,13 +230,15 @@ func latest(all []choice) (wants []machine.Want, unwants []machine.Key) {
 }
 
 // arm sets the timer for the machine.
-func (m *member) arm() {
-	at := m.machine.NextFire()
+func (m *member) arm() { m.g.env.arm(m.timer, m.machine.NextFire()) }
+
+// arm sets the timer of a machine for the instant at which it wants to be called.
+func (e *env) arm(timer *time.Timer, at protocol.Instant) {
 	if at == protocol.Never {
-		m.timer.Stop()
+		timer.Stop()
 		return
 	}
-	m.timer.Reset(clock.Timer(max(at.Sub(m.g.env.now().Boot), 0)))
+	timer.Reset(clock.Timer(max(at.Sub(e.now().Boot), 0)))
 }
 
 // handle handles one item.
