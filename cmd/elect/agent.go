@@ -453,6 +453,18 @@ func (b *builder) tenure(cfg *runner.Config) {
 	cfg.Transfer = s
 }
 
+// rests sets how long this candidate stands aside after trouble.
+func (b *builder) rests(cfg *runner.Config) {
+	e := &b.e
+	cfg.Health.Losses, cfg.Health.Window, cfg.Health.Rest, cfg.Health.LongestRest = e.Losses, e.LossesWindow, e.Rest, e.LongestRest
+	if e.Losses == 0 && e.LossesWindow != 0 {
+		b.wrong("losses-window", "it has no effect without losses; want losses: 3, or such a number, too")
+	}
+	if e.LongestRest != 0 && e.Rest > e.LongestRest {
+		b.wrong("rest", "it is %v, and longest-rest %v; want the first at most the second", e.Rest, e.LongestRest)
+	}
+}
+
 func (b *builder) command(cfg *runner.Config) {
 	e := &b.e
 	if b.f.Has(b.at+".command") && len(e.Command) == 0 {
@@ -514,12 +526,14 @@ func (b *builder) hooks(cfg *runner.Config) {
 		b.wrong("hooks.activate", "nothing undoes it; want the hook demote, too, which may be: true")
 	}
 	b.stonith(cfg)
+	b.rests(cfg)
 	g := h.Gate
 	if g.Run == "" {
 		return
 	}
 	cfg.Gate = runner.Hook{Run: g.Run, Limit: cmp.Or(g.Limit, 5*time.Second)}
-	cfg.Health = elect.Health{Every: g.Every, Timeout: cfg.Gate.Limit, Failures: g.Failures, Successes: g.Successes}
+	of := &cfg.Health
+	of.Every, of.Timeout, of.Failures, of.Successes = g.Every, cfg.Gate.Limit, g.Failures, g.Successes
 	if g.WhenAllIll == "none" {
 		cfg.Health.WhenAllIll = elect.AllIllNone
 	}
