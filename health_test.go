@@ -345,12 +345,12 @@ func TestGiveWay(t *testing.T) {
 func losing(t *testing.T, link *memory.Elector, losses chan error, n int) {
 	t.Helper()
 	for range n {
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		link.Cut(true)
 		lost(t, <-losses, elect.ReasonExpired)
-		time.Sleep(2 * lease)
+		<-time.After(2 * lease)
 		link.Cut(false)
-		time.Sleep(5 * lease) // its campaigns have backed off
+		<-time.After(5 * lease) // its campaigns have backed off
 		synctest.Wait()
 	}
 }
