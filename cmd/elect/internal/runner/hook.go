@@ -66,7 +66,12 @@ func (r *run) gate(ctx context.Context) error {
 	return nil
 }
 
-const gate = "gate"
+// The names of the hooks that this file knows.
+const (
+	gate   = "gate"
+	cut    = "cut"
+	demote = "demote"
+)
 
 // hookOnce runs a hook once, until it and all that it has started are dead.
 func (r *run) hookOnce(ctx context.Context, name string, h Hook, within bool, env []string) error {
@@ -92,11 +97,15 @@ func (r *run) hookOnce(ctx context.Context, name string, h Hook, within bool, en
 	if within {
 		m := r.mandate
 		left, bounded := m.Remaining()
-		if bounded && m.Context().Err() != nil {
+		if bounded && (m.Context().Err() != nil || r.steps.sudden.Load()) {
 			c.Grace = suddenGrace
 		}
-		if !bounded || left > 0 { // else it is late; to undo an activation late is better than never
+		switch {
+		case !bounded || left > 0:
 			c.Under(driver.Guarded{Mandate: held{Mandate: m.Mandate}, Exclusive: m.Exclusive})
+		case name != cut && name != demote: // to undo an activation late is better than never
+			_ = in.Close()
+			return errors.New("it was not started, because the lease had ended")
 		}
 	}
 	family, err := r.start(c)
@@ -109,7 +118,11 @@ func (r *run) hookOnce(ctx context.Context, name string, h Hook, within bool, en
 	select {
 	case <-family.Done():
 	case <-ctx.Done():
-		patience, done := context.WithTimeout(context.Background(), c.Grace)
+		grace := c.Grace
+		if within && suddenly(ctx) {
+			grace = min(grace, suddenGrace) // what undoes the activation needs the rest of the lease
+		}
+		patience, done := context.WithTimeout(context.Background(), grace)
 		family.Stop(patience)
 		done()
 	}
@@ -129,6 +142,12 @@ func (r *run) hookOnce(ctx context.Context, name string, h Hook, within bool, en
 		return err
 	}
 	return nil
+}
+
+// suddenly reports whether ctx has ended because leadership is lost, and not renewed while the work stops.
+func suddenly(ctx context.Context) bool {
+	loss, ok := errors.AsType[*elect.LostError](context.Cause(ctx))
+	return ok && slices.Contains([]elect.Reason{elect.ReasonExpired, elect.ReasonSuperseded, elect.ReasonStoreUnreachable}, loss.Reason)
 }
 
 // filled returns a pipe to read text from.

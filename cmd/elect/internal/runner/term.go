@@ -139,8 +139,8 @@ func (r *run) leads(token elect.Token) string {
 	return fmt.Sprintf("leading %s (token %v)", r.cfg.Name, token)
 }
 
-// metadata is what the leader says about itself: the level of containment, its guard if one was wanted, its tenure, and
-// that the command is active, once READY=1 has made it that.
+// metadata is what the leader says about itself: the level of containment, its guard if one was wanted, its tenure, whom
+// it knows to be fenced, and that the command is active, once READY=1 has made it that.
 func (r *run) metadata(ready bool) map[string]string {
 	m := map[string]string{"contain": r.contain.String()}
 	if ready {
@@ -148,6 +148,9 @@ func (r *run) metadata(ready bool) map[string]string {
 	}
 	if r.cfg.Tenure > 0 {
 		m[electhttp.TenureKey] = r.cfg.Tenure.String()
+	}
+	if fenced := r.steps.previous.claim(); fenced != "" {
+		m[fencedKey] = fenced
 	}
 	switch {
 	case r.contain.Network():
