@@ -397,7 +397,9 @@ func (b *builder) entry() (runner.Entry, bool) {
 	b.command(&cfg)
 	b.hooks(&cfg)
 	b.tenure(&cfg)
-	return runner.Entry{Source: *e, Config: cfg, HTTP: electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown, Tenure: e.Tenure}}, b.errs == nil
+	source := *e
+	source.ID = cmp.Or(e.ID, b.f.ID)
+	return runner.Entry{Source: source, Config: cfg, HTTP: electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown, Tenure: e.Tenure}}, b.errs == nil
 }
 
 // tenure sets when leadership is given up unforced.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/electd/elect"
@@ -114,7 +115,7 @@ func (r *run) hookOnce(ctx context.Context, name string, h Hook, within bool, en
 		return err
 	}
 	said := make(chan string, 1)
-	go func() { said <- r.output(name, out) }()
+	go func() { said <- r.output(name, out, r.cfg.Stonith.secrets()) }()
 	select {
 	case <-family.Done():
 	case <-ctx.Done():
@@ -171,13 +172,18 @@ func filled(text string) (*os.File, error) {
 // maxInput is what a pipe takes while nobody reads.
 const maxInput = 4 << 10
 
-// output logs what a hook writes, up to a bound, and reads the rest. It returns the last line that was logged.
-func (r *run) output(name string, from io.Reader) (last string) {
+// output logs what a hook writes, up to a bound and without secrets, and reads the rest. It returns the last line that
+// was logged.
+func (r *run) output(name string, from io.Reader, secrets []string) (last string) {
 	b := bufio.NewReaderSize(from, 4<<10)
 	lines, beyond := 0, 0
 	for {
-		text, err := b.ReadSlice('\n')
-		switch line := printable.Line(string(text), hookLine); {
+		read, err := b.ReadSlice('\n')
+		text := string(read)
+		for _, secret := range secrets {
+			text = strings.ReplaceAll(text, secret, "…")
+		}
+		switch line := printable.Line(text, hookLine); {
 		case line == "":
 		case name == gate: // it runs all the time
 			last = line

@@ -2,12 +2,15 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -254,26 +257,38 @@ func (s *steps) demote(r *run, token elect.Token, within bool, env ...string) er
 	return nil
 }
 
-// clean demotes what an earlier term, or an earlier life of this candidate, has left activated. It returns false if
-// this process was told to end first.
+// activation is what is kept of a term from before its activation until it was demoted: with the hook demote of then,
+// because only that undoes what the hook activate of then has done.
+type activation struct {
+	Token  elect.Token `json:"token"`
+	Demote Hook        `json:"demote"`
+	Env    []string    `json:"env,omitempty"` // Config.Env
+}
+
+// clean demotes what an earlier term, or an earlier life of this candidate, has left activated: as it was to be demoted
+// then, and if that fails as it is now. It returns false if this process was told to end first.
 func (s *steps) clean(r *run) bool {
-	if !s.activates(r) {
+	if r.cfg.State == nil {
 		return true
 	}
 	text, err := readKept(r.cfg.State, r.record())
 	if errors.Is(err, fs.ErrNotExist) {
 		return true
 	}
-	var token elect.Token
-	if err == nil {
-		_ = token.UnmarshalText([]byte(text)) // 0 is not known
+	of := activation{Demote: r.cfg.Hooks.Demote, Env: r.cfg.Env}
+	if err == nil && json.Unmarshal([]byte(text), &of) != nil {
+		_ = of.Token.UnmarshalText([]byte(text)) // of an earlier version; 0 is not known
 	}
-	r.tell(slog.LevelWarn, eventUnclean, token, "the term with token %v was activated and not demoted; it is demoted before this candidate stands", token)
+	r.tell(slog.LevelWarn, eventUnclean, of.Token, "the term with token %v was activated and not demoted; it is demoted before this candidate stands", of.Token)
+	then := &run{cfg: r.cfg, say: r.say, contain: r.contain}
+	then.cfg.Hooks.Demote, then.cfg.Env = of.Demote, of.Env
+	then.env = environment(&then.cfg)
+	other := !reflect.DeepEqual(of.Demote, r.cfg.Hooks.Demote) || !slices.Equal(of.Env, r.cfg.Env)
 	for pause := firstDemotion; ; pause = min(2*pause, longestDemotion) {
 		if r.life.Err() != nil {
 			return false
 		}
-		if s.demote(r, token, false, "ELECT_REASON=") == nil {
+		if s.demote(then, of.Token, false, "ELECT_REASON=") == nil || other && s.demote(r, of.Token, false, "ELECT_REASON=") == nil {
 			return true
 		}
 		select {
@@ -284,12 +299,18 @@ func (s *steps) clean(r *run) bool {
 	}
 }
 
-// record is the name of the file that says which term was activated.
-func (r *run) record() string { return r.cfg.Name + ".active" }
+// activated is the end of the name of the file that says that a term was activated.
+const activated = ".active"
+
+func (r *run) record() string { return r.cfg.Name + activated }
 
 // write keeps, durably, that the term is about to be activated.
 func (s *steps) write(r *run, token elect.Token) error {
-	return keepFile(r.cfg.State, r.record(), token.String()+"\n")
+	text, err := json.Marshal(activation{Token: token, Demote: r.cfg.Hooks.Demote, Env: r.cfg.Env})
+	if err != nil {
+		return err
+	}
+	return keepFile(r.cfg.State, r.record(), string(text)+"\n")
 }
 
 // keepFile writes a file so that it is whole after a loss of power, or was not written.

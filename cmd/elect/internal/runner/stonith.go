@@ -47,6 +47,24 @@ func (st *Stonith) Input(action, id string) (string, error) {
 	return b.String(), nil
 }
 
+// secrets are the values of options that must not be logged, whatever the fence agent or a hook writes.
+func (st *Stonith) secrets() (all []string) {
+	if st == nil {
+		return nil
+	}
+	for _, options := range append(slices.Collect(maps.Values(st.Nodes)), st.Options) {
+		for name, value := range options {
+			name = strings.ToLower(name)
+			secret := strings.Contains(name, "pass") || strings.Contains(name, "secret") || strings.Contains(name, "token") || strings.Contains(name, "community")
+			if secret && !strings.HasSuffix(name, "_script") && value != "" {
+				all = append(all, value)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) }) // one may contain another
+	return all
+}
+
 // isolate makes sure that a previous leader does nothing more: its machine is off, or was already.
 func (s *steps) isolate(r *run, ctx context.Context, term *elect.Term, of predecessor) error {
 	st := r.cfg.Stonith
