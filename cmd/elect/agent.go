@@ -352,6 +352,13 @@ func (b *builder) entry() (runner.Entry, bool) {
 	b.check("name", driver.CheckName(e.Name))
 	if b.errs == nil {
 		b.check("election", p.resolve(b.openers))
+		switch u, err := elect.ParseURL(p.election); {
+		case b.errs != nil:
+		case err != nil: // whose text may have a password
+			b.wrong("election", "it does not parse as a URL; want one such as file:/var/lib/elect")
+		case b.openers[u.Scheme] == nil:
+			b.wrong("election", "it has the scheme of no back end; want one such as file:/var/lib/elect")
+		}
 		if b.errs == nil && p.isPeer() {
 			plan, err := p.candidate(cfg.ID, true)
 			b.check("election", err)
