@@ -119,12 +119,13 @@ func TestRefused(t *testing.T) {
 
 // Aliases by which a small file would stand for any number of values, or of errors, are refused soon.
 func TestManyAliases(t *testing.T) {
-	values := "elections:\n- &a\n  name: x\n  environment: {"
+	var values strings.Builder
+	values.WriteString("elections:\n- &a\n  name: x\n  environment: {")
 	for i := range 10_000 {
-		values += fmt.Sprintf("K%d: v, ", i)
+		fmt.Fprintf(&values, "K%d: v, ", i)
 	}
-	values += "}\n" + strings.Repeat("- *a\n", 100_000)
-	if _, err := Read("f", []byte(values)); err == nil || !strings.Contains(err.Error(), "there are more than 100000 values up to here, aliases resolved; want fewer") {
+	values.WriteString("}\n" + strings.Repeat("- *a\n", 100_000))
+	if _, err := Read("f", []byte(values.String())); err == nil || !strings.Contains(err.Error(), "there are more than 100000 values up to here, aliases resolved; want fewer") {
 		t.Errorf("%.200v", err)
 	}
 	errs := "elections:\n- &a {" + strings.Repeat("x: 1, ", 10_000) + "}\n" + strings.Repeat("- *a\n", 10_000)
