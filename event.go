@@ -14,8 +14,8 @@ const (
 	EventElected     EventKind = "elected"         // a term began
 	EventEnded       EventKind = "lost"            // the work's context ended; Err is a *LostError
 	EventOverrun     EventKind = "overrun"         // the lease ended and the work had not returned, nor ended (see Guardian.InTime); never with Config.NonExclusive
-	EventIll         EventKind = "ill"             // its health checks have failed, see Health, or Term.GiveWay was called; Err says why
-	EventWell        EventKind = "well"            // they succeed, for the first time or again, or the rest after GiveWay is over
+	EventIll         EventKind = "ill"             // its health checks have failed, see Health, Term.GiveWay was called, or it has lost too many terms; Err says why
+	EventWell        EventKind = "well"            // they succeed, for the first time or again, or the rest after GiveWay or after losses is over
 	EventReleased    EventKind = "released"        // the work was joined, and leadership released or known to be lost
 )
 

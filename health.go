@@ -1,9 +1,11 @@
 package elect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +32,19 @@ type Health struct {
 
 	// WhenAllIll says what happens if nobody leads, as when all are ill.
 	WhenAllIll AllIll
+
+	// Losses is how many terms that end by a loss or by illness within Window make this participant rest, if the last
+	// one is a loss: it is ill for that time, and another can lead. A resignation and the end of Lead's context do not
+	// count. If nobody leads it stands, as with AllIllLead, whatever WhenAllIll is. 0 means that losses do not count.
+	Losses int
+
+	// Window is that time; 0 means 10 minutes.
+	Window time.Duration
+
+	// Rest is how long a leader that has given way stands aside, or that has lost too many terms, even if it is soon
+	// well. Each further time it is twice as long, up to LongestRest; a term of twice LongestRest makes it forget. 0
+	// means a minute and 16 minutes, or the other one if the default is beyond it.
+	Rest, LongestRest time.Duration
 }
 
 // AllIll is a choice for [Health].WhenAllIll.
@@ -37,9 +52,9 @@ type AllIll int
 
 const (
 	// AllIllLead lets an ill participant stand after all when nobody has led for 10 s and the back end's
-	// Limits.Takeover, and one that stands aside because it was ill as a leader. For the next minute its illness does
-	// not end the term; for twice as long each further time, up to 16 minutes. If it is ill then, it gives way again, so
-	// that one that is well can lead.
+	// Limits.Takeover, and one that stands aside because it was ill as a leader. For the time of Health.Rest its illness
+	// does not end the term; for twice as long each further time, up to LongestRest. If it is ill then, it gives way
+	// again, so that one that is well can lead.
 	AllIllLead AllIll = iota
 	// AllIllNone lets nobody lead. It does not apply to the illness of a peer's disk, which is no check of Health.
 	AllIllNone
@@ -55,21 +70,35 @@ const (
 	leaderless = 10 * time.Second
 )
 
-// A leader that has given way stands aside for firstRest even if it is soon well, and for twice as long each further
-// time, up to longestRest: a participant that fails only while it works must not take leadership back and forth. A term
-// of twice that time makes it forget.
+// The defaults of Health.Rest, LongestRest and Window. A participant that fails only while it works, or has a bad
+// network, must not take leadership back and forth.
 const (
 	firstRest   = time.Minute
 	longestRest = 16 * time.Minute
+	lossWindow  = 10 * time.Minute
 )
 
 func (h *Health) complete() error {
 	if h.WhenAllIll != AllIllLead && h.WhenAllIll != AllIllNone {
 		return fmt.Errorf("elect.Config.Health.WhenAllIll is %d; want AllIllLead or AllIllNone", h.WhenAllIll)
 	}
+	switch {
+	case h.Losses < 0:
+		return fmt.Errorf("elect.Config.Health.Losses is %d; want 0 for any number, or more", h.Losses)
+	case h.Losses == 0 && h.Window != 0:
+		return errors.New("elect.Config.Health.Window is set, and Losses is not; want both, or none")
+	case min(h.Window, h.Rest, h.LongestRest) < 0:
+		return fmt.Errorf("elect.Config.Health has Window %v, Rest %v and LongestRest %v; want 0 for the default, or more", h.Window, h.Rest, h.LongestRest)
+	}
+	h.Window = cmp.Or(h.Window, lossWindow)
+	h.Rest = cmp.Or(h.Rest, shortest(h.LongestRest, firstRest))
+	h.LongestRest = cmp.Or(h.LongestRest, max(longestRest, h.Rest))
+	if h.Rest > h.LongestRest {
+		return fmt.Errorf("elect.Config.Health.Rest is %v and LongestRest %v; want the first at most the second", h.Rest, h.LongestRest)
+	}
 	if h.Check == nil {
 		if h.Every != 0 || h.Timeout != 0 || h.Failures != 0 || h.Successes != 0 {
-			return errors.New("elect.Config.Health has no Check; want one, or no Health but WhenAllIll")
+			return errors.New("elect.Config.Health has no Check; want one, or no times and numbers of checks")
 		}
 		return nil
 	}
@@ -138,9 +167,11 @@ type health struct {
 	turned chan struct{}           // closed, and replaced, when state changes
 	period context.Context         // of the present or next time of health; ends with the failure that ended it
 	fail   context.CancelCauseFunc // of period
-	rest   time.Duration           // after the last term that ended by illness
+	rest   time.Duration           // after the last term that ended by illness, or was one loss too many
 	until  time.Time               // the end of that rest
-	gave   bool                    // it gave way by GiveWay, and EventWell has not followed
+	lossy  bool                    // that rest is for losses
+	ends   []time.Time             // of terms, by a loss or by illness, within Health.Window
+	gave   bool                    // it gave way by GiveWay, or rests for losses, and EventWell has not followed
 }
 
 func newHealth(e *Election) *health {
@@ -251,6 +282,7 @@ func (h *health) await(ctx context.Context) (period context.Context, err error) 
 	for {
 		h.mu.Lock()
 		state, turned, period, rest := h.state, h.turned, h.period, time.Until(h.until)
+		after := h.cfg.WhenAllIll == AllIllLead || h.lossy && state == well
 		h.mu.Unlock()
 		var rested <-chan time.Time
 		switch {
@@ -260,10 +292,14 @@ func (h *health) await(ctx context.Context) (period context.Context, err error) 
 		case state == well:
 			rested = time.After(rest)
 		}
-		if nobody == nil && h.cfg.WhenAllIll == AllIllLead {
-			watching, stop := context.WithCancel(ctx)
-			defer stop()
-			nobody = h.leaderless(watching)
+		var gone <-chan struct{}
+		if after {
+			if nobody == nil {
+				watching, stop := context.WithCancel(ctx)
+				defer stop()
+				nobody = h.leaderless(watching)
+			}
+			gone = nobody
 		}
 		select {
 		case <-ctx.Done():
@@ -272,7 +308,15 @@ func (h *health) await(ctx context.Context) (period context.Context, err error) 
 			return nil, ErrClosed
 		case <-turned:
 		case <-rested:
-		case <-nobody:
+		case <-gone:
+			h.mu.Lock()
+			plain := h.lossy && h.state == well
+			h.mu.Unlock()
+			if plain {
+				h.election.cfg.Logger.Warn("nobody leads, so this candidate stands although it has lost leadership too often")
+				h.recovered()
+				return period, nil
+			}
 			h.election.cfg.Logger.Warn("nobody leads, so this candidate stands although it is or was ill")
 			return h.patient(), nil
 		}
@@ -353,14 +397,46 @@ func (h *health) recovered() {
 }
 
 // takeRest begins a rest, twice as long as the last one, and returns its length. lasted is how long the term lasted that
-// has ended by illness.
+// has ended by illness; 0 is no term.
 func (h *health) takeRest(lasted time.Duration) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if lasted >= 2*longestRest {
+	if lasted > 0 {
+		h.count()
+	}
+	h.lossy = false
+	return h.takeRestLocked(lasted)
+}
+
+func (h *health) takeRestLocked(lasted time.Duration) time.Duration {
+	if lasted >= 2*h.cfg.LongestRest {
 		h.rest = 0
 	}
-	h.rest = min(max(2*h.rest, firstRest), longestRest)
+	h.rest = min(max(2*h.rest, h.cfg.Rest), h.cfg.LongestRest)
 	h.until = time.Now().Add(h.rest)
 	return h.rest
+}
+
+// count notes the end of a term, and returns how many have ended within the window.
+func (h *health) count() int {
+	now := time.Now()
+	h.ends = slices.DeleteFunc(h.ends, func(at time.Time) bool { return now.Sub(at) >= h.cfg.Window })
+	if h.cfg.Losses > 0 {
+		h.ends = append(h.ends, now)
+	}
+	return len(h.ends)
+}
+
+// lost is told of a term that has ended by a loss and had lasted so long. If it was one too many, the participant rests.
+func (h *health) lost(lasted time.Duration) {
+	h.mu.Lock()
+	n := h.count()
+	if h.cfg.Losses == 0 || n < h.cfg.Losses {
+		h.mu.Unlock()
+		return
+	}
+	h.lossy = true
+	rest := h.takeRestLocked(lasted)
+	h.mu.Unlock()
+	h.gaveWay(fmt.Errorf("it has lost leadership %d times within %v, and stands aside for %v", n, h.cfg.Window, rest))
 }

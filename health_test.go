@@ -340,6 +340,99 @@ func TestGiveWay(t *testing.T) {
 	})
 }
 
+// losing leads with the participant, and loses each term after some time, by a cut of its link for so long that another
+// can win. It returns when it has lost that many terms more.
+func losing(t *testing.T, link *memory.Elector, losses chan error, n int) {
+	t.Helper()
+	for range n {
+		<-time.After(10 * time.Second)
+		link.Cut(true)
+		lost(t, <-losses, elect.ReasonExpired)
+		<-time.After(2 * lease)
+		link.Cut(false)
+		<-time.After(5 * lease) // its campaigns have backed off
+		synctest.Wait()
+	}
+}
+
+// TestLosses: a participant that loses its terms again and again rests, longer each time, while another leads, and
+// stands where nobody does.
+func TestLosses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(1)
+		d := &diary{}
+		e, link := stand(t, store, "a", elect.Config{Priority: 9, OnEvent: d.note, Health: elect.Health{Losses: 3, Rest: 30 * time.Second, WhenAllIll: elect.AllIllNone}})
+		terms, losses := leads(t, e)
+		synctest.Wait()
+		losing(t, link, losses, 2)
+		if terms.Load() != 3 {
+			t.Fatalf("%d terms; want the third one after two losses", terms.Load())
+		}
+		losing(t, link, losses, 1)
+		if ill := d.find(t, elect.EventIll); ill.Err.Error() != "it has lost leadership 3 times within 10m0s, and stands aside for 30s" {
+			t.Errorf("%v", ill.Err)
+		}
+		if terms.Load() != 3 {
+			t.Error("it leads again at once after the third loss")
+		}
+		time.Sleep(nobody + 2*lease) // beyond that, nobody has led for long enough
+		synctest.Wait()
+		if terms.Load() != 4 {
+			t.Fatalf("%d terms; want a fourth one, because nobody else leads", terms.Load())
+		}
+
+		other, _ := stand(t, store, "b", elect.Config{})
+		others, _ := leads(t, other)
+		time.Sleep(10 * time.Second)
+		link.Cut(true)
+		lost(t, <-losses, elect.ReasonExpired)
+		time.Sleep(2 * lease)
+		link.Cut(false)
+		synctest.Wait()
+		if others.Load() != 1 {
+			t.Fatal("the other does not lead while it rests")
+		}
+		n := len(d.all())
+		time.Sleep(50 * time.Second)
+		synctest.Wait()
+		if got := len(d.all()); got != n {
+			t.Errorf("it stood again within 50 s; want twice 30 s: %v", d.all()[n:])
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if got := d.all()[n:]; len(got) != 2 || got[0].Kind != elect.EventWell || got[1].Kind != elect.EventCampaigning {
+			t.Errorf("%v; want well, and campaigning", got)
+		}
+	})
+}
+
+// TestRareLosses: losses of which less than enough are within the window are none, and so are resignations.
+func TestRareLosses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(1)
+		d := &diary{}
+		e, link := stand(t, store, "a", elect.Config{OnEvent: d.note, Health: elect.Health{Losses: 2, Window: time.Minute}})
+		terms, losses := leads(t, e)
+		for range 4 {
+			losing(t, link, losses, 1)
+			if err := e.Resign(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			lost(t, <-losses, elect.ReasonResigned)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		if terms.Load() != 9 {
+			t.Errorf("%d terms; want 9", terms.Load())
+		}
+		for _, e := range d.all() {
+			if e.Kind == elect.EventIll {
+				t.Errorf("ill: %v", e.Err)
+			}
+		}
+	})
+}
+
 // TestJobInALoop: a quarter of an hour of work that hangs after half a minute on some of three nodes, which a watchdog
 // notices. Each of these leads once at most, unless there is no other.
 func TestJobInALoop(t *testing.T) {
@@ -381,7 +474,8 @@ func TestHealthConfig(t *testing.T) {
 	for name, h := range map[string]elect.Health{
 		"no check": {Every: time.Second}, "every": {Check: ok, Every: -1}, "timeout": {Check: ok, Timeout: -1},
 		"failures": {Check: ok, Failures: -1}, "successes": {Check: ok, Successes: -1}, "all": {Check: ok, WhenAllIll: 2},
-		"all, no check": {WhenAllIll: 2},
+		"all, no check": {WhenAllIll: 2}, "losses": {Losses: -1}, "window": {Losses: 1, Window: -1}, "window alone": {Window: 1},
+		"rest": {Rest: -1}, "longest rest": {LongestRest: -1}, "rests": {Rest: 2, LongestRest: 1},
 	} {
 		if _, err := elect.New(newFake(), elect.Config{Health: h}); err == nil {
 			t.Errorf("%s: New took %+v", name, h)

@@ -231,6 +231,11 @@ func (t *Term) settle(ctx context.Context) (first bool, err error) {
 func (t *Term) watch() {
 	cause := t.awaitEnd()
 	late := t.toldLate(cause)
+	if loss, ok := errors.AsType[*LostError](cause); ok && loss.Reason != ReasonResigned && loss.Reason != ReasonShutdown {
+		if _, counted := errors.AsType[illness](loss.Err); !counted {
+			t.election.health.lost(time.Since(t.began)) // before EventEnded, as after an illness
+		}
+	}
 	t.election.emit(EventEnded, t, cause)
 	if g := t.election.cfg.Guardian; t.overruns() && (g == nil || !g.InTime()) {
 		t.election.emit(EventOverrun, t, cause)

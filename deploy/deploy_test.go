@@ -26,19 +26,23 @@ func write(t *testing.T, path string, text []byte, mode os.FileMode) {
 	}
 }
 
-// TestUnit: systemd-analyze verifies the unit without a warning, and its exposure is at most what the unit's comments
-// explain.
-func TestUnit(t *testing.T) {
+// TestUnits: systemd-analyze verifies the units without a warning, and the exposure of elect@.service is at most what its
+// comments explain.
+func TestUnits(t *testing.T) {
 	harness.Need(t, "systemd-analyze", "systemd")
-	text, err := os.ReadFile("systemd/elect@.service")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "elect"), nil, 0o755) // the program has to be there
-	unit := filepath.Join(dir, "elect@job.service")
-	write(t, unit, []byte(strings.Replace(string(text), "/usr/bin/elect ", filepath.Join(dir, "elect")+" ", 1)), 0o644)
-	for _, args := range [][]string{{"verify", "--man=no", unit}, {"security", "--offline=yes", "--threshold=30", unit}} {
+	unit := func(name, as string) string {
+		text, err := os.ReadFile("systemd/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, as)
+		write(t, path, []byte(strings.Replace(string(text), "/usr/bin/elect ", filepath.Join(dir, "elect")+" ", 1)), 0o644)
+		return path
+	}
+	job, agent := unit("elect@.service", "elect@job.service"), unit("elect-agent.service", "elect-agent.service")
+	for _, args := range [][]string{{"verify", "--man=no", job}, {"verify", "--man=no", agent}, {"security", "--offline=yes", "--threshold=30", job}} {
 		out, err := exec.Command("systemd-analyze", args...).CombinedOutput()
 		if err != nil || args[0] == "verify" && len(out) > 0 {
 			t.Errorf("systemd-analyze %s: %v\n%s", args[0], err, out)

@@ -25,6 +25,7 @@ import (
 type Client struct {
 	URL   string       // such as http://127.0.0.1:4040
 	Token string       // of clients that may change something; may be empty
+	Now   bool         // Resign and Transfer do not wait for the leader's tenure: see [TooEarly]
 	HTTP  *http.Client // nil is http.DefaultClient. A Transport with a DialContext reaches a Unix socket
 }
 
@@ -125,14 +126,15 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Status, error
 	}
 }
 
-// Resign asks the leader with that token, or any leader if it is 0, to resign.
+// Resign asks the leader with that token, or any leader if it is 0, to resign. Before the leader's tenure, and without
+// Now, that is a [Refusal] whose Type ends with too-early.
 func (c *Client) Resign(ctx context.Context, name string, token elect.Token) error {
-	return c.order(ctx, name, "/resign", orderFor("", token))
+	return c.order(ctx, name, "/resign", c.orderFor("", token))
 }
 
 // Transfer is Resign in favour of the candidate with the id to, or of the best one if to is empty.
 func (c *Client) Transfer(ctx context.Context, name string, token elect.Token, to string) error {
-	return c.order(ctx, name, "/transfer", orderFor(to, token))
+	return c.order(ctx, name, "/transfer", c.orderFor(to, token))
 }
 
 // Pause makes the participant of elect agent stand aside, and Resume stand again.
@@ -145,8 +147,11 @@ func (c *Client) Resume(ctx context.Context, name string) error {
 	return c.order(ctx, name, "/resume", nil)
 }
 
-func orderFor(to string, token elect.Token) map[string]string {
-	m := map[string]string{}
+func (c *Client) orderFor(to string, token elect.Token) map[string]any {
+	m := map[string]any{}
+	if c.Now {
+		m["now"] = true
+	}
 	if to != "" {
 		m["to"] = to
 	}
@@ -156,7 +161,7 @@ func orderFor(to string, token elect.Token) map[string]string {
 	return m
 }
 
-func (c *Client) order(ctx context.Context, name, verb string, body map[string]string) error {
+func (c *Client) order(ctx context.Context, name, verb string, body map[string]any) error {
 	resp, err := c.do(ctx, http.MethodPost, of(name)+verb, body)
 	if err != nil {
 		return err
@@ -168,8 +173,8 @@ func (c *Client) order(ctx context.Context, name, verb string, body map[string]s
 func of(name string) string { return "/v1/elections/" + url.PathEscape(name) }
 
 // do sends a request. It returns a *Refusal for a status other than 200.
-func (c *Client) do(ctx context.Context, method, path string, body map[string]string) (*http.Response, error) {
-	text, _ := json.Marshal(body) // strings
+func (c *Client) do(ctx context.Context, method, path string, body map[string]any) (*http.Response, error) {
+	text, _ := json.Marshal(body) // strings and a truth value
 	if body == nil {
 		text = nil
 	}

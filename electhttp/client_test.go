@@ -6,10 +6,31 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/electd/elect"
 	"github.com/electd/elect/electhttp"
 	"github.com/electd/elect/store/memory"
 )
+
+// TestTooEarly: the longer tenure counts, that of the leader or of who asks.
+func TestTooEarly(t *testing.T) {
+	led := time.Now().Add(-90 * time.Second)
+	for _, c := range []struct {
+		own   string
+		since time.Time
+		least time.Duration
+		early bool
+	}{
+		{"", led, 0, false}, {"1m", led, 0, false}, {"2m0s", led, 0, true}, {"1m", led, 2 * time.Minute, true}, {"2m", led, time.Minute, true},
+		{"nonsense", led, 0, false}, {"1h", time.Time{}, time.Hour, false}, {"1s", led.Add(time.Hour), 0, true},
+	} {
+		l := elect.Leader{ID: "a", Since: c.since, Metadata: map[string]string{electhttp.TenureKey: c.own}}
+		if err := electhttp.TooEarly(l, c.least); (err != nil) != c.early {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
 
 // A Client sees what the Handler says, and gives its orders.
 func TestClient(t *testing.T) {
@@ -50,6 +71,21 @@ func TestClient(t *testing.T) {
 		if refused, ok := errors.AsType[*electhttp.Refusal](err); !ok || refused.Status != 409 || !strings.HasSuffix(refused.Type, "superseded") {
 			t.Errorf("%v; want 409, superseded", err)
 		}
+	}
+	if err := term.SetMetadata(ctx, map[string]string{electhttp.TenureKey: "1h"}); err != nil {
+		t.Fatal(err)
+	}
+	for seen.Leader.Metadata == nil {
+		seen, _ = c.Status(ctx, "job")
+	}
+	for _, err := range []error{c.Resign(ctx, "job", 0), c.Transfer(ctx, "job", 0, "b")} {
+		if refused, ok := errors.AsType[*electhttp.Refusal](err); !ok || refused.Status != 409 || !strings.HasSuffix(refused.Type, "too-early") {
+			t.Errorf("%v; want 409, too early", err)
+		}
+	}
+	c.Now = true
+	if err := c.Transfer(ctx, "job", 0, "b"); err == nil || strings.Contains(err.Error(), "tenure") {
+		t.Errorf("%v; want that b is no candidate", err)
 	}
 	if err := c.Resign(ctx, "job", 0); err != nil {
 		t.Error(err)

@@ -50,7 +50,8 @@ type Config struct {
 	Pause func(on bool) error
 
 	// Tenure is for how long a leader is not asked to resign or to transfer, from its victory on by the wall clocks of the
-	// leader and of this server, unless the request has now. 0 means that it always is.
+	// leader and of this server, unless the request has now. The leader's own tenure counts, too: see [TenureKey]. 0 adds
+	// none.
 	Tenure time.Duration
 
 	// Metrics serves /metrics. Nil means that there is no such path.

@@ -188,6 +188,24 @@ func names(fields []field) string {
 	return strings.Join(all, " or ")
 }
 
+// TenureKey is the key of a leader's metadata that has its tenure, such as 10m0s: for how long it is not asked to resign
+// or to transfer. [elect] itself does not know it: it is for those who ask.
+const TenureKey = "tenure"
+
+// TooEarly returns an error if a leader has not led for its tenure: that of its metadata, or the given one if that is
+// longer. It compares the wall clocks of the leader and of this process. A leader whose Since is not known has led for
+// long enough.
+func TooEarly(l elect.Leader, tenure time.Duration) error {
+	if own, err := time.ParseDuration(l.Metadata[TenureKey]); err == nil {
+		tenure = max(tenure, own)
+	}
+	led := time.Since(l.Since)
+	if l.Since.IsZero() || led >= tenure {
+		return nil
+	}
+	return fmt.Errorf("%s has led for %v, and its tenure is %v", l.ID, led.Truncate(time.Second), tenure)
+}
+
 // order asks the present leader to do something. If token is not empty it asks the leader with that token alone, and
 // without now none before its tenure.
 func (h *Handler) order(w http.ResponseWriter, r *http.Request, token string, now bool, ask func(*elect.Election, context.Context, elect.Token) error) {
@@ -213,8 +231,8 @@ func (h *Handler) order(w http.ResponseWriter, r *http.Request, token string, no
 		problem(w, http.StatusConflict, superseded, fmt.Sprintf("token %v leads, and not %v; no leader was asked", s.Leader.Token, only))
 		return
 	}
-	if led := time.Since(s.Leader.Since); !now && !s.Leader.Since.IsZero() && led < h.cfg.Tenure {
-		problem(w, http.StatusConflict, tooEarly, fmt.Sprintf("%s has led for %v, and its tenure is %v; want now, or a later request", s.Leader.ID, led.Truncate(time.Second), h.cfg.Tenure))
+	if err := TooEarly(*s.Leader, h.cfg.Tenure); err != nil && !now {
+		problem(w, http.StatusConflict, tooEarly, err.Error()+"; want now, or a later request")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), orderTime)

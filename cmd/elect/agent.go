@@ -352,6 +352,13 @@ func (b *builder) entry() (runner.Entry, bool) {
 	b.check("name", driver.CheckName(e.Name))
 	if b.errs == nil {
 		b.check("election", p.resolve(b.openers))
+		switch u, err := elect.ParseURL(p.election); {
+		case b.errs != nil:
+		case err != nil: // whose text may have a password
+			b.wrong("election", "it does not parse as a URL; want one such as file:/var/lib/elect")
+		case b.openers[u.Scheme] == nil:
+			b.wrong("election", "it has the scheme of no back end; want one such as file:/var/lib/elect")
+		}
 		if b.errs == nil && p.isPeer() {
 			plan, err := p.candidate(cfg.ID, true)
 			b.check("election", err)
@@ -397,7 +404,9 @@ func (b *builder) entry() (runner.Entry, bool) {
 	b.command(&cfg)
 	b.hooks(&cfg)
 	b.tenure(&cfg)
-	return runner.Entry{Source: *e, Config: cfg, HTTP: electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown, Tenure: e.Tenure}}, b.errs == nil
+	source := *e
+	source.ID = cmp.Or(e.ID, b.f.ID)
+	return runner.Entry{Source: source, Config: cfg, HTTP: electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown, Tenure: e.Tenure}}, b.errs == nil
 }
 
 // tenure sets when leadership is given up unforced.
@@ -451,6 +460,18 @@ func (b *builder) tenure(cfg *runner.Config) {
 		}
 	}
 	cfg.Transfer = s
+}
+
+// rests sets how long this candidate stands aside after trouble.
+func (b *builder) rests(cfg *runner.Config) {
+	e := &b.e
+	cfg.Health.Losses, cfg.Health.Window, cfg.Health.Rest, cfg.Health.LongestRest = e.Losses, e.LossesWindow, e.Rest, e.LongestRest
+	if e.Losses == 0 && e.LossesWindow != 0 {
+		b.wrong("losses-window", "it has no effect without losses; want losses: 3, or such a number, too")
+	}
+	if e.LongestRest != 0 && e.Rest > e.LongestRest {
+		b.wrong("rest", "it is %v, and longest-rest %v; want the first at most the second", e.Rest, e.LongestRest)
+	}
 }
 
 func (b *builder) command(cfg *runner.Config) {
@@ -514,12 +535,14 @@ func (b *builder) hooks(cfg *runner.Config) {
 		b.wrong("hooks.activate", "nothing undoes it; want the hook demote, too, which may be: true")
 	}
 	b.stonith(cfg)
+	b.rests(cfg)
 	g := h.Gate
 	if g.Run == "" {
 		return
 	}
 	cfg.Gate = runner.Hook{Run: g.Run, Limit: cmp.Or(g.Limit, 5*time.Second)}
-	cfg.Health = elect.Health{Every: g.Every, Timeout: cfg.Gate.Limit, Failures: g.Failures, Successes: g.Successes}
+	of := &cfg.Health
+	of.Every, of.Timeout, of.Failures, of.Successes = g.Every, cfg.Gate.Limit, g.Failures, g.Successes
 	if g.WhenAllIll == "none" {
 		cfg.Health.WhenAllIll = elect.AllIllNone
 	}

@@ -22,10 +22,14 @@ type healthFlags struct {
 	failures  int
 	successes int
 	allIll    string
+	rests     elect.Health // Losses, Window, Rest and LongestRest
 }
 
 // healthFlagNames are the names of those flags.
 var healthFlagNames = [...]string{"health-command", "health-every", "health-timeout", "health-failures", "health-successes", "when-all-ill"}
+
+// restFlagNames are those of the flags about losses and rests.
+var restFlagNames = [...]string{"losses", "losses-window", "rest", "longest-rest"}
 
 func (f *healthFlags) flags(set *pflag.FlagSet) {
 	f.set, f.every, f.timeout = set, 5*time.Second, 5*time.Second
@@ -35,10 +39,38 @@ func (f *healthFlags) flags(set *pflag.FlagSet) {
 	set.IntVar(&f.failures, "health-failures", 3, "`NUMBER` of failures in a row by which this candidate is ill; the first run of all decides alone")
 	set.IntVar(&f.successes, "health-successes", 2, "`NUMBER` of successes in a row by which it is well again")
 	set.StringVar(&f.allIll, "when-all-ill", "lead", "`WHAT` an ill candidate does if nobody leads: lead, after some time, or none")
+	r := &f.rests
+	r.Window, r.Rest, r.LongestRest = 10*time.Minute, time.Minute, 16*time.Minute
+	set.IntVar(&r.Losses, "losses", 0, "`NUMBER` of losses of leadership within --losses-window after which this candidate rests while another leads (default: they do not count)")
+	set.Lookup("losses").DefValue = ""
+	set.Var(cli.Interval(&r.Window), "losses-window", "`TIME` in which --losses count")
+	set.Var(cli.Interval(&r.Rest), "rest", "first `TIME` that this candidate rests after an illness as a leader, or too many losses; it doubles")
+	set.Var(cli.Interval(&r.LongestRest), "longest-rest", "greatest `TIME` of a rest")
+}
+
+// resting is what the flags about losses and rests say.
+func (f *healthFlags) resting() (h elect.Health, err error) {
+	h = f.rests
+	switch {
+	case h.Losses < 0 || h.Losses == 0 && f.set.Changed("losses"):
+		return h, exit.Usagef("--losses is %d; want a number above 0", h.Losses)
+	case h.Losses == 0 && f.set.Changed("losses-window"):
+		return h, exit.Usagef("--losses-window has no effect without --losses; want --losses, too")
+	case min(h.Window, h.Rest, h.LongestRest) < time.Millisecond:
+		return h, exit.Usagef("--losses-window is %v, --rest %v and --longest-rest %v; want at least 1ms, such as 1m", h.Window, h.Rest, h.LongestRest)
+	case h.Rest > h.LongestRest:
+		return h, exit.Usagef("--rest is %v and --longest-rest %v; want the first at most the second", h.Rest, h.LongestRest)
+	case h.Losses == 0:
+		h.Window = 0
+	}
+	return h, nil
 }
 
 // health is what the flags say. The command is like hooks. supervised means that COMMAND can be ill otherwise, too.
 func (f *healthFlags) health(hooks hook.Command, supervised bool) (h elect.Health, err error) {
+	if h, err = f.resting(); err != nil {
+		return h, err
+	}
 	switch f.allIll {
 	case "lead":
 	case "none":

@@ -7,10 +7,12 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/electhttp"
 	"github.com/electd/elect/internal/cli/exit"
 )
 
@@ -36,12 +38,15 @@ Exit codes:
   0   the leader has agreed; in a store also: its term has ended
   3   there is no leader
   69  the leader did not answer, or --token is not its token
-  77  the certificate does not have the role operate`
+  77  the certificate does not have the role operate
+  85  the leader has not led for its tenure, which elect agent sets; --now asks it all
+      the same`
 
 func newResign(openers elect.Openers) *cobra.Command {
 	var p place
 	var format form
 	var token string
+	var now bool
 	cmd := &cobra.Command{
 		Use:     "resign [flags] [NAME]",
 		Short:   "ask the leader to hand over",
@@ -60,7 +65,7 @@ func newResign(openers elect.Openers) *cobra.Command {
 				return err
 			}
 			defer e.Close()
-			leader, err := p.atLeader(cmd, e, only, "resign", e.Resign)
+			leader, err := p.atLeader(cmd, e, only, now, "resign", e.Resign)
 			if err != nil {
 				return err
 			}
@@ -73,8 +78,14 @@ func newResign(openers elect.Openers) *cobra.Command {
 	}
 	p.flags(cmd.Flags())
 	cmd.Flags().StringVar(&token, "token", "", "ask only the leader with this `TOKEN` (default: any leader)")
+	nowFlag(cmd.Flags(), &now)
 	format.flag(cmd.Flags())
 	return cmd
+}
+
+// nowFlag is the flag of the verbs that a leader's tenure holds back.
+func nowFlag(f *pflag.FlagSet, now *bool) {
+	f.BoolVar(now, "now", false, "ask the leader although it has not led for its tenure")
 }
 
 type resigned struct {
@@ -103,8 +114,8 @@ func parseToken(text string) (token elect.Token, err error) {
 }
 
 // atLeader asks the leader with that token, or any leader if it is 0, to do something, and returns the leader that
-// accepted. An error has its exit code.
-func (p *place) atLeader(cmd *cobra.Command, e *elect.Election, only elect.Token, what string, ask func(context.Context, elect.Token) error) (elect.Leader, error) {
+// accepted. Without now it asks none before its tenure. An error has its exit code.
+func (p *place) atLeader(cmd *cobra.Command, e *elect.Election, only elect.Token, now bool, what string, ask func(context.Context, elect.Token) error) (elect.Leader, error) {
 	ctx, cancel := within(cmd, orderTimeout)
 	defer cancel()
 	for {
@@ -114,6 +125,9 @@ func (p *place) atLeader(cmd *cobra.Command, e *elect.Election, only elect.Token
 		case only != 0 && leader.Token != only:
 			err = fmt.Errorf("token %v leads, and not %v; no leader was asked to %s", leader.Token, only, what)
 		default:
+			if err := electhttp.TooEarly(leader, 0); err != nil && !now {
+				return leader, exit.With(exit.TooEarly, fmt.Errorf("%w; want --now, or a later request", err))
+			}
 			err = ask(ctx, leader.Token)
 			if errors.Is(err, driver.ErrSuperseded) && only == 0 && ctx.Err() == nil {
 				continue // another candidate was elected in between

@@ -124,12 +124,15 @@ ELECT_ID in their environment.
 --health-every, from the start on, and is killed after --health-timeout. After
 --health-failures in a row this candidate is ill: it stands aside, and as a leader it
 stops COMMAND and hands over. After --health-successes in a row it is well. The first
-run of all decides alone. A leader that has given way stands aside for a minute, and
-each further time for twice as long, up to 16 minutes. If nobody leads for 10 s and the
-time of a takeover, one that is ill or stands aside leads after all, for as long, unless
---when-all-ill is none, which does not apply to an ill disk of a peer. The command has
-ELECT_ELECTION, ELECT_NAME and ELECT_ID in its environment. All that it leaves is
-killed; at the level sweep what has called setsid goes on.
+run of all decides alone. A leader that has given way rests for --rest, and each further
+time for twice as long, up to --longest-rest. If nobody leads for 10 s and the time of a
+takeover, one that is ill or rests leads after all, for as long, unless --when-all-ill is
+none, which does not apply to an ill disk of a peer. The command has ELECT_ELECTION,
+ELECT_NAME and ELECT_ID in its environment. All that it leaves is killed; at the level
+sweep what has called setsid goes on.
+
+With --losses a candidate that has lost leadership so often within --losses-window, as on
+a bad network, rests, too, and is ill for that time. If nobody else leads it stands.
 
 On Linux COMMAND may speak sd_notify(3): it finds a socket in NOTIFY_SOCKET, and with
 --watchdog the time in WATCHDOG_USEC. If it does not say WATCHDOG=1 for --watchdog, or
@@ -350,6 +353,7 @@ func runSettings(cmd *cobra.Command, cfg *runner.Config) error {
 		except = append(except, peerFlagNames[:]...)
 		except = append(except, positionFlagNames[:]...)
 		except = append(except, healthFlagNames[:]...)
+		except = append(except, restFlagNames[:]...)
 		except = append(except, notifyFlagNames[:]...)
 		except = append(except, httpFlagNames[:]...)
 	}

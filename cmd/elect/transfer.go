@@ -38,7 +38,9 @@ Exit codes:
   69  the leader did not answer or refused; --token is not the leader's; another
       candidate than --to leads; no other candidate leads after --wait; or the back
       end cannot choose the next leader
-  77  the certificate does not have the role operate`
+  77  the certificate does not have the role operate
+  85  the leader has not led for its tenure, which elect agent sets; --now asks it all
+      the same`
 
 // transferWait is the default of --wait: three times the default of --grace.
 const transferWait = 30 * time.Second
@@ -47,6 +49,7 @@ func newTransfer(openers elect.Openers) *cobra.Command {
 	var p place
 	var format form
 	var to, token string
+	var now bool
 	wait := transferWait
 	cmd := &cobra.Command{
 		Use:     "transfer [flags] [NAME]",
@@ -80,7 +83,7 @@ func newTransfer(openers elect.Openers) *cobra.Command {
 			if done := p.leadsAlready(cmd, e, only, to); done != nil {
 				return format.write(cmd.OutOrStdout(), done, done.write)
 			}
-			old, err := p.atLeader(cmd, e, only, "hand over", func(ctx context.Context, token elect.Token) error { return e.Transfer(ctx, token, to) })
+			old, err := p.atLeader(cmd, e, only, now, "hand over", func(ctx context.Context, token elect.Token) error { return e.Transfer(ctx, token, to) })
 			if err != nil {
 				return err
 			}
@@ -102,6 +105,7 @@ func newTransfer(openers elect.Openers) *cobra.Command {
 	cmd.Flags().StringVar(&to, "to", "", "`ID` of the next leader (default: the best candidate, as the leader sees it)")
 	cmd.Flags().StringVar(&token, "token", "", "ask only the leader with this `TOKEN` (default: any leader)")
 	cmd.Flags().Var(cli.Duration(&wait), "wait", "`TIME` to wait for the successor after the leader has agreed")
+	nowFlag(cmd.Flags(), &now)
 	format.flag(cmd.Flags())
 	return cmd
 }

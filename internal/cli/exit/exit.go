@@ -27,6 +27,7 @@ const (
 	Crash         = 82
 	NotExhausted  = 83
 	Overrun       = 84
+	TooEarly      = 85
 	WaitOver      = 124
 	NotExecutable = 126
 	NotFound      = 127
@@ -61,6 +62,7 @@ var table = []struct {
 	{electlab, num(Crash), "a machine crashed"},
 	{electlab, num(NotExhausted), "check: a limit was reached before everything was explored"},
 	{elect, num(Overrun), "run: COMMAND, or a process that it started, outlived its lease; stderr says more"},
+	{elect, num(TooEarly), "resign, transfer: the leader has not led for its tenure; --now asks it all the same"},
 	{elect, num(WaitOver), "run --wait ran out before this candidate was elected; stderr says why"},
 	{elect, num(NotExecutable), "COMMAND cannot be executed"},
 	{elect, num(NotFound), "COMMAND was not found"},

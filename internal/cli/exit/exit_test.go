@@ -15,13 +15,13 @@ import (
 // codes are all constants of this package that are codes of the command's own.
 var codes = map[string]int{
 	"OK": OK, "NoLeader": NoLeader, "Usage": Usage, "Unavailable": Unavailable, "CannotCreate": CannotCreate,
-	"Lost": Lost, "NotPermitted": NotPermitted, "Safety": Safety, "Liveness": Liveness, "Crash": Crash, "NotExhausted": NotExhausted, "Overrun": Overrun, "NoProc": NoProc, "WaitOver": WaitOver, "NotExecutable": NotExecutable, "NotFound": NotFound,
+	"Lost": Lost, "NotPermitted": NotPermitted, "Safety": Safety, "Liveness": Liveness, "Crash": Crash, "NotExhausted": NotExhausted, "Overrun": Overrun, "TooEarly": TooEarly, "NoProc": NoProc, "WaitOver": WaitOver, "NotExecutable": NotExecutable, "NotFound": NotFound,
 }
 
 func TestNumbersAreThePublishedOnes(t *testing.T) {
 	want := map[string]int{ // sysexits.h, timeout(1), POSIX's shell
 		"OK": 0, "NoLeader": 3, "Usage": 64, "Unavailable": 69, "CannotCreate": 73, "Lost": 75, "NotPermitted": 77,
-		"Safety": 80, "Liveness": 81, "Crash": 82, "NotExhausted": 83, "Overrun": 84, "NoProc": 72,
+		"Safety": 80, "Liveness": 81, "Crash": 82, "NotExhausted": 83, "Overrun": 84, "TooEarly": 85, "NoProc": 72,
 		"WaitOver": 124, "NotExecutable": 126, "NotFound": 127,
 	}
 	for name, code := range codes {

@@ -50,6 +50,10 @@ type Election struct {
 	Environment  map[string]string `key:"environment" doc:"Further variables of the command and the hooks."`
 	WaitReady    time.Duration     `key:"wait-ready" doc:"Time within which the command must say READY=1, as for elect run --wait-ready."`
 	Watchdog     time.Duration     `key:"watchdog" doc:"Time after which a command that has not said WATCHDOG=1 is ill, as for elect run --watchdog."`
+	Losses       int               `key:"losses" max:"1000" doc:"After how many losses of leadership within losses-window this candidate rests while another leads, as for elect run --losses. Default: 0, they do not count."`
+	LossesWindow time.Duration     `key:"losses-window" doc:"The time in which losses count. Default: 10m."`
+	Rest         time.Duration     `key:"rest" doc:"How long this candidate first rests after it has given leadership back, or lost it too often; it doubles each further time. Default: 1m."`
+	LongestRest  time.Duration     `key:"longest-rest" doc:"The greatest time of a rest. Default: 16m."`
 	Tenure       time.Duration     `key:"tenure" doc:"For how long a leader is asked in vain to resign or hand over: by transfer, by HTTP without now, and among peers by a greater priority. Default: none, and among peers ten promises against a greater priority."`
 	Transfer     *Transfer         `key:"transfer" doc:"A time at which this candidate hands over, if it leads. Among peers, and in groups."`
 	Stonith      *Stonith          `key:"stonith" doc:"Before the hook fence: switches off the machine of the previous leader, if that is another candidate. If it fails, leadership is given back."`

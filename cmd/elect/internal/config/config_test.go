@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -113,6 +114,32 @@ func TestRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %s", text, err, want)
 		}
+	}
+}
+
+// Aliases by which a small file would stand for any number of values, or of errors, are refused soon.
+func TestManyAliases(t *testing.T) {
+	var values strings.Builder
+	values.WriteString("elections:\n- &a\n  name: x\n  environment: {")
+	for i := range 10_000 {
+		fmt.Fprintf(&values, "K%d: v, ", i)
+	}
+	values.WriteString("}\n" + strings.Repeat("- *a\n", 100_000))
+	if _, err := Read("f", []byte(values.String())); err == nil || !strings.Contains(err.Error(), "there are more than 100000 values up to here, aliases resolved; want fewer") {
+		t.Errorf("%.200v", err)
+	}
+	errs := "elections:\n- &a {" + strings.Repeat("x: 1, ", 10_000) + "}\n" + strings.Repeat("- *a\n", 10_000)
+	_, err := Read("f", []byte(errs))
+	if err == nil || strings.Count(err.Error(), "\n") != maxErrors || !strings.HasSuffix(err.Error(), "f: more than 100 things are wrong; want these to be right first") {
+		t.Errorf("%.200v", err)
+	}
+}
+
+// A text of the file that is shown cannot write to a terminal, or make a second line.
+func TestPrintable(t *testing.T) {
+	_, err := Read("f", []byte(`elections: [{name: a, "\e[2J\nelect: all is right": 1}]`))
+	if want := "f:1:23: elections[0]. [2J elect: all is right: there is no such field; want command,"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%q; want %q", err, want)
 	}
 }
 

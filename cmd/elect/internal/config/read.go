@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/electd/elect/cmd/elect/internal/printable"
 )
 
 // File is a configuration that was read, with the places of its fields.
@@ -45,7 +47,7 @@ func (e *Error) Error() string {
 	if e.Field != "" {
 		at += ": " + e.Field
 	}
-	return at + ": " + e.Text
+	return printable.Line(at+": "+e.Text, maxLine)
 }
 
 // Errorf is an error at the place of a field, or of the nearest one around it that is there.
@@ -109,12 +111,32 @@ func (f *File) syntax(err error) error {
 
 // reader fills values from nodes.
 type reader struct {
-	f     *File
-	errs  []error
-	depth int
+	f      *File
+	errs   []error
+	depth  int
+	values int
 }
 
+// maxLine is the length of an error, in bytes.
+const maxLine = 1000
+
+// What a reader takes at most. An alias costs a few bytes, and may stand for a thousand values, or a thousand errors.
+const (
+	maxValues = 100_000
+	maxErrors = 100
+)
+
+// enough reports whether no further error is told.
+func (r *reader) enough() bool { return len(r.errs) > maxErrors }
+
 func (r *reader) fail(n *yaml.Node, field, format string, args ...any) {
+	switch {
+	case r.enough():
+		return
+	case len(r.errs) == maxErrors:
+		r.errs = append(r.errs, &Error{File: r.f.name, Text: fmt.Sprintf("more than %d things are wrong; want these to be right first", maxErrors)})
+		return
+	}
 	r.errs = append(r.errs, &Error{File: r.f.name, Line: n.Line, Column: n.Column, Field: field, Text: fmt.Sprintf(format, args...)})
 }
 
@@ -123,11 +145,21 @@ func (r *reader) value(n *yaml.Node, field string, v reflect.Value, tag reflect.
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	if r.depth++; r.depth > 32 { // an alias may contain itself
+	if r.depth > 32 { // an alias may contain itself
 		r.fail(n, field, "it is nested too deeply; want fewer levels")
 		return
 	}
+	r.depth++
 	defer func() { r.depth-- }()
+	if r.enough() {
+		return
+	}
+	if r.values++; r.values >= maxValues {
+		if r.values == maxValues {
+			r.fail(n, field, "there are more than %d values up to here, aliases resolved; want fewer", maxValues)
+		}
+		return
+	}
 	r.f.places[field] = place{n.Line, n.Column}
 	switch t := v.Type(); {
 	case t == reflect.TypeFor[time.Duration]():
@@ -204,7 +236,7 @@ func (r *reader) mapping(n *yaml.Node, field string, v reflect.Value) {
 // pairs calls do for each key and value of a mapping.
 func (r *reader) pairs(n *yaml.Node, field string, do func(key, value *yaml.Node)) {
 	seen := map[string]int{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
+	for i := 0; i+1 < len(n.Content) && !r.enough(); i += 2 {
 		key := n.Content[i]
 		if key.Kind != yaml.ScalarNode {
 			r.fail(key, field, "a key is %s; want text", described(key))

@@ -53,7 +53,8 @@ type agent struct {
 	say     *lines.Writer
 	manager manager
 	device  *watchdog.Watchdog // or nil
-	members map[string]*member // owned by RunAgent
+	members map[string]*member // owned by RunAgent, as is leaving
+	leaving []*member          // not in the configuration any more
 
 	mu     sync.Mutex
 	still  bool             // in maintenance
@@ -65,12 +66,12 @@ type member struct {
 	a       *agent
 	entry   Entry
 	metrics *electprom.Metrics
-	done    chan struct{} // closed when it has ended
+	before  *member       // its name's former member, which has to end first; or nil
+	done    chan struct{} // closed when it has ended, and those before it
 
 	mu    sync.Mutex
 	run   *run // the present one, or nil
 	ends  bool
-	twice bool
 	still bool // paused
 }
 
@@ -108,7 +109,7 @@ func RunAgent(ctx context.Context, cfg AgentConfig) error {
 	if err != nil {
 		return err
 	}
-	if _, err := readKept(cfg.State, maintenance); err == nil {
+	if kept(cfg.State, maintenance) {
 		a.still = true
 		a.tell(slog.LevelWarn, string(eventPaused), "in maintenance: no election of this agent stands before: elect agent maintenance off")
 	}
@@ -138,7 +139,7 @@ func RunAgent(ctx context.Context, cfg AgentConfig) error {
 	end := func() {
 		if asked.IsZero() {
 			a.manager.down()
-			left := slices.Collect(maps.Values(a.members))
+			left := slices.Concat(a.leaving, slices.Collect(maps.Values(a.members)))
 			go func() {
 				defer close(ended)
 				for _, m := range left {
@@ -146,10 +147,10 @@ func RunAgent(ctx context.Context, cfg AgentConfig) error {
 				}
 			}()
 		}
-		asked = time.Now()
-		for _, m := range a.members {
-			m.end()
+		for _, m := range slices.Concat(a.leaving, slices.Collect(maps.Values(a.members))) {
+			m.end(!asked.IsZero())
 		}
+		asked = time.Now()
 	}
 	for {
 		select {
@@ -202,57 +203,83 @@ func (a *agent) reload() {
 	a.tell(slog.LevelInfo, string(eventReloaded), "reloaded: %d elections added, %d changed, %d removed, %d go on", added, changed, removed, len(a.members)-added-changed)
 }
 
-// apply ends what is not in entries any more, or has changed, and begins what is new.
+// apply ends what is not in entries any more, or has changed, and begins what is new. It waits for nothing: what has
+// changed begins when its former member has ended.
 func (a *agent) apply(entries []Entry) (added, changed, removed int) {
 	wanted := map[string]Entry{}
 	for _, e := range entries {
 		wanted[e.Config.Name] = e
 	}
-	was := map[string]bool{}
-	var ending []*member
+	a.leaving = slices.DeleteFunc(a.leaving, (*member).gone)
+	was := map[string]*member{}
+	for _, m := range a.leaving {
+		was[m.entry.Config.Name] = m // it may be wanted again
+	}
 	for name, m := range a.members {
 		if e, ok := wanted[name]; ok && reflect.DeepEqual(e.Source, m.entry.Source) {
 			continue
 		}
-		was[name] = true
-		m.end()
-		ending = append(ending, m)
+		m.end(false)
 		delete(a.members, name)
-	}
-	for _, m := range ending {
-		<-m.done
+		a.leaving = append(a.leaving, m)
+		if was[name] = m; wanted[name].Source == nil {
+			removed++
+		} else {
+			changed++
+		}
 	}
 	for _, e := range entries {
 		name := e.Config.Name
-		if a.members[name] != nil {
-			continue
-		}
-		if was[name] {
-			changed++
-			delete(was, name)
-		} else {
+		if a.members[name] == nil {
+			a.begin(e, was[name])
 			added++
 		}
-		a.begin(e)
 	}
-	return added, changed, len(was)
+	a.orphans(wanted)
+	return added - changed, changed, removed
 }
 
-func (a *agent) begin(e Entry) {
-	m := &member{a: a, entry: e, metrics: electprom.New(e.Config.Name), done: make(chan struct{})}
-	m.still = m.keptPaused()
+// orphans tells what was activated by an earlier configuration, and is in the present one no more.
+func (a *agent) orphans(wanted map[string]Entry) {
+	names, _ := a.cfg.State.Names() // what else is wrong with the directory is seen elsewhere
+	for _, file := range names {
+		name, ok := strings.CutSuffix(file, activated)
+		if ok && wanted[name].Source == nil && !slices.ContainsFunc(a.leaving, func(m *member) bool { return m.entry.Config.Name == name }) {
+			a.tell(slog.LevelWarn, string(eventUnclean), "%s was activated, and is not in the configuration: it is not demoted; want it there until it is, or %s removed from the state directory if nothing is active", name, file)
+		}
+	}
+}
+
+func (m *member) gone() bool {
+	select {
+	case <-m.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (a *agent) begin(e Entry, before *member) {
+	m := &member{a: a, entry: e, metrics: electprom.New(e.Config.Name), before: before, done: make(chan struct{})}
 	m.entry.Config.Device = a.device
-	a.cfg.Registry.MustRegister(m.metrics) // names differ
 	a.members[e.Config.Name] = m
-	a.mu.Lock()
-	a.stills[m] = true
-	a.mu.Unlock()
 	go m.serve()
 }
 
 // serve stands in the election until it is told to end.
 func (m *member) serve() {
 	defer close(m.done)
+	if m.before != nil {
+		<-m.before.done
+	}
+	kept := m.keptPaused()
+	m.mu.Lock()
+	m.still = kept
+	m.mu.Unlock()
+	m.a.cfg.Registry.MustRegister(m.metrics) // names differ
+	m.a.mu.Lock()
+	m.a.stills[m] = true
+	m.a.mu.Unlock()
 	defer func() {
 		m.a.mu.Lock()
 		defer m.a.mu.Unlock()
@@ -325,21 +352,23 @@ func (m *member) once(failed func(string), wait func() <-chan time.Time) (again 
 
 const eventFinished = "finished"
 
-// end asks the election to end; asked again, it kills the command. It does not wait.
-func (m *member) end() {
+// end asks the election to end, and with kill to kill the command. It does not wait.
+func (m *member) end(kill bool) {
+	if m.before != nil && !m.before.gone() {
+		m.before.end(kill)
+	}
 	m.mu.Lock()
 	r := m.run
-	m.twice, m.ends = m.ends, true
-	twice := m.twice
+	m.ends = true
 	m.mu.Unlock()
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
-	r.why, r.asked, r.twice = syscall.SIGTERM, time.Now(), twice
+	r.why, r.asked, r.twice = syscall.SIGTERM, time.Now(), kill
 	family := r.family
 	r.mu.Unlock()
-	if twice && family != nil {
+	if kill && family != nil {
 		family.Kill()
 	}
 	r.end(errStopped)
@@ -348,9 +377,12 @@ func (m *member) end() {
 // paused is the name of the file that says that an election is paused.
 func (m *member) paused() string { return m.entry.Config.Name + ".paused" }
 
-func (m *member) keptPaused() bool {
-	_, err := readKept(m.a.cfg.State, m.paused())
-	return err == nil
+func (m *member) keptPaused() bool { return kept(m.a.cfg.State, m.paused()) }
+
+// kept reports whether there is such a file. One that cannot be read is there.
+func kept(dir *place.Dir, name string) bool {
+	_, err := readKept(dir, name)
+	return !errors.Is(err, os.ErrNotExist)
 }
 
 // pause is electhttp.Config.Pause. It outlives this process.

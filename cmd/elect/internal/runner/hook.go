@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/electd/elect"
@@ -66,7 +67,12 @@ func (r *run) gate(ctx context.Context) error {
 	return nil
 }
 
-const gate = "gate"
+// The names of the hooks that this file knows.
+const (
+	gate   = "gate"
+	cut    = "cut"
+	demote = "demote"
+)
 
 // hookOnce runs a hook once, until it and all that it has started are dead.
 func (r *run) hookOnce(ctx context.Context, name string, h Hook, within bool, env []string) error {
@@ -92,11 +98,15 @@ func (r *run) hookOnce(ctx context.Context, name string, h Hook, within bool, en
 	if within {
 		m := r.mandate
 		left, bounded := m.Remaining()
-		if bounded && m.Context().Err() != nil {
+		if bounded && (m.Context().Err() != nil || r.steps.sudden.Load()) {
 			c.Grace = suddenGrace
 		}
-		if !bounded || left > 0 { // else it is late; to undo an activation late is better than never
+		switch {
+		case !bounded || left > 0:
 			c.Under(driver.Guarded{Mandate: held{Mandate: m.Mandate}, Exclusive: m.Exclusive})
+		case name != cut && name != demote: // to undo an activation late is better than never
+			_ = in.Close()
+			return errors.New("it was not started, because the lease had ended")
 		}
 	}
 	family, err := r.start(c)
@@ -105,11 +115,15 @@ func (r *run) hookOnce(ctx context.Context, name string, h Hook, within bool, en
 		return err
 	}
 	said := make(chan string, 1)
-	go func() { said <- r.output(name, out) }()
+	go func() { said <- r.output(name, out, r.cfg.Stonith.secrets()) }()
 	select {
 	case <-family.Done():
 	case <-ctx.Done():
-		patience, done := context.WithTimeout(context.Background(), c.Grace)
+		grace := c.Grace
+		if within && suddenly(ctx) {
+			grace = min(grace, suddenGrace) // what undoes the activation needs the rest of the lease
+		}
+		patience, done := context.WithTimeout(context.Background(), grace)
 		family.Stop(patience)
 		done()
 	}
@@ -129,6 +143,12 @@ func (r *run) hookOnce(ctx context.Context, name string, h Hook, within bool, en
 		return err
 	}
 	return nil
+}
+
+// suddenly reports whether ctx has ended because leadership is lost, and not renewed while the work stops.
+func suddenly(ctx context.Context) bool {
+	loss, ok := errors.AsType[*elect.LostError](context.Cause(ctx))
+	return ok && slices.Contains([]elect.Reason{elect.ReasonExpired, elect.ReasonSuperseded, elect.ReasonStoreUnreachable}, loss.Reason)
 }
 
 // filled returns a pipe to read text from.
@@ -152,13 +172,18 @@ func filled(text string) (*os.File, error) {
 // maxInput is what a pipe takes while nobody reads.
 const maxInput = 4 << 10
 
-// output logs what a hook writes, up to a bound, and reads the rest. It returns the last line that was logged.
-func (r *run) output(name string, from io.Reader) (last string) {
+// output logs what a hook writes, up to a bound and without secrets, and reads the rest. It returns the last line that
+// was logged.
+func (r *run) output(name string, from io.Reader, secrets []string) (last string) {
 	b := bufio.NewReaderSize(from, 4<<10)
 	lines, beyond := 0, 0
 	for {
-		text, err := b.ReadSlice('\n')
-		switch line := printable.Line(string(text), hookLine); {
+		read, err := b.ReadSlice('\n')
+		text := string(read)
+		for _, secret := range secrets {
+			text = strings.ReplaceAll(text, secret, "…")
+		}
+		switch line := printable.Line(text, hookLine); {
 		case line == "":
 		case name == gate: // it runs all the time
 			last = line

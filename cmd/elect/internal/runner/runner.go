@@ -483,7 +483,7 @@ func (r *run) event(e elect.Event) {
 		r.released(e)
 		r.mu.Lock()
 		o := r.outcome
-		stands := o != nil && o.loss != nil && !r.cfg.Once && (r.cfg.Health.Check != nil || o.loss.Reason == elect.ReasonUnhealthy)
+		stands := o != nil && o.loss != nil && !r.cfg.Once && (r.cfg.Health.Check != nil || o.loss.Reason == elect.ReasonUnhealthy || r.aside.Load())
 		if stands {
 			r.outcome = nil
 		}

@@ -54,7 +54,8 @@ const (
 	// look is how often the wall clock is compared, which may be set meanwhile.
 	look = time.Minute
 
-	// tooLate is after which time a handover is left out, as when the machine was asleep.
+	// tooLate is after which time a handover is left out, as when the machine was asleep. Without a named successor it is
+	// also how long a leader has led at least: the clock of the one before it may be that much ahead.
 	tooLate = 5 * time.Minute
 
 	transferTime = 10 * time.Second
@@ -99,6 +100,10 @@ func (r *run) handOver(ctx context.Context, at time.Time) {
 	}
 	whom := to
 	if whom == "" {
+		if time.Since(since) < tooLate {
+			r.tell(slog.LevelWarn, eventNoTransfer, token, "no handover at %s: it has led for less than %v, and another may just have handed over by the same setting", when, tooLate)
+			return
+		}
 		whom = "the best candidate"
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTime)

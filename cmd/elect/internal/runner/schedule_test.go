@@ -138,3 +138,53 @@ func TestHandOvers(t *testing.T) {
 		})
 	}
 }
+
+// TestNoHandoverInTurn: candidates with the same setting and clocks that differ hand over once, and not back.
+func TestNoHandoverInTurn(t *testing.T) {
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(0)
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		terms := make(chan string, 100)
+		for i, id := range []string{"a", "b"} {
+			link, err := store.New("job", id, memory.Config{Lease: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := elect.New(link, elect.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			behind := time.FixedZone("", -i) // by a second
+			r := &run{cfg: Config{Name: "job", ID: id, Transfer: &Schedule{Hour: 2, Minute: 30, Zone: behind}}, say: lines.New(log, lines.Form{}), election: e}
+			all.Go(func() {
+				defer e.Close()
+				defer r.say.Close()
+				_ = e.Lead(ctx, func(ctx context.Context, term *elect.Term) error {
+					terms <- id
+					r.mu.Lock()
+					r.token, r.since = term.Token(), time.Now()
+					r.mu.Unlock()
+					<-ctx.Done()
+					r.mu.Lock()
+					r.token = 0
+					r.mu.Unlock()
+					return nil
+				})
+			})
+			all.Go(func() { r.handOvers(ctx) })
+			synctest.Wait()
+		}
+		time.Sleep(51 * time.Hour) // it begins on a Saturday at 00:00 UTC
+		stop()
+		all.Wait()
+		if n := len(terms); n != 4 {
+			t.Errorf("%d terms; want one, and one more after each of three handovers", n)
+		}
+	})
+}

@@ -2,14 +2,18 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/electd/elect"
@@ -52,42 +56,23 @@ type steps struct {
 	entered bool // begin has succeeded with the hook fence
 	record  bool // the record of an activation is there
 	cutting sync.Once
+	sudden  atomic.Bool    // the term is lost, and what is left of its lease is not renewed
 	beside  sync.WaitGroup // the hook on-elected
 	stop    context.CancelFunc
 	after   sync.WaitGroup // on-lost, of all terms
 
-	mu       sync.Mutex
-	previous elect.Leader // the last leader seen, other than this candidate
-	isolated elect.Token  // the token of the leader whose machine was switched off
+	previous previous // leaders, for the hook fence and STONITH
 }
 
-// watch keeps the previous leader, for the hook fence. The function that it returns ends that, and joins what was
+// watch keeps the previous leaders, for the hook fence. The function that it returns ends that, and joins what was
 // started beside the terms.
 func (s *steps) watch(r *run) (done func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	var watching sync.WaitGroup
 	if r.cfg.Hooks.Fence.Run != "" || r.cfg.Stonith != nil {
 		text, _ := readKept(r.cfg.State, r.leaderFile()) // without it the previous leader is not known
-		if f := strings.Fields(text); len(f) >= 2 && s.previous.Token.UnmarshalText([]byte(f[1])) == nil {
-			if s.previous.ID = f[0]; len(f) > 2 {
-				s.isolated = s.previous.Token
-			}
-		}
-		watching.Go(func() {
-			for state, err := range r.election.Watch(ctx) {
-				l := state.Leader
-				if err != nil || l == nil || l.ID == r.cfg.ID {
-					continue
-				}
-				s.mu.Lock()
-				news := l.ID != s.previous.ID || l.Token != s.previous.Token
-				s.previous = *l
-				s.mu.Unlock()
-				if news {
-					s.keepLeader(r, l.ID+" "+l.Token.String())
-				}
-			}
-		})
+		s.previous.parse(text)
+		watching.Go(func() { r.watchPrevious(ctx) })
 	}
 	return func() {
 		stop()
@@ -96,38 +81,14 @@ func (s *steps) watch(r *run) (done func()) {
 	}
 }
 
-// leaderFile is the name of the file that says who led before, with which token, and that its machine was switched off.
-func (r *run) leaderFile() string { return r.cfg.Name + ".leader" }
-
-func (s *steps) keepLeader(r *run, text string) {
-	if err := keepFile(r.cfg.State, r.leaderFile(), text+"\n"); err != nil {
-		r.log().Warn("after a restart it is not known who led before", "error", err)
-	}
-}
-
 // begin does what comes before the command. After false the term's context has ended.
 func (s *steps) begin(r *run, ctx context.Context, term *elect.Term) bool {
 	h := &r.cfg.Hooks
 	s.entered, s.cutting, s.stop = false, sync.Once{}, func() {}
+	s.sudden.Store(false)
 	r.starting(true)
-	s.mu.Lock()
-	p := s.previous
-	s.mu.Unlock()
-	if r.cfg.Stonith != nil {
-		if err := s.isolate(r, ctx, term, p); err != nil {
-			s.refuse(r, ctx, term, "stonith", err)
-			return false
-		}
-	}
-	if h.Fence.Run != "" {
-		env := []string{"ELECT_PREVIOUS_ID=" + p.ID, "ELECT_PREVIOUS_TOKEN="}
-		if p.ID != "" {
-			env[1] += p.Token.String()
-		}
-		if err := r.hook(ctx, "fence", h.Fence, term.Token(), true, env...); err != nil {
-			s.refuse(r, ctx, term, "fence", err)
-			return false
-		}
+	if !s.fence(r, ctx, term) {
+		return false
 	}
 	s.entered = true
 	if s.activates(r) {
@@ -154,6 +115,52 @@ func (s *steps) begin(r *run, ctx context.Context, term *elect.Term) bool {
 	}
 	return ctx.Err() == nil
 }
+
+// fence makes sure that the previous leaders do nothing more, the oldest first, and tells the others so. After false the
+// term's context has ended.
+func (s *steps) fence(r *run, ctx context.Context, term *elect.Term) bool {
+	h := r.cfg.Hooks.Fence
+	if h.Run == "" && r.cfg.Stonith == nil {
+		return true
+	}
+	all := s.previous.leaders()
+	for _, of := range all {
+		if r.cfg.Stonith == nil {
+			break
+		}
+		if err := s.isolate(r, ctx, term, of); err != nil {
+			s.refuse(r, ctx, term, "stonith", err)
+			return false
+		}
+	}
+	if len(all) == 0 {
+		all = []predecessor{{}}
+	}
+	for _, of := range all {
+		if h.Run == "" {
+			break
+		}
+		env := []string{"ELECT_PREVIOUS_ID=" + of.id, "ELECT_PREVIOUS_TOKEN="}
+		if of.id != "" {
+			env[1] += of.token.String()
+		}
+		if err := r.hook(ctx, "fence", h, term.Token(), true, env...); err != nil {
+			s.refuse(r, ctx, term, "fence", err)
+			return false
+		}
+	}
+	s.previous.areFenced(all)
+	r.keepPrevious()
+	telling, stop := context.WithTimeout(ctx, tellTime)
+	defer stop()
+	if err := term.SetMetadata(telling, r.metadata(false)); err != nil && ctx.Err() == nil && !errors.Is(err, elect.ErrUnsupported) {
+		r.log().Info("observers are not told who was fenced, and may fence once more", "error", err)
+	}
+	return ctx.Err() == nil
+}
+
+// tellTime is how long a leader waits for its back end to show that it has fenced.
+const tellTime = time.Second
 
 // refuse gives leadership back after a hook that has failed, unless it has ended already.
 func (s *steps) refuse(r *run, ctx context.Context, term *elect.Term, name string, err error) {
@@ -182,6 +189,7 @@ func (s *steps) active(r *run, ctx context.Context, term *elect.Term) {
 // cut takes traffic away: /leader has been 503 since the end of ctx.
 func (s *steps) cut(r *run, ctx context.Context, term *elect.Term) {
 	s.cutting.Do(func() {
+		s.sudden.Store(suddenly(ctx))
 		h := r.cfg.Hooks.Cut
 		if h.Run == "" || !s.entered {
 			return
@@ -189,7 +197,7 @@ func (s *steps) cut(r *run, ctx context.Context, term *elect.Term) {
 		if left, bounded := r.mandate.Remaining(); bounded {
 			h.Limit = max(min(h.Limit, left/3), time.Millisecond)
 		}
-		_ = r.hook(context.Background(), "cut", h, term.Token(), true, s.reason(ctx))
+		_ = r.hook(context.Background(), cut, h, term.Token(), true, s.reason(ctx))
 	})
 }
 
@@ -232,7 +240,7 @@ func (s *steps) reason(ctx context.Context) string {
 // demote undoes an activation. within means that leadership has not been released.
 func (s *steps) demote(r *run, token elect.Token, within bool, env ...string) error {
 	if h := r.cfg.Hooks.Demote; h.Run != "" {
-		if err := r.hook(context.Background(), "demote", h, token, within, env...); err != nil {
+		if err := r.hook(context.Background(), demote, h, token, within, env...); err != nil {
 			return err
 		}
 	}
@@ -249,26 +257,38 @@ func (s *steps) demote(r *run, token elect.Token, within bool, env ...string) er
 	return nil
 }
 
-// clean demotes what an earlier term, or an earlier life of this candidate, has left activated. It returns false if
-// this process was told to end first.
+// activation is what is kept of a term from before its activation until it was demoted: with the hook demote of then,
+// because only that undoes what the hook activate of then has done.
+type activation struct {
+	Token  elect.Token `json:"token"`
+	Demote Hook        `json:"demote"`
+	Env    []string    `json:"env,omitempty"` // Config.Env
+}
+
+// clean demotes what an earlier term, or an earlier life of this candidate, has left activated: as it was to be demoted
+// then, and if that fails as it is now. It returns false if this process was told to end first.
 func (s *steps) clean(r *run) bool {
-	if !s.activates(r) {
+	if r.cfg.State == nil {
 		return true
 	}
 	text, err := readKept(r.cfg.State, r.record())
 	if errors.Is(err, fs.ErrNotExist) {
 		return true
 	}
-	var token elect.Token
-	if err == nil {
-		_ = token.UnmarshalText([]byte(text)) // 0 is not known
+	of := activation{Demote: r.cfg.Hooks.Demote, Env: r.cfg.Env}
+	if err == nil && json.Unmarshal([]byte(text), &of) != nil {
+		_ = of.Token.UnmarshalText([]byte(text)) // of an earlier version; 0 is not known
 	}
-	r.tell(slog.LevelWarn, eventUnclean, token, "the term with token %v was activated and not demoted; it is demoted before this candidate stands", token)
+	r.tell(slog.LevelWarn, eventUnclean, of.Token, "the term with token %v was activated and not demoted; it is demoted before this candidate stands", of.Token)
+	then := &run{cfg: r.cfg, say: r.say, contain: r.contain}
+	then.cfg.Hooks.Demote, then.cfg.Env = of.Demote, of.Env
+	then.env = environment(&then.cfg)
+	other := !reflect.DeepEqual(of.Demote, r.cfg.Hooks.Demote) || !slices.Equal(of.Env, r.cfg.Env)
 	for pause := firstDemotion; ; pause = min(2*pause, longestDemotion) {
 		if r.life.Err() != nil {
 			return false
 		}
-		if s.demote(r, token, false, "ELECT_REASON=") == nil {
+		if s.demote(then, of.Token, false, "ELECT_REASON=") == nil || other && s.demote(r, of.Token, false, "ELECT_REASON=") == nil {
 			return true
 		}
 		select {
@@ -279,12 +299,18 @@ func (s *steps) clean(r *run) bool {
 	}
 }
 
-// record is the name of the file that says which term was activated.
-func (r *run) record() string { return r.cfg.Name + ".active" }
+// activated is the end of the name of the file that says that a term was activated.
+const activated = ".active"
+
+func (r *run) record() string { return r.cfg.Name + activated }
 
 // write keeps, durably, that the term is about to be activated.
 func (s *steps) write(r *run, token elect.Token) error {
-	return keepFile(r.cfg.State, r.record(), token.String()+"\n")
+	text, err := json.Marshal(activation{Token: token, Demote: r.cfg.Hooks.Demote, Env: r.cfg.Env})
+	if err != nil {
+		return err
+	}
+	return keepFile(r.cfg.State, r.record(), string(text)+"\n")
 }
 
 // keepFile writes a file so that it is whole after a loss of power, or was not written.
@@ -310,6 +336,6 @@ func readKept(dir *place.Dir, name string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, 1<<10))
+	text, err := io.ReadAll(io.LimitReader(f, 64<<10))
 	return strings.TrimSpace(string(text)), err
 }

@@ -47,43 +47,56 @@ func (st *Stonith) Input(action, id string) (string, error) {
 	return b.String(), nil
 }
 
-// isolate makes sure that the previous leader does nothing more: its machine is off, or it was this candidate, or there
-// was none.
-func (s *steps) isolate(r *run, ctx context.Context, term *elect.Term, p elect.Leader) error {
+// secrets are the values of options that must not be logged, whatever the fence agent or a hook writes.
+func (st *Stonith) secrets() (all []string) {
+	if st == nil {
+		return nil
+	}
+	for _, options := range append(slices.Collect(maps.Values(st.Nodes)), st.Options) {
+		for name, value := range options {
+			name = strings.ToLower(name)
+			secret := strings.Contains(name, "pass") || strings.Contains(name, "secret") || strings.Contains(name, "token") || strings.Contains(name, "community")
+			if secret && !strings.HasSuffix(name, "_script") && value != "" {
+				all = append(all, value)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) }) // one may contain another
+	return all
+}
+
+// isolate makes sure that a previous leader does nothing more: its machine is off, or was already.
+func (s *steps) isolate(r *run, ctx context.Context, term *elect.Term, of predecessor) error {
 	st := r.cfg.Stonith
-	if p.ID == "" || p.Token == s.isolated {
+	if of.off {
 		return nil
 	}
 	if st.Unless.Run != "" {
-		err := r.hook(ctx, "unless", st.Unless, term.Token(), true, "ELECT_PREVIOUS_ID="+p.ID, "ELECT_PREVIOUS_TOKEN="+p.Token.String())
+		err := r.hook(ctx, "unless", st.Unless, term.Token(), true, "ELECT_PREVIOUS_ID="+of.id, "ELECT_PREVIOUS_TOKEN="+of.token.String())
 		switch {
 		case err == nil:
-			s.isIsolated(r, p)
+			s.isIsolated(r, of)
 			return nil
 		case ctx.Err() != nil:
 			return err
 		}
 	}
-	input, err := st.Input(st.Action, p.ID)
+	input, err := st.Input(st.Action, of.id)
 	if err != nil {
 		return err
 	}
-	r.tell(slog.LevelWarn, eventIsolating, term.Token(), "stonith: %s of the machine of %s, which led before with token %v", st.Action, p.ID, p.Token)
+	r.tell(slog.LevelWarn, eventIsolating, term.Token(), "stonith: %s of the machine of %s, which led before with token %v", st.Action, of.id, of.token)
 	if err := r.hook(ctx, "stonith", Hook{Path: st.Agent, Input: input, Limit: st.Limit, Retries: st.Retries}, term.Token(), true); err != nil {
 		return err
 	}
-	s.isIsolated(r, p)
+	s.isIsolated(r, of)
 	return nil
 }
 
 // isIsolated keeps that a leader does nothing more, so that it is not switched off a second time.
-func (s *steps) isIsolated(r *run, p elect.Leader) {
-	s.isolated = p.Token
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.previous.Token == p.Token {
-		s.keepLeader(r, p.ID+" "+p.Token.String()+" isolated")
-	}
+func (s *steps) isIsolated(r *run, of predecessor) {
+	s.previous.isOff(of)
+	r.keepPrevious()
 }
 
 const eventIsolating elect.EventKind = "isolating"

@@ -15,6 +15,7 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/electhttp"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/internal/runtime"
@@ -138,12 +139,18 @@ func (r *run) leads(token elect.Token) string {
 	return fmt.Sprintf("leading %s (token %v)", r.cfg.Name, token)
 }
 
-// metadata is what the leader says about itself: the level of containment, its guard if one was wanted, and that the
-// command is active, once READY=1 has made it that.
+// metadata is what the leader says about itself: the level of containment, its guard if one was wanted, its tenure, whom
+// it knows to be fenced, and that the command is active, once READY=1 has made it that.
 func (r *run) metadata(ready bool) map[string]string {
 	m := map[string]string{"contain": r.contain.String()}
 	if ready {
 		m["ready"] = "true"
+	}
+	if r.cfg.Tenure > 0 {
+		m[electhttp.TenureKey] = r.cfg.Tenure.String()
+	}
+	if fenced := r.steps.previous.claim(); fenced != "" {
+		m[fencedKey] = fenced
 	}
 	switch {
 	case r.contain.Network():

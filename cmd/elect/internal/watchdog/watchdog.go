@@ -47,10 +47,14 @@ func (w *Watchdog) Timeout() time.Duration { return w.timeout }
 // shares is how many times in a timeout it is looked whether the device may be fed.
 const shares = 8
 
-// Arm has the device guard a term from now on. After an error it does not.
+// Arm has the device guard a term from now on. After an error it does not. A term that is not proven for as long as the
+// timeout is refused: the machine would be reset after its lease.
 func (w *Watchdog) Arm(name string, of Lease) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if left, bounded := of(); bounded && left < w.timeout {
+		return fmt.Errorf("the watchdog device: %v of the lease are left, and its timeout is %v; want a lease that is renewed", left.Round(time.Millisecond), w.timeout)
+	}
 	if w.file == nil {
 		f, err := open(w.path, w.timeout)
 		if err != nil {

@@ -97,7 +97,7 @@ func TestFeeding(t *testing.T) {
 func TestOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "device")
 	w := New(path, time.Second, slog.New(slog.DiscardHandler))
-	if err := w.Arm("a", nil); !errors.Is(err, os.ErrNotExist) {
+	if err := w.Arm("a", func() (time.Duration, bool) { return 0, false }); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v of a device that is not there", err)
 	}
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -109,7 +109,11 @@ func TestOpen(t *testing.T) {
 	if text, _ := os.ReadFile(path); string(text) != "V" {
 		t.Errorf("%q was written; want the magic close", text)
 	}
-	err := New("/dev/null", time.Second, slog.New(slog.DiscardHandler)).Arm("a", nil)
+	short := func() (time.Duration, bool) { return 999 * time.Millisecond, true }
+	if err := w.Arm("b", short); err == nil || !strings.Contains(err.Error(), "999ms of the lease are left, and its timeout is 1s") {
+		t.Errorf("%v for a lease that ends before the machine is reset", err)
+	}
+	err := New("/dev/null", time.Second, slog.New(slog.DiscardHandler)).Arm("a", func() (time.Duration, bool) { return time.Second, true })
 	if err == nil || !strings.Contains(err.Error(), "/dev/null: ") {
 		t.Errorf("%v of a device of another kind", err)
 	}
