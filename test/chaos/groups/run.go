@@ -83,13 +83,14 @@ type storm struct {
 
 // process is one member's place: its process, if there is one.
 type process struct {
-	node   int
-	cmd    *exec.Cmd
-	input  io.WriteCloser
-	done   chan struct{}
-	coord  func() bool // it is the coordinator, by its own word
-	ending bool        // it was told to end
-	frozen int         // faults that keep it so
+	node    int
+	cmd     *exec.Cmd
+	input   io.WriteCloser
+	done    chan struct{}
+	coord   func() bool // it is the coordinator, by its own word
+	catches func() bool // it ends in good order when it is told to
+	ending  bool        // it was told to end
+	frozen  int         // faults that keep it so
 }
 
 // later is what ends a fault.
@@ -361,11 +362,12 @@ func (s *storm) begin(e event) error {
 	case "end":
 		p := who[0]
 		p.ending = true
+		early := !p.catches()
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
 		return s.after(e, wait, func() error {
 			select {
 			case <-p.done:
-				if !p.cmd.ProcessState.Success() {
+				if !p.cmd.ProcessState.Success() && !early {
 					if err := s.note(act{What: crashed, Node: p.node, Text: "as it ended: " + p.cmd.ProcessState.String()}); err != nil {
 						return err
 					}
@@ -518,11 +520,11 @@ func (s *storm) start(node int) error {
 		return err
 	}
 	var mu sync.Mutex
-	coordinates, done := false, make(chan struct{})
+	coordinates, catches, done := false, false, make(chan struct{})
 	go func() {
 		for lines := bufio.NewScanner(output); lines.Scan(); {
 			mu.Lock()
-			coordinates = lines.Text() == "coordinates"
+			coordinates, catches = lines.Text() == "coordinates", true
 			mu.Unlock()
 		}
 		_ = cmd.Wait() // its state tells how
@@ -533,6 +535,11 @@ func (s *storm) start(node int) error {
 		mu.Lock()
 		defer mu.Unlock()
 		return coordinates
+	}
+	p.catches = func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return catches
 	}
 	return nil
 }

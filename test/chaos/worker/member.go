@@ -87,6 +87,7 @@ func member(s surroundings, args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	fmt.Println("catches signals")
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	h := &holder{surroundings: s, name: register.Name(s.name(at.id))}
