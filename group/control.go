@@ -18,6 +18,10 @@ func (c *coordinator) called(from *guest, s *wire.Side) {
 			return
 		}
 	}
+	if from.readOnly && from.control && (s.Method == "resign" || s.Method == "move" || s.Method == "drain") {
+		c.answer(from, s.Call, fmt.Errorf("the certificate permits to ask, and %s is a change; want one with the role operate", s.Method))
+		return
+	}
 	switch s.Method {
 	case "status":
 		if q.After >= c.version {

@@ -53,10 +53,12 @@ type coordinator struct {
 type guest struct {
 	conn    machine.Conn
 	link    *link.Conn
-	member  string
+	member  string // "" for one that only asks, and has proven to be none
 	addr    string
 	control bool
-	place   string        // where it can be reached if it is the next coordinator; "" if it never is
+	// readOnly means that it may ask, and change nothing.
+	readOnly bool
+	place    string        // where it can be reached if it is the next coordinator; "" if it never is
 	room    chan struct{} // for what waits of this connection
 	watches map[machine.Key]struct{}
 }
@@ -453,6 +455,7 @@ func (g *Group) coordinate(ctx context.Context, term *elect.Term) (aside time.Du
 	if err != nil {
 		return 0, err
 	}
+	g.will.coordinates(term)
 	g.event(Event{Kind: EventCoordinates, Token: term.Token()})
 	g.log.Info("this member is the coordinator", "token", term.Token())
 	g.mu.Lock()

@@ -42,6 +42,8 @@ type Client struct {
 	nodes  []Peer // voters, then the observers that listen
 	dial   func(ctx context.Context, to Peer) (conn, error)
 	tls    *certs.Identity // nil without certificates
+	// identify returns the certificate to show, nil without certificates.
+	identify func() (*certs.Identity, error)
 	life   context.Context
 	end    context.CancelCauseFunc
 }
@@ -78,7 +80,7 @@ func newClient(cfg setup) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		cfg: cfg, limits: cfg.dialect().limits(plan, true), voters: len(cfg.Voters), dial: dialer(&cfg, show), tls: identity,
+		cfg: cfg, limits: cfg.dialect().limits(plan, true), voters: len(cfg.Voters), dial: dialer(&cfg, show), identify: show, tls: identity,
 	}
 	for _, p := range slices.Concat(cfg.Voters, cfg.Observers) {
 		if p.Addr != "" {
