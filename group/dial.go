@@ -183,13 +183,14 @@ func dial(ctx context.Context, reach reach, hello *wire.Hello, t target) (nc net
 	if nc, err = reach(ctx, t.id, t.addr); err != nil {
 		return nil, nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = nc.Close() })
+	open := nc
+	stop := context.AfterFunc(ctx, func() { _ = open.Close() })
 	defer func() {
 		if !stop() && err == nil {
 			err = context.Cause(ctx)
 		}
 		if err != nil {
-			_ = nc.Close()
+			_ = open.Close()
 		}
 	}()
 	b := wire.Append(nil, &wire.Packet{Hello: hello})

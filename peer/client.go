@@ -57,7 +57,7 @@ type conn interface {
 
 // NewClient returns a client of the election called name, which these voters and cfg.Observers hold. It reads
 // certificates, connects to no node, and ignores what concerns nodes only. With Config.Certs it uses the strongest
-// operator's certificate that it can read, or else that of a listed node. On the loopback without certificates each
+// operator's certificate that it can read, or else that of Config.Client, or else that of a listed node. On the loopback without certificates each
 // call fails until one of the user's nodes has run.
 func NewClient(voters []Peer, name string, cfg Config) (*Client, error) {
 	return newClient(setup{Config: cfg, Voters: voters, Name: name})
@@ -94,18 +94,15 @@ func newClient(cfg setup) (*Client, error) {
 	return c, nil
 }
 
-// clientIdentity loads the client's certificate: the one that is named, or the strongest operator's in the directory,
-// or that of a listed node.
+// clientIdentity loads the client's certificate: the one that is named, or the strongest operator's in the directory, or
+// that of Config.Client, or that of a listed node.
 func (c *setup) clientIdentity() (*certs.Identity, error) {
 	id, err := c.identity()
 	if c.Certs == "" || !errors.Is(err, fs.ErrNotExist) {
 		return id, err
 	}
-	for _, p := range slices.Concat(c.Voters, c.Observers) {
-		with := *c
-		with.ID = protocol.NodeID(p.ID)
-		if id, err := with.identity(); err == nil {
-			c.Cluster = with.Cluster
+	for _, p := range slices.Concat([]Peer{{ID: c.Client}}, c.Voters, c.Observers) {
+		if id, err := c.identityOf(p.ID); p.ID != "" && err == nil {
 			return id, nil
 		}
 	}

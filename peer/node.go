@@ -88,6 +88,7 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	cfg.Logger = t.Logger
 	s := setup{Config: cfg, Voters: voters, Name: t.Name, ID: protocol.NodeID(t.ID)}
 	if !s.takesPart() {
+		s.Client = t.ID
 		c, err := newClient(s)
 		if err != nil {
 			return nil, err // so that a driver.Elector never holds a nil *Client
