@@ -27,6 +27,8 @@ type Streamer interface {
 type StreamInfo struct {
 	ID   string // that it proves by its certificate; "" if it takes no part, and shows any certificate that it has
 	Addr string // where others reach it; "" if it does not listen
+	// Asks means that the certificate is that of no participant, such as an operator's: it opens streams to ask.
+	Asks bool
 	// Key is what another process of this machine needs to open streams as this participant, as JSON: names of files, and
 	// no secret. It is for the back end's own function, such as peer.OpenStream, in a witness.
 	Key json.RawMessage

@@ -36,10 +36,11 @@ type lobby struct {
 	guests  int
 	all     map[*link.Conn]struct{}
 	closed  bool
+	said    map[string]time.Time // when a refusal was logged
 }
 
 func (l *lobby) init(g *Group) {
-	l.g, l.changed, l.all = g, make(chan struct{}), map[*link.Conn]struct{}{}
+	l.g, l.changed, l.all, l.said = g, make(chan struct{}), map[*link.Conn]struct{}{}, map[string]time.Time{}
 }
 
 func (l *lobby) open(c *coordinator) { l.set(c) }
@@ -139,6 +140,21 @@ func (l *lobby) serve(conn *link.Conn, r *wire.Reader, from *guest) {
 	c.put(item2{from: from, closed: true})
 }
 
+// news reports whether a refusal was not logged within the last minute: who is refused tries again.
+func (l *lobby) news(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if at, ok := l.said[text]; ok && now.Sub(at) < time.Minute {
+		return false
+	}
+	if len(l.said) >= maxGuests {
+		clear(l.said)
+	}
+	l.said[text] = now
+	return true
+}
+
 // end closes all connections.
 func (l *lobby) end() {
 	l.mu.Lock()
@@ -198,7 +214,9 @@ func (g *Group) welcome(nc net.Conn, secure func(net.Conn) (net.Conn, shown, err
 	g.lobby.guests--
 	g.lobby.mu.Unlock()
 	if err != nil {
-		g.log.Warn("a connection is refused", "from", nc.RemoteAddr(), "error", err)
+		if g.lobby.news(err.Error()) {
+			g.log.Warn("a connection is refused", "from", nc.RemoteAddr(), "error", err)
+		}
 		return
 	}
 	g.lobby.serve(link.New(nc, g.settings.Promise), r, from)

@@ -190,7 +190,7 @@ func TestLoopback(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer imposter.Close()
-	if err := <-refused; err == nil || !strings.Contains(err.Error(), `the certificate is that of "m8"`) {
+	if err := <-refused; err == nil || !strings.Contains(err.Error(), `it shows the certificate of m8; want that of m1`) {
 		t.Errorf("a member with another's id: %v", err)
 	}
 	if _, err := join("m4", Config{Listen: "0.0.0.0:0"}); err == nil || !strings.Contains(err.Error(), "want group.Config.TLS, or Insecure") {

@@ -121,7 +121,12 @@ func (n *Node) OpenStream(ctx context.Context, proto, from, to, addr string) (ne
 
 // Streams implements [driver.Streamer].
 func (c *Client) Streams() driver.StreamInfo {
-	return driver.StreamInfo{Key: c.cfg.streamKey().marshal()}
+	info := driver.StreamInfo{Key: c.cfg.streamKey().marshal()}
+	if c.tls != nil && c.cfg.own == "" {
+		id, err := c.cfg.streamKey().identity(c.cfg.Client)
+		info.Asks = err != nil || id.ID != c.cfg.Client
+	}
+	return info
 }
 
 // TakeStreams implements [driver.Streamer]. A client does not listen, and takes none.
