@@ -44,8 +44,8 @@ type Client struct {
 	tls    *certs.Identity // nil without certificates
 	// identify returns the certificate to show, nil without certificates.
 	identify func() (*certs.Identity, error)
-	life   context.Context
-	end    context.CancelCauseFunc
+	life     context.Context
+	end      context.CancelCauseFunc
 }
 
 // conn is a connection with a node. It is a *link.Client, except in tests.

@@ -130,7 +130,9 @@ func (c *Client) Streams() driver.StreamInfo {
 }
 
 // TakeStreams implements [driver.Streamer]. A client does not listen, and takes none.
-func (c *Client) TakeStreams(string, func(driver.Stream)) (stop func(), err error) { return func() {}, nil }
+func (c *Client) TakeStreams(string, func(driver.Stream)) (stop func(), err error) {
+	return func() {}, nil
+}
 
 // OpenStream implements [driver.Streamer]. It shows the certificate of from, if there is one, and else that of the
 // client.
