@@ -247,6 +247,12 @@ func (e *Election) Measure() (driver.Measurements, bool) {
 	return m.Measure(), true
 }
 
+// Streamer returns what carries streams between the participants, and false if the back end has none.
+func (e *Election) Streamer() (driver.Streamer, bool) {
+	s, ok := e.elector.(driver.Streamer)
+	return s, ok
+}
+
 // Close ends a waiting campaign with ErrClosed, the context of a term with ReasonShutdown, and every Watch. It does not
 // wait for the work: first end the context of [Election.Lead] and wait for Lead. It waits up to 2 s for a check of
 // [Health] whose context has ended.

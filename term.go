@@ -127,6 +127,16 @@ func (t *Term) SetMetadata(ctx context.Context, metadata map[string]string) erro
 	return err
 }
 
+// Testament returns what a witness needs when this process is dead, for a keeper that another guardian than
+// [Config].Guardian has; see [driver.Attestable]. It is empty if the back end believes no witness.
+func (t *Term) Testament() driver.Testament {
+	m, ok := t.mandate.(driver.Attestable)
+	if !ok {
+		return driver.Testament{}
+	}
+	return m.Testament()
+}
+
 // Next numbers a message of this leader: (token, 1), (token, 2), … It proves nothing; a receiver refuses a sequence
 // that is not above the last it has seen.
 func (t *Term) Next() Sequence {

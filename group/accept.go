@@ -36,10 +36,11 @@ type lobby struct {
 	guests  int
 	all     map[*link.Conn]struct{}
 	closed  bool
+	said    map[string]time.Time // when a refusal was logged
 }
 
 func (l *lobby) init(g *Group) {
-	l.g, l.changed, l.all = g, make(chan struct{}), map[*link.Conn]struct{}{}
+	l.g, l.changed, l.all, l.said = g, make(chan struct{}), map[*link.Conn]struct{}{}, map[string]time.Time{}
 }
 
 func (l *lobby) open(c *coordinator) { l.set(c) }
@@ -139,6 +140,21 @@ func (l *lobby) serve(conn *link.Conn, r *wire.Reader, from *guest) {
 	c.put(item2{from: from, closed: true})
 }
 
+// news reports whether a refusal was not logged within the last minute: who is refused tries again.
+func (l *lobby) news(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if at, ok := l.said[text]; ok && now.Sub(at) < time.Minute {
+		return false
+	}
+	if len(l.said) >= maxGuests {
+		clear(l.said)
+	}
+	l.said[text] = now
+	return true
+}
+
 // end closes all connections.
 func (l *lobby) end() {
 	l.mu.Lock()
@@ -169,52 +185,63 @@ func (g *Group) accept() {
 			}
 			continue
 		}
-		g.lobby.mu.Lock()
-		many := g.lobby.guests >= maxGuests
-		if !many {
-			g.lobby.guests++
-		}
-		g.lobby.mu.Unlock()
-		if many {
-			_ = nc.Close()
-			continue
-		}
-		g.work.Go(func() { g.welcome(nc) })
+		g.work.Go(func() { g.welcome(nc, g.handshake) })
 	}
 }
 
-// welcome finds out who connects, and serves it.
-func (g *Group) welcome(nc net.Conn) {
+// stream serves a connection that came by a port of the coordinator's election.
+func (g *Group) stream(s driver.Stream) {
+	g.welcome(s.Conn, func(nc net.Conn) (net.Conn, shown, error) { return nc, shown{s.ID, s.Any, s.ReadOnly}, nil })
+}
+
+// welcome finds out who connects, and serves it. secure does the handshake of TLS.
+func (g *Group) welcome(nc net.Conn, secure func(net.Conn) (net.Conn, shown, error)) {
 	raw := nc
 	stop := context.AfterFunc(g.ctx, func() { _ = raw.Close() })
 	defer stop()
 	defer raw.Close()
-	nc, r, from, err := g.meet(nc)
+	g.lobby.mu.Lock()
+	many := g.lobby.guests >= maxGuests
+	if !many {
+		g.lobby.guests++
+	}
+	g.lobby.mu.Unlock()
+	if many {
+		return
+	}
+	nc, r, from, err := g.meet(nc, secure)
 	g.lobby.mu.Lock()
 	g.lobby.guests--
 	g.lobby.mu.Unlock()
 	if err != nil {
-		g.log.Warn("a connection is refused", "from", nc.RemoteAddr(), "error", err)
+		if g.lobby.news(err.Error()) {
+			g.log.Warn("a connection is refused", "from", nc.RemoteAddr(), "error", err)
+		}
 		return
 	}
 	g.lobby.serve(link.New(nc, g.settings.Promise), r, from)
 }
 
-func (g *Group) meet(nc net.Conn) (net.Conn, *wire.Reader, *guest, error) {
+// handshake is that with a caller at the group's own port.
+func (g *Group) handshake(nc net.Conn) (net.Conn, shown, error) {
+	if g.cfg.TLS == nil {
+		return nc, shown{any: true}, nil
+	}
+	secure := tls.Server(nc, g.cfg.TLS.Server())
+	if err := secure.HandshakeContext(g.ctx); err != nil {
+		return nc, shown{}, err
+	}
+	id, err := holder(secure.ConnectionState())
+	return secure, shown{id: id}, err
+}
+
+func (g *Group) meet(nc net.Conn, secure func(net.Conn) (net.Conn, shown, error)) (net.Conn, *wire.Reader, *guest, error) {
 	if err := nc.SetDeadline(time.Now().Add(greeting)); err != nil {
 		return nc, nil, nil, err
 	}
-	shown := ""
-	if g.cfg.TLS != nil {
-		secure := tls.Server(nc, g.cfg.TLS.Server())
-		if err := secure.HandshakeContext(g.ctx); err != nil {
-			return nc, nil, nil, err
-		}
-		nc = secure
-		var err error
-		if shown, err = holder(secure.ConnectionState()); err != nil {
-			return nc, nil, nil, err
-		}
+	nc, who, err := secure(nc)
+	if err != nil {
+		return nc, nil, nil, err
 	}
 	r := wire.NewReader(nc)
 	p, err := r.Next()
@@ -223,7 +250,7 @@ func (g *Group) meet(nc net.Conn) (net.Conn, *wire.Reader, *guest, error) {
 	}
 	refused := "the connection does not begin with a hello; want a member or a client of a group"
 	if p.Hello != nil {
-		refused = g.refuses(p.Hello, shown)
+		refused = g.refuses(p.Hello, who)
 	}
 	b := wire.Append(nil, &wire.Packet{Welcome: &wire.Welcome{Version: wire.Version, ID: g.id, Process: g.process.String(), Refused: refused}})
 	if _, err := wire.Frames(nil, b, func(frame []byte) error { _, err := nc.Write(frame); return err }, nil); err != nil {
@@ -233,23 +260,29 @@ func (g *Group) meet(nc net.Conn) (net.Conn, *wire.Reader, *guest, error) {
 		return nc, nil, nil, errors.New(refused)
 	}
 	r.Open()
-	return nc, r, &guest{member: p.Hello.ID, addr: nc.RemoteAddr().String(), control: p.Hello.Control, place: p.Hello.Addr}, nc.SetDeadline(time.Time{})
+	from := &guest{member: p.Hello.ID, addr: nc.RemoteAddr().String(), control: p.Hello.Control, place: p.Hello.Addr, readOnly: who.readOnly}
+	if !who.is(from.member) {
+		from.member = "" // it only asks
+	}
+	return nc, r, from, nc.SetDeadline(time.Time{})
 }
 
 // refuses says why a member is not taken: one line that says what would be right.
-func (g *Group) refuses(h *wire.Hello, shown string) string {
+func (g *Group) refuses(h *wire.Hello, who shown) string {
 	mine := g.hello()
 	switch {
 	case h.Version != wire.Version:
 		return fmt.Sprintf("%s speaks version %d of the protocol of groups, and %s version %d; want the same at all members", h.ID, h.Version, g.id, wire.Version)
 	case h.Group != mine.Group:
 		return fmt.Sprintf("%s is a member of the group %q, and the coordinator, %s, of %q; want the same group.Config.Name, or another election", h.ID, h.Group, g.id, mine.Group)
-	case shown != "" && h.ID != shown:
-		return fmt.Sprintf("the id is %q and the certificate is that of %q; want the same", h.ID, shown)
 	case h.Bits != mine.Bits:
 		return fmt.Sprintf("%s has group.Config.TokenBits %d, and the coordinator, %s, %d; want the same at all members", h.ID, h.Bits, g.id, mine.Bits)
 	case h.Control:
 		return ""
+	case !who.is(h.ID) && who.id == "":
+		return fmt.Sprintf("the id of the member is %q, and it shows no member's certificate; want that of %s", h.ID, h.ID)
+	case !who.is(h.ID):
+		return fmt.Sprintf("the id of the member is %q, and it shows the certificate of %s; want that of %s", h.ID, who.id, h.ID)
 	case driver.CheckID(h.ID) != nil:
 		return driver.CheckID(h.ID).Error()
 	case h.Keys != 0 && mine.Keys != 0 && (h.Keys != mine.Keys || h.Digest != mine.Digest):

@@ -20,6 +20,7 @@ const (
 	codeSuperseded  = "superseded"
 	codeIneligible  = "ineligible"
 	codeUnreachable = "unreachable"
+	codeUnknown     = "unknown"
 	codeInvalid     = "invalid"
 )
 
@@ -53,6 +54,8 @@ func codeOf(err error) string {
 		return codeIneligible
 	case errors.Is(err, driver.ErrUnreachable):
 		return codeUnreachable
+	case errors.Is(err, driver.ErrUnknownOutcome):
+		return codeUnknown
 	}
 	return codeInvalid
 }
@@ -69,7 +72,7 @@ func (f *failure) Unwrap() error { return f.kind }
 func errorOf(code, text string) error {
 	kind := map[string]error{
 		codeNoLeader: driver.ErrNoLeader, codeSuperseded: driver.ErrSuperseded, codeIneligible: driver.ErrIneligible,
-		codeUnreachable: driver.ErrUnreachable,
+		codeUnreachable: driver.ErrUnreachable, codeUnknown: driver.ErrUnknownOutcome,
 	}[code]
 	switch {
 	case text == "" && kind != nil:

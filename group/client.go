@@ -31,12 +31,11 @@ const (
 // they wait for one until their context ends.
 type Client struct {
 	election *elect.Election
-	tls      TLS
+	reach    reach
 	hello    wire.Hello
 	tokens   tokens
 	stall    time.Duration
 	log      *slog.Logger
-	env      env
 	calls    calls
 
 	ctx  context.Context // ends with the Client
@@ -58,18 +57,28 @@ type answer struct {
 }
 
 // NewClient returns a client of the group whose coordinator is the leader of election, which it owns. Of cfg it uses
-// Name, ID, TLS, TokenBits, Promise and Logger.
+// Name, ID, TLS, TokenBits, Promise and Logger; TLS is none if the group is carried by the election's ports.
 func NewClient(election *elect.Election, cfg Config) (*Client, error) {
 	return newClient(election, cfg, system())
 }
 
 func newClient(election *elect.Election, cfg Config, env env) (*Client, error) {
+	streams, ok := election.Streamer()
+	if ok {
+		if err := cfg.carried(streams.Streams()); err != nil {
+			return nil, err
+		}
+	}
 	cfg, err := cfg.complete(elect.Limits{Exclusive: true}) // who asks proves nothing
 	if err != nil {
 		return nil, err
 	}
+	reach := direct(&env, cfg.TLS)
+	if ok {
+		reach = across(streams, cfg.ID)
+	}
 	c := &Client{
-		election: election, tls: cfg.TLS, tokens: tokens{uint(cfg.TokenBits)}, stall: cfg.Promise, log: cfg.Logger, env: env, all: map[string]*answer{},
+		election: election, reach: reach, tokens: tokens{uint(cfg.TokenBits)}, stall: cfg.Promise, log: cfg.Logger, all: map[string]*answer{},
 		hello: wire.Hello{Version: wire.Version, Group: cfg.Name, ID: cfg.ID, Bits: uint64(cfg.TokenBits), Control: true},
 	}
 	c.calls.init()
@@ -172,7 +181,7 @@ func (c *Client) attach(ctx context.Context, t target) {
 
 // connect connects once, and serves the connection until it ends.
 func (c *Client) connect(ctx context.Context, t target) error {
-	nc, r, err := dial(ctx, &c.env, c.tls, &c.hello, t)
+	nc, r, err := dial(ctx, c.reach, &c.hello, t)
 	if err != nil {
 		return err
 	}

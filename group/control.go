@@ -18,6 +18,10 @@ func (c *coordinator) called(from *guest, s *wire.Side) {
 			return
 		}
 	}
+	if from.readOnly && from.control && (s.Method == "resign" || s.Method == "move" || s.Method == "drain") {
+		c.answer(from, s.Call, fmt.Errorf("the certificate permits to ask, and %s is a change; want one with the role operate", s.Method))
+		return
+	}
 	switch s.Method {
 	case "status":
 		if q.After >= c.version {
@@ -68,8 +72,11 @@ func (c *coordinator) called(from *guest, s *wire.Side) {
 			c.answer(from, s.Call, err)
 			return
 		}
-		c.announce(from, &wire.Entry{Key: a.Key, Token: machine.Token{Tenure: a.Tenure, N: a.N}, Since: a.Since, Metadata: a.Metadata})
-		c.answer(from, s.Call, nil)
+		var err error
+		if !c.announce(from, &wire.Entry{Key: a.Key, Token: machine.Token{Tenure: a.Tenure, N: a.N}, Since: a.Since, Metadata: a.Metadata}) {
+			err = fmt.Errorf("%w: the coordinator does not know %s as the leader of %q under that token, and shows nothing of it", driver.ErrUnknownOutcome, from.member, a.Key)
+		}
+		c.answer(from, s.Call, err)
 	default:
 		c.answer(from, s.Call, fmt.Errorf("no request is called %q; want status, keys, plan, lookup, resign, move or drain", s.Method))
 	}

@@ -53,12 +53,14 @@ type coordinator struct {
 type guest struct {
 	conn    machine.Conn
 	link    *link.Conn
-	member  string
+	member  string // "" for one that only asks, and has proven to be none
 	addr    string
 	control bool
-	place   string        // where it can be reached if it is the next coordinator; "" if it never is
-	room    chan struct{} // for what waits of this connection
-	watches map[machine.Key]struct{}
+	// readOnly means that it may ask, and change nothing.
+	readOnly bool
+	place    string        // where it can be reached if it is the next coordinator; "" if it never is
+	room     chan struct{} // for what waits of this connection
+	watches  map[machine.Key]struct{}
 }
 
 // queued is how many messages of one connection wait for the loop before the connection is not read any more.
@@ -393,18 +395,19 @@ func (c *coordinator) unwatch(from *guest, k machine.Key) {
 	}
 }
 
-// announce notes what a holder shows beside itself.
-func (c *coordinator) announce(from *guest, e *wire.Entry) {
+// announce notes what a holder shows beside itself. It reports false if that is not the holder.
+func (c *coordinator) announce(from *guest, e *wire.Entry) bool {
 	k := machine.Key(e.Key)
 	ks, ok := c.machine.Key(k)
 	if !ok || ks.Token != e.Token || string(ks.Session.Member) != from.member {
-		return
+		return false
 	}
 	c.shown[k] = &wire.Entry{Key: e.Key, Member: from.member, Token: e.Token, Since: e.Since, Metadata: e.Metadata}
 	c.version++
 	if c.watchers[k] != nil {
 		c.due = append(c.due, k)
 	}
+	return true
 }
 
 // entry is what observers are told of a key.
@@ -453,6 +456,7 @@ func (g *Group) coordinate(ctx context.Context, term *elect.Term) (aside time.Du
 	if err != nil {
 		return 0, err
 	}
+	g.will.coordinates(term)
 	g.event(Event{Kind: EventCoordinates, Token: term.Token()})
 	g.log.Info("this member is the coordinator", "token", term.Token())
 	g.mu.Lock()

@@ -2,7 +2,6 @@ package group
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -147,7 +146,7 @@ func (g *Group) connect(ctx context.Context, t target) error {
 		})
 		return g.run(ctx, n, near, nil)
 	}
-	nc, r, err := dial(ctx, &g.env, g.cfg.TLS, g.hello(), t)
+	nc, r, err := dial(ctx, g.reach, g.hello(), t)
 	if err != nil {
 		return err
 	}
@@ -178,29 +177,22 @@ func (g *Group) run(ctx context.Context, n machine.Conn, l *link.Conn, r *wire.R
 }
 
 // dial connects with a coordinator over the network.
-func dial(ctx context.Context, env *env, as TLS, hello *wire.Hello, t target) (nc net.Conn, r *wire.Reader, err error) {
+func dial(ctx context.Context, reach reach, hello *wire.Hello, t target) (nc net.Conn, r *wire.Reader, err error) {
 	ctx, cancel := context.WithTimeout(ctx, greeting)
 	defer cancel()
-	if nc, err = env.dial(ctx, t.addr); err != nil {
+	if nc, err = reach(ctx, t.id, t.addr); err != nil {
 		return nil, nil, err
 	}
-	raw := nc
-	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	open := nc
+	stop := context.AfterFunc(ctx, func() { _ = open.Close() })
 	defer func() {
 		if !stop() && err == nil {
 			err = context.Cause(ctx)
 		}
 		if err != nil {
-			_ = raw.Close()
+			_ = open.Close()
 		}
 	}()
-	if as != nil {
-		secure := tls.Client(nc, as.Client(t.id))
-		if err := secure.HandshakeContext(ctx); err != nil {
-			return nil, nil, err
-		}
-		nc = secure
-	}
 	b := wire.Append(nil, &wire.Packet{Hello: hello})
 	if _, err := wire.Frames(nil, b, func(frame []byte) error { _, err := nc.Write(frame); return err }, nil); err != nil {
 		return nil, nil, err

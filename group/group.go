@@ -68,8 +68,11 @@ type Group struct {
 	limits   driver.Limits
 	shards   []string // in order
 	digest   uint64   // of the shards
-	listener net.Listener
-	addr     string // of the listener, as others reach it
+	listener net.Listener    // nil if streams carry the connections
+	streams  driver.Streamer // of the election; nil: the group has ports of its own
+	stop     func()          // takes no streams any more
+	reach    reach
+	addr     string // where others reach this member; "" if nowhere
 	log      *slog.Logger
 	env      env
 
@@ -112,6 +115,13 @@ func Join(ctx context.Context, election *elect.Election, cfg Config) (*Group, er
 func join(ctx context.Context, election *elect.Election, cfg Config, env env) (*Group, error) {
 	g := &Group{election: election, env: env, gone: make(chan struct{}), left: make(chan struct{}), standing: make(chan struct{})}
 	var err error
+	var info driver.StreamInfo
+	if s, ok := election.Streamer(); ok {
+		g.streams, info = s, s.Streams()
+		if err := cfg.carried(info); err != nil {
+			return nil, err
+		}
+	}
 	if g.cfg, err = cfg.complete(election.Limits()); err != nil {
 		return nil, err
 	}
@@ -140,24 +150,22 @@ func join(ctx context.Context, election *elect.Election, cfg Config, env env) (*
 	if g.member, err = newMember(g); err != nil {
 		return nil, err
 	}
-	if g.listener = g.cfg.Listener; g.listener == nil {
-		var lc net.ListenConfig
-		if g.listener, err = lc.Listen(ctx, "tcp", g.cfg.Listen); err != nil {
-			return nil, fmt.Errorf("group.Config.Listen: %w", err)
-		}
+	g.lobby.init(g)
+	g.will.g = g
+	if err := g.listen(ctx, info); err != nil {
+		return nil, err
 	}
-	g.addr = cmp.Or(g.cfg.Advertise, g.listener.Addr().String())
-	if err := errors.Join(g.cfg.exposed(g.listener.Addr(), g.addr), g.candidacy()); err != nil {
-		_ = g.listener.Close()
+	if err := g.candidacy(); err != nil {
+		g.deaf()
 		return nil, err
 	}
 	joined = true
-	g.lobby.init(g)
-	g.will.g = g
 	stop := make(chan struct{})
 	context.AfterFunc(g.ctx, func() { close(stop) })
 	g.work.Go(func() { g.member.run(stop) })
-	g.work.Go(g.accept)
+	if g.listener != nil {
+		g.work.Go(g.accept)
+	}
 	g.work.Go(g.follow)
 	candidate, cancel := context.WithCancel(g.ctx)
 	g.candidate = cancel
@@ -168,6 +176,38 @@ func join(ctx context.Context, election *elect.Election, cfg Config, env env) (*
 		}
 	})
 	return g, nil
+}
+
+// listen begins to take connections: by the ports of the election, if it carries streams.
+func (g *Group) listen(ctx context.Context, info driver.StreamInfo) (err error) {
+	if g.streams != nil {
+		g.addr, g.reach = info.Addr, across(g.streams, g.id)
+		g.cfg.Observer = g.cfg.Observer || info.Addr == "" // it cannot be reached, and so not stand
+		g.stop, err = g.streams.TakeStreams(streamProtocol, g.stream)
+		return err
+	}
+	g.reach = direct(&g.env, g.cfg.TLS)
+	if g.listener = g.cfg.Listener; g.listener == nil {
+		var lc net.ListenConfig
+		if g.listener, err = lc.Listen(ctx, "tcp", g.cfg.Listen); err != nil {
+			return fmt.Errorf("group.Config.Listen: %w", err)
+		}
+	}
+	g.addr = cmp.Or(g.cfg.Advertise, g.listener.Addr().String())
+	if err := g.cfg.exposed(g.listener.Addr(), g.addr); err != nil {
+		g.deaf()
+		return err
+	}
+	return nil
+}
+
+// deaf takes no connections any more.
+func (g *Group) deaf() {
+	if g.listener != nil {
+		_ = g.listener.Close()
+		return
+	}
+	g.stop()
 }
 
 // complete fills in the defaults, or says what is wrong.
@@ -367,8 +407,8 @@ func (g *Group) quit(ctx context.Context, back time.Duration) error {
 	g.candidate()
 	<-g.standing
 	g.cancel()
-	_ = g.listener.Close()
 	g.lobby.end()
+	g.deaf()
 	g.work.Wait()
 	g.will.close()
 	g.memberRecord.close()

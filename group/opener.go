@@ -47,6 +47,8 @@ type share struct {
 	ready chan struct{}
 	users int // guarded by the lock of sharing
 	g     *Group
+	c     *Client // instead of g, for a process that can be no member
+	most  driver.Limits
 	err   error
 }
 
@@ -69,7 +71,7 @@ func (s *sharing) open(ctx context.Context, t driver.Target) (driver.Elector, er
 	e.users++
 	if first {
 		s.mu.Unlock()
-		e.g, e.err = s.join(ctx, t, inner, cfg)
+		e.err = s.join(ctx, t, inner, cfg, e)
 		s.mu.Lock()
 		if e.err != nil {
 			delete(s.all, key)
@@ -85,6 +87,9 @@ func (s *sharing) open(ctx context.Context, t driver.Target) (driver.Elector, er
 	}
 	if e.err != nil {
 		return nil, e.err
+	}
+	if e.c != nil {
+		return &asker{e.c, t.Name, e.most, sync.OnceValue(func() error { return s.leave(key, e) })}, nil
 	}
 	elector := e.g.Elector(t.Name).(*elector)
 	elector.stop = func() error { return s.leave(key, e) }
@@ -105,7 +110,10 @@ func (s *sharing) leave(key shareKey, e *share) error {
 		return nil
 	}
 	<-e.ready
-	if e.g == nil {
+	switch {
+	case e.c != nil:
+		return e.c.Close()
+	case e.g == nil:
 		return nil
 	}
 	if e.g.member.active.Load() > 0 {
@@ -115,22 +123,28 @@ func (s *sharing) leave(key shareKey, e *share) error {
 	return e.g.Close()
 }
 
-func (s *sharing) join(ctx context.Context, t driver.Target, inner *url.URL, cfg Config) (*Group, error) {
+// join makes the member, or the client.
+func (s *sharing) join(ctx context.Context, t driver.Target, inner *url.URL, cfg Config, e *share) error {
 	place, err := s.inner(ctx, driver.Target{URL: inner, Name: cfg.Name, ID: t.ID, Logger: t.Logger})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	election, err := elect.New(place, elect.Config{Logger: t.Logger})
 	if err != nil {
 		_ = place.Close()
-		return nil, driver.Permanent(err)
+		return driver.Permanent(err)
 	}
-	g, err := Join(ctx, election, cfg)
+	if streams, ok := election.Streamer(); ok && streams.Streams().Asks {
+		e.most = driver.Limits{Exclusive: true, Abilities: []driver.Ability{driver.AbilityTransfer, driver.AbilityResign}, Assumes: election.Limits().Assumes}
+		e.c, err = NewClient(election, cfg)
+	} else {
+		e.g, err = Join(ctx, election, cfg)
+	}
 	if err != nil {
 		_ = election.Close()
-		return nil, driver.Permanent(err)
+		return driver.Permanent(err)
 	}
-	return g, nil
+	return nil
 }
 
 // prefixed is a URL with the scheme of a group.

@@ -25,7 +25,7 @@ import (
 
 // TestMain lets this program be a keeper, and a guarded member, besides the tests.
 func TestMain(m *testing.M) {
-	supervise.KeeperMain(Witness(nil))
+	supervise.KeeperMain(Witness(WitnessConfig{}))
 	if at := os.Getenv("GROUP_PROGRAM"); at != "" {
 		program(at)
 		return

@@ -354,3 +354,24 @@ func TestConnectsAsTheTermEnds(t *testing.T) {
 		}
 	})
 }
+
+// TestMetadataOfNoLeader: a leader that the coordinator does not know is not told that its metadata is shown.
+func TestMetadataOfNoLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.member("m1", nil)
+		won, err := a.Elector("nightly").Campaign(t.Context(), driver.Candidacy{Exclusive: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := won.(*mandate)
+		if err := m.SetMetadata(t.Context(), map[string]string{"k": "v"}); err != nil {
+			t.Error(err)
+		}
+		m.token.N++
+		if err := m.SetMetadata(t.Context(), map[string]string{"k": "w"}); !errors.Is(err, driver.ErrUnknownOutcome) {
+			t.Errorf("%v; want an unknown outcome", err)
+		}
+		m.token.N--
+	})
+}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/electd/elect"
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/group/internal/wire"
 	"github.com/electd/elect/internal/alive"
@@ -29,6 +30,8 @@ type testament struct {
 	Secure  bool           `json:"secure"` // with certificates
 	Params  string         `json:"params"` // of the URL, those of the group
 	Dir     string         `json:"dir"`    // from which the names of files are meant
+	// Streams is [driver.StreamInfo.Key], if the coordinator's election carries the connections.
+	Streams json.RawMessage `json:"streams,omitempty"`
 }
 
 const (
@@ -42,6 +45,8 @@ type estate struct {
 	Bare        int    `json:"bare,omitzero"`
 	Coordinator spot   `json:"coordinator,omitzero"` // unless it was this process
 	Others      []spot `json:"others,omitzero"`      // that may be the next coordinator
+	// Election is the testament of the process's last term as coordinator. That term had no work in other processes.
+	Election json.RawMessage `json:"election,omitempty"`
 }
 
 // spot is where a member can be reached.
@@ -87,6 +92,13 @@ func (w *will) settle(t *tenure) {
 	})
 }
 
+// coordinates notes a term as coordinator. What it says stays true after its end.
+func (w *will) coordinates(term *elect.Term) {
+	if data := term.Testament().Data; len(data) > 0 {
+		w.knows(func(e *estate) { e.Election = data })
+	}
+}
+
 // write writes what is left, with a sum, because a process may die in the middle of it. The lock is held.
 func (w *will) write() {
 	if w.file == nil {
@@ -121,10 +133,14 @@ func (w *will) testament(t *tenure) (out driver.Testament) {
 	if err != nil {
 		return out // files would not be found
 	}
-	out.Data, err = json.Marshal(testament{
+	own := testament{
 		Scheme: testamentScheme, Version: testamentVersion, Group: w.g.cfg.Name, ID: w.g.id, Process: w.g.process, Bits: w.g.cfg.TokenBits,
 		Secure: w.g.cfg.TLS != nil, Params: w.g.cfg.params, Dir: dir,
-	})
+	}
+	if w.g.streams != nil {
+		own.Streams = w.g.streams.Streams().Key
+	}
+	out.Data, err = json.Marshal(own)
 	if err != nil || !w.open() {
 		return driver.Testament{}
 	}

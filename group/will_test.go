@@ -41,7 +41,7 @@ func TestWill(t *testing.T) {
 		speak := func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			speak, err := Witness(nil)(ctx, left.Data)
+			speak, err := Witness(WitnessConfig{})(ctx, left.Data)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"sync"
@@ -15,15 +16,27 @@ import (
 	machine "github.com/electd/elect/internal/protocol/group"
 )
 
+// WitnessConfig says what a testament does not. The zero value is for members with ports of their own, in plain TCP.
+type WitnessConfig struct {
+	// Configure is that of [OpenerWith]. For a member that did not come by a URL it gets a Config with the ID and the
+	// Name, and sets TLS if the members have certificates. Nil sets nothing.
+	Configure func(params url.Values, cfg *Config) error
+	// Election is the witness of the coordinator's election, such as peer.Witness. With it the next coordinator need not
+	// wait for the end of the lease of one that is dead. Nil is none.
+	Election func(ctx context.Context, testament []byte) (speak func(context.Context) error, err error)
+	// OpenStream is that of the back end of the coordinator's election, such as peer.OpenStream. It is required if that
+	// has a [driver.Streamer].
+	OpenStream func(ctx context.Context, key json.RawMessage, protocol, from, to, addr string) (net.Conn, error)
+}
+
 // Witness returns the supervise.Witness of members: when a process is dead, and all that its work has started, it tells
-// the coordinator, as that member, so that the keys of the process are free at once.
-//
-// configure is that of [OpenerWith]. For a member that did not come by a URL it gets a Config with the ID and the Name,
-// and sets TLS if the members have certificates. Nil is plain TCP.
+// the coordinator, as that member, so that the keys of the process are free at once. If the process was the coordinator,
+// it also has the witness of its election speak.
 //
 // The word is about the whole process: none is spoken while its will says that work goes on that no keeper has, such as
-// that of an election without a guardian.
-func Witness(configure func(params url.Values, cfg *Config) error) func(ctx context.Context, testament []byte) (speak func(context.Context) error, err error) {
+// that of an election without a guardian. That of the election is spoken even then: a coordinator works in its own
+// process only.
+func Witness(cfg WitnessConfig) func(ctx context.Context, testament []byte) (speak func(context.Context) error, err error) {
 	return func(_ context.Context, data []byte) (func(context.Context) error, error) {
 		t := &testament{}
 		if err := json.Unmarshal(data, t); err != nil {
@@ -36,35 +49,64 @@ func Witness(configure func(params url.Values, cfg *Config) error) func(ctx cont
 			return nil, errors.New("testament: it names no process")
 		}
 		// Nothing is opened before it is needed: the process may live for months, and its certificates do not.
-		return func(ctx context.Context) error { return t.speak(ctx, configure) }, nil
+		return func(ctx context.Context) error { return t.speak(ctx, &cfg) }, nil
 	}
 }
 
-func (t *testament) speak(ctx context.Context, configure func(url.Values, *Config) error) error {
+func (t *testament) speak(ctx context.Context, how *WitnessConfig) error {
 	e, err := findEstate(t.Process)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = os.Chdir(t.Dir)
+	}
+	if err != nil {
 		return err
-	case e.Bare > 0:
+	}
+	var election error
+	var work sync.WaitGroup
+	if len(e.Election) > 0 && how.Election != nil {
+		work.Go(func() {
+			speak, err := how.Election(ctx, e.Election)
+			if err == nil {
+				err = speak(ctx)
+			}
+			if err != nil {
+				election = fmt.Errorf("the coordinator's election: %w", err)
+			}
+		})
+	}
+	err = t.tell(ctx, how, &e)
+	work.Wait()
+	return errors.Join(election, err)
+}
+
+// tell tells the coordinator that the process is dead, if that is so of all its work.
+func (t *testament) tell(ctx context.Context, how *WitnessConfig, e *estate) error {
+	if e.Bare > 0 {
 		return errors.New("the process had work that no keeper has, and its keys wait for the end of its promise; want a guardian of all its work")
 	}
 	cfg := Config{ID: t.ID, Name: t.Group}
-	if err := os.Chdir(t.Dir); err != nil {
-		return err
-	}
-	if configure != nil {
+	if how.Configure != nil {
 		params, err := url.ParseQuery(t.Params)
 		if err == nil {
-			err = configure(params, &cfg)
+			err = how.Configure(params, &cfg)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if t.Secure && cfg.TLS == nil {
-		return errors.New("the members have certificates, and the witness has none; want a group.Witness that sets group.Config.TLS")
+	env := system()
+	reach := direct(&env, cfg.TLS)
+	switch {
+	case t.Streams != nil && how.OpenStream == nil:
+		return errors.New("the members use the ports of their coordinator's election; want group.WitnessConfig.OpenStream")
+	case t.Streams != nil:
+		reach = func(ctx context.Context, id, addr string) (net.Conn, error) {
+			return how.OpenStream(ctx, t.Streams, streamProtocol, t.ID, id, addr)
+		}
+	case t.Secure && cfg.TLS == nil:
+		return errors.New("the members have certificates, and the witness has none; want group.WitnessConfig.Configure to set group.Config.TLS")
 	}
-	return tell(ctx, system(), cfg.TLS, t, &e)
+	return tell(ctx, reach, t, e)
 }
 
 // patience is how long the coordinator may take to answer before others are asked.
@@ -73,8 +115,7 @@ const patience = 50 * time.Millisecond
 // herald tells coordinators, and those who may be the next one, that a process is dead, until one has understood it.
 type herald struct {
 	ctx   context.Context
-	env   env
-	tls   TLS
+	reach reach
 	hello wire.Hello
 	word  []byte
 	heard chan error    // has the coordinator's answer
@@ -85,14 +126,14 @@ type herald struct {
 	work  sync.WaitGroup
 }
 
-func tell(ctx context.Context, env env, tls TLS, t *testament, e *estate) error {
+func tell(ctx context.Context, reach reach, t *testament, e *estate) error {
 	word, err := json.Marshal(request{Process: t.Process})
 	if err != nil {
 		return err
 	}
 	within, cancel := context.WithCancel(ctx)
 	h := &herald{
-		ctx: within, env: env, tls: tls, word: word, heard: make(chan error, 1), cold: make(chan struct{}, 1), tried: map[spot]error{},
+		ctx: within, reach: reach, word: word, heard: make(chan error, 1), cold: make(chan struct{}, 1), tried: map[spot]error{},
 		hello: wire.Hello{Version: wire.Version, Group: t.Group, ID: t.ID, Bits: uint64(t.Bits), Control: true},
 	}
 	defer h.work.Wait()
@@ -166,7 +207,7 @@ func (h *herald) try(s spot) {
 
 // once tells one member. What it is told waits there for when it is the coordinator, and meanwhile it says who is.
 func (h *herald) once(s spot) error {
-	nc, r, err := dial(h.ctx, &h.env, h.tls, &h.hello, target{id: s.ID, addr: s.Addr})
+	nc, r, err := dial(h.ctx, h.reach, &h.hello, target{id: s.ID, addr: s.Addr})
 	if err != nil {
 		return err
 	}
@@ -196,6 +237,10 @@ func (h *herald) once(s spot) error {
 
 // dead takes the word of a witness, which is authenticated as the member that it speaks of.
 func (c *coordinator) dead(from *guest, call uint64, process protocol.Nonce) {
+	if from.member == "" {
+		c.answer(from, call, errors.New("a witness has not shown the certificate of its member; want that one"))
+		return
+	}
 	if !from.control || process == (protocol.Nonce{}) {
 		c.answer(from, call, errors.New("a witness speaks of a process, on a connection of its own"))
 		return

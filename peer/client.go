@@ -42,8 +42,10 @@ type Client struct {
 	nodes  []Peer // voters, then the observers that listen
 	dial   func(ctx context.Context, to Peer) (conn, error)
 	tls    *certs.Identity // nil without certificates
-	life   context.Context
-	end    context.CancelCauseFunc
+	// identify returns the certificate to show, nil without certificates.
+	identify func() (*certs.Identity, error)
+	life     context.Context
+	end      context.CancelCauseFunc
 }
 
 // conn is a connection with a node. It is a *link.Client, except in tests.
@@ -55,7 +57,7 @@ type conn interface {
 
 // NewClient returns a client of the election called name, which these voters and cfg.Observers hold. It reads
 // certificates, connects to no node, and ignores what concerns nodes only. With Config.Certs it uses the strongest
-// operator's certificate that it can read, or else that of a listed node. On the loopback without certificates each
+// operator's certificate that it can read, or else that of Config.Client, or else that of a listed node. On the loopback without certificates each
 // call fails until one of the user's nodes has run.
 func NewClient(voters []Peer, name string, cfg Config) (*Client, error) {
 	return newClient(setup{Config: cfg, Voters: voters, Name: name})
@@ -78,7 +80,7 @@ func newClient(cfg setup) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		cfg: cfg, limits: cfg.dialect().limits(plan, true), voters: len(cfg.Voters), dial: dialer(&cfg, show), tls: identity,
+		cfg: cfg, limits: cfg.dialect().limits(plan, true), voters: len(cfg.Voters), dial: dialer(&cfg, show), identify: show, tls: identity,
 	}
 	for _, p := range slices.Concat(cfg.Voters, cfg.Observers) {
 		if p.Addr != "" {
@@ -92,18 +94,15 @@ func newClient(cfg setup) (*Client, error) {
 	return c, nil
 }
 
-// clientIdentity loads the client's certificate: the one that is named, or the strongest operator's in the directory,
-// or that of a listed node.
+// clientIdentity loads the client's certificate: the one that is named, or the strongest operator's in the directory, or
+// that of Config.Client, or that of a listed node.
 func (c *setup) clientIdentity() (*certs.Identity, error) {
 	id, err := c.identity()
 	if c.Certs == "" || !errors.Is(err, fs.ErrNotExist) {
 		return id, err
 	}
-	for _, p := range slices.Concat(c.Voters, c.Observers) {
-		with := *c
-		with.ID = protocol.NodeID(p.ID)
-		if id, err := with.identity(); err == nil {
-			c.Cluster = with.Cluster
+	for _, p := range slices.Concat([]Peer{{ID: c.Client}}, c.Voters, c.Observers) {
+		if id, err := c.identityOf(p.ID); p.ID != "" && err == nil {
 			return id, nil
 		}
 	}

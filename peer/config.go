@@ -121,6 +121,9 @@ type Config struct {
 	// request.
 	Certs         string
 	CA, Cert, Key string
+	// Client is the id whose certificate in Certs a [Client] shows if there is no operator's, such as that of a member of
+	// a group. Empty means none.
+	Client string
 	// Insecure allows plain text, on the loopback and on a network: anyone who can reach the port can elect, depose and
 	// remove, and have two lead at once. A node logs that at start.
 	Insecure bool
@@ -307,6 +310,14 @@ func (c *setup) secured() bool { return c.Certs != "" || c.CA != "" }
 
 // identity loads the own certificate, nil if there is to be none, and determines the cluster.
 func (c *setup) identity() (*certs.Identity, error) {
+	if c.takesPart() {
+		return c.identityOf(string(c.ID))
+	}
+	return c.identityOf("")
+}
+
+// identityOf is identity with the certificate of a node, or if who is "" with the strongest operator's.
+func (c *setup) identityOf(who string) (*certs.Identity, error) {
 	if c.private() {
 		return c.privateIdentity()
 	}
@@ -327,10 +338,6 @@ func (c *setup) identity() (*certs.Identity, error) {
 		}
 	}
 	var id *certs.Identity
-	who := ""
-	if c.takesPart() {
-		who = string(c.ID)
-	}
 	if c.Certs != "" {
 		id, err = certs.LoadDir(c.Certs, who)
 	} else {

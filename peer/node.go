@@ -47,6 +47,7 @@ type Node struct {
 	relay      relay
 	changes    changes
 	watch      watch
+	streams    streams
 }
 
 // facts are what does not change while a node runs.
@@ -87,6 +88,7 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	cfg.Logger = t.Logger
 	s := setup{Config: cfg, Voters: voters, Name: t.Name, ID: protocol.NodeID(t.ID)}
 	if !s.takesPart() {
+		s.Client = t.ID
 		c, err := newClient(s)
 		if err != nil {
 			return nil, err // so that a driver.Elector never holds a nil *Client
@@ -295,7 +297,7 @@ func (n *Node) start(connect func(link.Config) (links, error)) error {
 			Election: n.cfg.Name, Dir: n.self.Dir, Incarnation: n.run.Incarnation(), Voters: ids(n.cfg.Voters), Era: n.cfg.Era,
 			Promise: n.plan.Promise, Join: n.cfg.Join, Held: held, Protocol: n.cfg.spoken(),
 		},
-		Admit: n.founding.admit,
+		Admit: n.founding.admit, Stream: n.stream,
 		Serve: func(ctx context.Context, from link.Caller, q *wire.Request, reply func(*wire.Response) error) {
 			select {
 			case <-n.linked: // links accept before contacts has them

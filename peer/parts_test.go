@@ -14,7 +14,7 @@ func TestPartsKnowEarlierParts(t *testing.T) {
 			index[f.Type] = i
 		}
 	}
-	if len(index) != 15 { // the node, its facts and thirteen parts
+	if len(index) != 16 { // the node, its facts and fourteen parts
 		t.Errorf("%d parts: %v", len(index), index)
 	}
 	for part, at := range index {

@@ -126,11 +126,12 @@ func (p *place) openGroup(cmd *cobra.Command, openers elect.Openers) (*group.Cli
 	if err != nil {
 		return nil, exit.Usagef("the election URL does not parse; want one such as group+file:/var/lib/myjob")
 	}
-	inner := openers[strings.TrimPrefix(u.Scheme, "group+")]
+	scheme := strings.TrimPrefix(u.Scheme, "group+")
+	inner := openers[scheme]
 	if inner == nil {
 		return nil, exit.Usagef("the election URL has the unknown scheme %q; want one such as group+file:/var/lib/myjob", u.Scheme)
 	}
-	c, err := group.OpenClient(cmd.Context(), inner, u, groupCerts)
+	c, err := group.OpenClient(cmd.Context(), inner, u, groupCertsOf(scheme))
 	return c, failed.Opening(err)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/group"
+	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/peer/certs"
 )
 
@@ -14,7 +15,7 @@ func withGroups(openers elect.Openers) elect.Openers {
 	all := make(elect.Openers, 2*len(openers))
 	for scheme, open := range openers {
 		all[scheme] = open
-		all["group+"+scheme] = group.OpenerWith(open, groupCerts)
+		all["group+"+scheme] = group.OpenerWith(open, groupCertsOf(scheme))
 	}
 	return all
 }
@@ -22,11 +23,26 @@ func withGroups(openers elect.Openers) elect.Openers {
 // isGroup reports whether a URL, or its scheme, is that of a group.
 func isGroup(url string) bool { return strings.HasPrefix(url, "group+") }
 
+// groupCertsOf is groupCerts for a group whose coordinator is elected by that scheme.
+func groupCertsOf(scheme string) func(url.Values, *group.Config) error {
+	if scheme != peerScheme {
+		return groupCerts
+	}
+	return func(params url.Values, _ *group.Config) error {
+		if params.Has(certsParam) {
+			return exit.Usagef("%s is given, and a group over peers uses their port and their certificates; want certs=DIR alone", certsParam)
+		}
+		return nil
+	}
+}
+
+// certsParam names the certificates of members, in the URL of a group with ports of its own.
+const certsParam = "group-certs"
+
 // groupCerts reads the certificates of a group's member, which are those of a peer.
 func groupCerts(params url.Values, cfg *group.Config) error {
-	const name = "group-certs"
-	dir := params.Get(name)
-	params.Del(name)
+	dir := params.Get(certsParam)
+	params.Del(certsParam)
 	if dir == "" {
 		return nil
 	}

@@ -49,7 +49,7 @@ func witness(ctx context.Context, testament []byte) (speak func(context.Context)
 	_ = json.Unmarshal(testament, &of) // what is malformed is refused below
 	switch of.Scheme {
 	case "group":
-		return group.Witness(groupCerts)(ctx, testament)
+		return group.Witness(group.WitnessConfig{Configure: groupCerts, Election: witness, OpenStream: peer.OpenStream})(ctx, testament)
 	case "consul":
 		return consul.Witness(ctx, testament)
 	case "etcd":

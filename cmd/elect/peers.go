@@ -47,6 +47,7 @@ func openPeerWith(ctx context.Context, t driver.Target, complete func(*peer.Conf
 	complete(&cfg)
 	listed := func(p peer.Peer) bool { return p.ID == t.ID }
 	if !slices.ContainsFunc(voters, listed) && !slices.ContainsFunc(cfg.Observers, listed) {
+		cfg.Client = t.ID
 		c, err := peer.NewClient(voters, t.Name, cfg)
 		if err != nil {
 			return nil, ofPeers(err, &cfg) // so that an interface never holds a nil *Client

@@ -15,7 +15,12 @@ import (
 //
 // In a peer URL the text before each @ is an id, and key is the name of a file: these stay. An id that is followed by
 // a colon, as if by a password, is replaced too.
+//
+// A URL of a group is that of its coordinator's election with group+ before its scheme.
 func URL(u *url.URL) string {
+	if inner, ok := ungrouped(u); ok {
+		return group + URL(inner)
+	}
 	if u.Scheme == peer {
 		return peers(u).String()
 	}
@@ -38,6 +43,20 @@ func URL(u *url.URL) string {
 	return Text(shown.Redacted())
 }
 
+// group begins the schemes of groups.
+const group = "group+"
+
+// ungrouped returns the URL of the coordinator's election, and false if u is not that of a group.
+func ungrouped(u *url.URL) (*url.URL, bool) {
+	scheme, ok := strings.CutPrefix(u.Scheme, group)
+	if !ok {
+		return nil, false
+	}
+	inner := *u
+	inner.Scheme = scheme
+	return &inner, true
+}
+
 // assigned matches a password in a text that is no URL, such as "host=db password=x" of libpq, or in a URL that has
 // it in the wrong place.
 var assigned = regexp.MustCompile(`(?i)((?:pass|pwd|secret|credential)[a-z0-9_-]*(?:\s|%20)*=(?:\s|%20)*)[^&;\s"'` + "`" + `]+`)
@@ -50,6 +69,11 @@ func Text(s string) string { return assigned.ReplaceAllString(s, "${1}xxxxx") }
 // to the same place, as the same user. The hosts and the user may be in Opaque, as elect.ParseURL leaves them. A peer
 // URL keeps its ids, see [URL].
 func Without(u *url.URL) *url.URL {
+	if inner, ok := ungrouped(u); ok {
+		bare := Without(inner)
+		bare.Scheme = u.Scheme
+		return bare
+	}
 	if u.Scheme == peer {
 		return peers(u)
 	}
@@ -103,7 +127,7 @@ func secret(scheme, key string) bool {
 	if plain, err := url.QueryUnescape(key); err == nil {
 		key = plain
 	}
-	if slices.Contains(named[scheme], key) {
+	if slices.Contains(named[scheme], key) || key == "group-token-bits" {
 		return false
 	}
 	key = strings.ToLower(key)

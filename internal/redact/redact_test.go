@@ -54,6 +54,8 @@ func Test(t *testing.T) {
 		{"consul://db?Token=hunter2&a=b", "consul://db?Token=xxxxx&a=b", "consul://db?a=b"},
 		{"consul://me:hunter2@db/x?key=k&cert_key=/k&token_file=/t", "consul://me:xxxxx@db/x?key=k&cert_key=/k&token_file=/t", "consul://me@db/x?key=k&cert_key=/k&token_file=/t"},
 		{"zk://me:hunter2@a/x?cert=c&cert_key=/k&password_file=/p", "zk://me:xxxxx@a/x?cert=c&cert_key=/k&password_file=xxxxx", "zk://me@a/x?cert=c&cert_key=/k&password_file=/p"},
+		{"group+peer://n1@10.0.0.1:7400?key=/k&group-token-bits=8", "group+peer://n1@10.0.0.1:7400?key=/k&group-token-bits=8", "group+peer://n1@10.0.0.1:7400?key=/k&group-token-bits=8"},
+		{"group+etcd://me:hunter2@a/x?key=/jobs&group-zone=z", "group+etcd://me:xxxxx@a/x?key=/jobs&group-zone=z", "group+etcd://me@a/x?key=/jobs&group-zone=z"},
 		{"postgres://db/x;password=hunter2", "postgres://db/x;password=xxxxx", "postgres://db/x;password=hunter2"},
 		{"redis:me:hunter2@db", "redis:xxxxx@db", "redis:me:hunter2@db"}, // not a URL that leads anywhere
 	} {

@@ -95,6 +95,9 @@ type Config struct {
 	// Serve answers a request of a client, by any number of responses. The last one has More false. It runs in a
 	// goroutine of its own. ctx ends with the connection, with the election, and when the client cancels.
 	Serve func(ctx context.Context, from Caller, q *wire.Request, reply func(*wire.Response) error)
+	// Stream returns what takes a client's stream of a protocol, or why nothing does. take closes the connection, which
+	// ends with the election. Nil takes none.
+	Stream func(from Caller, protocol string) (take func(net.Conn), refused *CallError)
 }
 
 // Peers are nodes and their possible addresses. If one address fails the next one is tried.

@@ -36,6 +36,7 @@ type Link struct {
 	guests    []*guest // accepted, and not yet known
 	accepted  int
 	clients   int
+	streams   int
 	callers   map[*guestCalls]struct{} // the clients
 	witnesses map[protocol.NodeID]int
 }

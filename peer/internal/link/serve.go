@@ -32,6 +32,7 @@ type guestCalls struct {
 	calls map[uint64]context.CancelFunc
 
 	writing sync.Mutex // held only for the write itself, which has a deadline
+	streams bool       // guarded by writing: the connection is a stream, and no frames are written
 }
 
 // receiveClient answers a client until it closes. It returns a refusal for it.
@@ -87,6 +88,10 @@ func (c *guestCalls) read() {
 			}
 			c.mu.Unlock()
 			continue
+		}
+		if q.Verb == verbStream {
+			c.stream(q)
+			return
 		}
 		c.mu.Lock()
 		taken, many := c.calls[q.Call] != nil, len(c.calls) >= maxCalls
@@ -152,6 +157,10 @@ func (c *guestCalls) serve(ctx context.Context, q *wire.Request) {
 func (c *guestCalls) end(r *wire.Refusal) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
+	if c.streams {
+		_ = c.s.raw.Close()
+		return
+	}
 	c.s.refuse(r)
 }
 
