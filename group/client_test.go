@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,6 +82,15 @@ func TestClient(t *testing.T) {
 		if err != nil || len(ks) != 30 {
 			t.Fatalf("keys: %+v, %v; want 30", ks, err)
 		}
+		var lists sync.WaitGroup
+		for range 5 { // they wait for each other
+			lists.Go(func() {
+				if ks, err := c.Keys(ctx, ""); err != nil || len(ks) != 30 {
+					t.Errorf("one of five lists at once: %d keys, %v; want 30", len(ks), err)
+				}
+			})
+		}
+		lists.Wait()
 		if ks, err = c.Keys(ctx, "7"); err != nil || len(ks) != 1 || ks[0].Holder != h.by["7"] || ks[0].Token != h.tokens["7"] {
 			t.Fatalf("key 7: %+v, %v; want %s with token %v", ks, err, h.by["7"], h.tokens["7"])
 		}

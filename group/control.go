@@ -32,7 +32,7 @@ func (c *coordinator) called(from *guest, s *wire.Side) {
 	case "ping":
 		c.answer(from, s.Call, nil)
 	case "keys":
-		c.reply(from, s.Call, c.keys(q.Key))
+		c.askKeys(listing{from, s.Call, q.Key})
 	case "plan":
 		if !c.covered {
 			c.answer(from, s.Call, errCovering())
@@ -264,6 +264,50 @@ func (c *coordinator) status() *Status {
 	}
 	s.Keys = c.plan.known()
 	return s
+}
+
+// listing is a request for all keys, or for one.
+type listing struct {
+	from *guest
+	call uint64
+	key  string // "" is all
+}
+
+// maxListings is how many requests for all keys wait.
+const maxListings = 1024
+
+// askKeys answers a request for keys. Lists are written one after the other, beside the loop: that of many keys takes
+// longer than a renewal should wait.
+func (c *coordinator) askKeys(l listing) {
+	switch {
+	case l.key != "":
+		c.reply(l.from, l.call, c.keys(l.key))
+	case len(c.listings) >= maxListings:
+		c.answer(l.from, l.call, fmt.Errorf("%d requests for all keys wait; want fewer at a time, or elect group keys KEY", maxListings))
+	default:
+		if c.listings = append(c.listings, l); len(c.listings) == 1 {
+			c.writeKeys()
+		}
+	}
+}
+
+// writeKeys answers the first of the requests that wait, and then the next.
+func (c *coordinator) writeKeys() {
+	for len(c.listings) > 0 && c.conns[c.listings[0].from.conn] != c.listings[0].from {
+		c.listings = c.listings[1:]
+	}
+	if len(c.listings) == 0 {
+		c.listings = nil
+		return
+	}
+	l, all := c.listings[0], c.keys("")
+	c.g.work.Go(func() {
+		c.reply(l.from, l.call, all)
+		c.put(item2{do: func() {
+			c.listings = c.listings[1:]
+			c.writeKeys()
+		}})
+	})
 }
 
 // keys are all keys and their holders, or only one, which need not be known.

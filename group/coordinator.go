@@ -36,6 +36,7 @@ type coordinator struct {
 	covered  bool
 	version  uint64 // of the status; rises with each change
 	waiting  []waiting
+	listings []listing // the first of them is being written
 	resigned string
 	aside    time.Duration
 	plan     planning

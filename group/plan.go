@@ -97,9 +97,7 @@ func (p *planning) run(placer placement.Placer) {
 		if clear(orders); cap(orders) > many {
 			orders = nil
 		}
-		if len(moves) > 0 {
-			p.c.put(item2{do: func() { p.handIn(moves) }})
-		}
+		p.pass(moves)
 		if !next.IsZero() {
 			timer.Reset(max(time.Until(next), time.Millisecond))
 		}
@@ -110,6 +108,20 @@ func (p *planning) run(placer placement.Placer) {
 				return
 			}
 		}
+	}
+}
+
+// batch is how many moves are handed in at once, so that the first keys of many are led while the last are assigned.
+const batch = 2048
+
+// pass leaves moves for the loop.
+func (p *planning) pass(moves []placement.Move) {
+	if err := placement.Check(moves, func(id string) bool { return id != "" }); err != nil {
+		p.c.g.log.Error("the moves of placement are not carried out", "error", err)
+		return
+	}
+	for some := range slices.Chunk(moves, batch) {
+		p.c.put(item2{do: func() { p.handIn(some) }})
 	}
 }
 
@@ -201,8 +213,10 @@ func (p *planning) feed() {
 		slices.Sort(p.keys)
 		p.keys = slices.Compact(p.keys)
 	}
-	for _, k := range p.keys {
-		orders = append(orders, p.order(k))
+	orders = slices.Grow(orders, len(p.keys))
+	slab := make([]placement.Key, len(p.keys)) // one piece of memory for all
+	for i, k := range p.keys {
+		orders = append(orders, p.order(k, &slab[i]))
 	}
 	if p.keys = p.keys[:0]; cap(p.keys) > many {
 		p.keys = nil
@@ -257,31 +271,23 @@ func (p *planning) meet(orders []order) []order {
 	if len(orders) > 0 {
 		p.c.version++
 	}
-	p.told = all
+	if p.told = all; len(orders) > 0 {
+		p.wants = nil // it may name somebody who is gone
+	}
 	return orders
 }
 
-// order is what is to be told of a key.
-func (p *planning) order(k machine.Key) order {
-	ks, ok := p.c.machine.Key(k)
-	if !ok {
-		return order{name: string(k)}
-	}
-	if ks.Revoked || ks.Reserved != (machine.Session{}) {
-		p.inFlux[k] = struct{}{}
-	} else {
-		delete(p.inFlux, k)
-	}
-	key := &placement.Key{Name: string(k), Load: p.c.loads[k]}
+// order is what is to be told of a key, in key if its placement needs to know it.
+func (p *planning) order(k machine.Key, key *placement.Key) order {
 	same, n := true, 0
 	var fresh []placement.Want
 	add := func(s machine.Session, priority int) bool {
 		w := placement.Want{Member: string(s.Member), Priority: priority}
-		if _, ok := p.told[w.Member]; !ok || priority == protocol.NeverLead {
+		if same && n < len(p.wants) && p.wants[n] == w { // then it was told, and may have the key
+			n++
 			return true
 		}
-		if same && n < len(p.wants) && p.wants[n] == w {
-			n++
+		if _, ok := p.told[w.Member]; !ok || priority == protocol.NeverLead {
 			return true
 		}
 		if same {
@@ -292,7 +298,16 @@ func (p *planning) order(k machine.Key) order {
 		}
 		return true
 	}
-	p.c.machine.Wanted(k, add)
+	ks, ok := p.c.machine.Wanted(k, add)
+	if !ok {
+		return order{name: string(k)}
+	}
+	if ks.Revoked || ks.Reserved != (machine.Session{}) {
+		p.inFlux[k] = struct{}{}
+	} else {
+		delete(p.inFlux, k)
+	}
+	key.Name, key.Load = string(k), p.c.loads[k]
 	if len(p.absent) > 0 && p.c.g.isShard(k) { // it will want them when it is back
 		for _, a := range p.absent {
 			add(machine.Session{Member: a.Member}, 0)
@@ -326,10 +341,6 @@ func (p *planning) order(k machine.Key) order {
 
 // handIn gives moves to the machine, which drops what does not fit any more.
 func (p *planning) handIn(moves []placement.Move) {
-	if err := placement.Check(moves, func(id string) bool { return id != "" }); err != nil {
-		p.c.g.log.Error("the moves of placement are not carried out", "error", err)
-		return
-	}
 	takers, ready := map[string]machine.Session{}, map[machine.Session]bool{}
 	for _, s := range p.sessions() {
 		if s.Admitted && s.Conn != 0 {

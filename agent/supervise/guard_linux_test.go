@@ -26,7 +26,8 @@ import (
 // guarded is a program that embeds the library. Arguments: board, grace,
 // hostile (start such a family), keep, testament, lease=DURATION (it leads, and
 // renews until it is told by SIGUSR1 not to), second=DURATION (another lease,
-// which it does not renew), deaf (to SIGTERM), linger=DURATION (after one),
+// which it does not renew), bare (another leadership, with a locked file and no
+// testament), deaf (to SIGTERM), linger=DURATION (after one),
 // exit=CODE, signal=NUMBER (what it ends by, after a SIGUSR2), done (it leads no
 // more, and has closed what was kept).
 func guarded(args []string) {
@@ -64,6 +65,13 @@ func guarded(args []string) {
 			done() // is harmless
 			check(keep[0].Close())
 		}
+	}
+	if a["bare"] != "" {
+		file, err := os.Create(bareOf(a["keep"]))
+		check(err)
+		check(unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+		_, err = g.Lead(mandate{lease: &lease1{span: time.Hour, end: &atomic.Int64{}}, will: driver.Testament{Keep: []*os.File{file}}}.guarded())
+		check(err)
 	}
 	if lease, err := time.ParseDuration(a["second"]); err == nil {
 		var end atomic.Int64
@@ -296,6 +304,15 @@ func TestGuardVictims(t *testing.T) {
 		p.kill(p.program(), syscall.SIGKILL)
 		p.dead(p.spoke())
 	})
+}
+
+// TestGuardLetsGo: when the program is dead, files of a leadership without a testament are let go before the witness
+// speaks, which may wait for whoever needs them.
+func TestGuardLetsGo(t *testing.T) {
+	p := newPlay(t, "lease=1h", "bare=yes")
+	p.line("prepared")
+	p.kill(p.program(), syscall.SIGKILL)
+	p.dead(p.spoke())
 }
 
 func (p *play) lock() string { return p.testament.lock }

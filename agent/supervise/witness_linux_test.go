@@ -51,6 +51,9 @@ func testify(ctx context.Context, testament []byte) (func(context.Context) error
 		}
 		defer f.Close()
 		held := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == unix.EWOULDBLOCK
+		if err := unlocked(ctx, bareOf(lock)); err != nil {
+			return err
+		}
 		switch manner {
 		case "fails":
 			return errors.New("nobody listened")
@@ -63,6 +66,26 @@ func testify(ctx context.Context, testament []byte) (func(context.Context) error
 		return say("speaks at %d held %t", now, held)
 	}
 	return speak, say("prepared")
+}
+
+// bareOf is the file that a program keeps locked for a leadership without a testament, if it has one.
+func bareOf(lock string) string { return filepath.Join(filepath.Dir(lock), "bare") }
+
+// unlocked waits until a file is not locked, or there is none.
+func unlocked(ctx context.Context, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	for unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // testament is what a parent leaves, and where its witness writes.

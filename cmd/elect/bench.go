@@ -31,11 +31,11 @@ func newBench(openers elect.Openers) *cobra.Command {
 		Long:  "Measure elections on this machine. The figures come with the conditions under which\nthey were measured.",
 		Args:  cli.VerbOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return exit.Usagef("no verb is given; want elect bench failover or elect bench steady")
+			return exit.Usagef("no verb is given; want elect bench failover, elect bench steady or elect bench group")
 		},
 		SuggestionsMinimumDistance: 2,
 	}
-	cmd.AddCommand(newFailover(openers), newSteady())
+	cmd.AddCommand(newFailover(openers), newSteady(), newGroupBench(openers))
 	return cmd
 }
 

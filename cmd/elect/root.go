@@ -40,7 +40,7 @@ func newRoot(openers elect.Openers) *cobra.Command {
 		newRun(openers), newAgent(openers), newStatus(openers), newTop(openers), newWatch(openers), newResign(openers), newTransfer(openers), newPause(openers), newResume(openers),
 		newMembers(openers), newMember(openers), newGroup(openers), newHistory(openers), newForget(openers), newInstall(), newCerts(), newDoctor(openers),
 		newFence(), newLease(), newBench(openers), newDemo(),
-		newJob(), newSweep(), newZombieClient(), newZombieStore(), newZombieWriter(), newStamp(), newNode(openers),
+		newJob(), newSweep(), newZombieClient(), newZombieStore(), newZombieWriter(), newStamp(), newNode(openers), newGroupNode(openers),
 	)
 	for _, verb := range [...]string{"sim", "check", "trace"} {
 		root.AddCommand(&cobra.Command{

@@ -254,6 +254,7 @@ var repository = house{
 		{module: "cmd/elect", needs: "github.com/spf13/pflag", why: "cobra's flags: values with a syntax of their own (times, sizes, formats)"},
 		{module: "cmd/elect", needs: "go.yaml.in/yaml/v3", why: "the configuration of elect agent, with the line and column of each field; tests: reads what -o yaml writes, and the files of deploy"},
 		{module: "cmd/elect", needs: "golang.org/x/sys", why: "terminals, the clock that the benchmark stamps with, CPU accounting"},
+		{module: "cmd/elect", needs: "go.etcd.io/etcd/client/v3", why: "elections of etcd's client beside those of elect bench group"},
 		{module: "cmd/elect", needs: "github.com/rogpeppe/go-internal", why: "tests: testscript runs the command as a shell would"},
 		{module: "test/chaos", needs: "github.com/anishathalye/porcupine", why: "histories of clients are checked for linearizability"},
 		{module: "test/chaos", needs: "github.com/hanwen/go-fuse/v2", why: "disks that are slow, fail, and lose what was not synced"},

@@ -94,6 +94,7 @@ func (k *keeper) testify() {
 	if len(k.witnesses.pending) == 0 {
 		return
 	}
+	k.release()
 	end := time.After(testimony)
 	ctx, cancel := context.WithTimeout(context.Background(), testimony-lastWords)
 	defer cancel()
@@ -112,6 +113,20 @@ func (k *keeper) testify() {
 	select {
 	case <-spoken:
 	case <-end: // then the process ends, with whatever still runs
+	}
+}
+
+// release closes the files of leaderships without a testament: the family is dead, and what a witness waits for may need
+// them. That of a group waits for the next coordinator, whose lock a file: election has kept here.
+func (k *keeper) release() {
+	for _, l := range k.guarded.leads {
+		if slices.Contains(k.witnesses.pending, l.left) {
+			continue
+		}
+		for _, fd := range l.left.keep {
+			unix.Close(fd)
+		}
+		l.left.keep = nil
 	}
 }
 
