@@ -66,8 +66,8 @@ type Group struct {
 	settings machine.Settings
 	tokens   tokens
 	limits   driver.Limits
-	shards   []string // in order
-	digest   uint64   // of the shards
+	shards   []string        // in order
+	digest   uint64          // of the shards
 	listener net.Listener    // nil if streams carry the connections
 	streams  driver.Streamer // of the election; nil: the group has ports of its own
 	stop     func()          // takes no streams any more

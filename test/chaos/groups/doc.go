@@ -6,9 +6,9 @@
 // Shard.Check until its work has returned, or until the claim is over that was proven last, whichever is first: so long
 // nobody else may have it, and so also a key that moves before its work has returned is an overlap.
 //
-// The members reach each other's listeners through proxies (package network), which cut and delay. The coordinator's
-// election is among the same processes and is not cut, so that a coordinator can be cut off and not know it; or it is in
-// a file. In the directory are
+// The members reach each other through proxies (package network), which cut and delay. The coordinator's election is
+// among the same processes, by the same ports, and is cut with them; or it is in a file, so that a coordinator can be cut
+// off and not know it. In the directory are
 //
 //	ledger, register.ndjson, ops/, events/    what the members recorded; see worker
 //	faults.ndjson                             what the storm did, and when

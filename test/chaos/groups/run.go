@@ -20,7 +20,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/mutation"
 	"github.com/electd/elect/internal/spawn"
 	"github.com/electd/elect/test/chaos/lives"
@@ -189,12 +188,9 @@ func (s *storm) carryOut(ctx context.Context, schedule []event) (err error) {
 	defer func() { err = errors.Join(err, s.net.Close()) }()
 	s.url = "file:" + filepath.Join(s.Dir, "data")
 	if s.setup.peers != "" {
-		peers, err := harness.Addrs(s.setup.members)
-		if err != nil {
-			return err
-		}
-		for i := range peers {
-			peers[i] = name(i) + "@" + peers[i]
+		var peers []string
+		for i := range s.setup.members {
+			peers = append(peers, name(i)+"@"+s.net.Addr(i))
 		}
 		s.url = "peer://" + strings.Join(peers, ",") + "?profile=" + s.setup.peers + "&data=" + filepath.Join(s.Dir, "data")
 	}
@@ -499,8 +495,13 @@ func (s *storm) startAll(who []*process) error {
 
 func (s *storm) start(node int) error {
 	p := s.all[node]
-	cmd := s.net.Command(node, s.Worker, "member", "--election", s.url, "--name", "group", "--id", name(node), "--listen", s.net.Listen(node),
-		"--advertise", s.net.Addr(node), "--keys", strconv.Itoa(keys), "--promise", s.setup.promise.String())
+	args := []string{"member", "--name", "group", "--id", name(node), "--keys", strconv.Itoa(keys), "--promise", s.setup.promise.String()}
+	if s.setup.peers != "" {
+		args = append(args, "--election", s.url+"&listen="+s.net.Listen(node))
+	} else {
+		args = append(args, "--election", s.url, "--listen", s.net.Listen(node), "--advertise", s.net.Addr(node))
+	}
+	cmd := s.net.Command(node, s.Worker, args...)
 	cmd.Env = append(cmd.Env, "CHAOS_DIR="+s.Dir, "CHAOS_NODE="+strconv.Itoa(node), "CHAOS_RATE="+rate, mutation.Env+"="+s.Mutant)
 	log, err := os.OpenFile(filepath.Join(s.Dir, "log", name(node)+".log"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {

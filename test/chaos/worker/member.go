@@ -72,15 +72,15 @@ func member(s surroundings, args []string) error {
 	set := flag.NewFlagSet("worker member", flag.ContinueOnError)
 	at.flags(set)
 	set.StringVar(&at.id, "id", "", "which member this is")
-	listen := set.String("listen", "", "where it listens as coordinator")
+	listen := set.String("listen", "", "where it listens as coordinator; none among peers")
 	advertise := set.String("advertise", "", "where the others reach that")
 	keys := set.Int("keys", 0, "how many keys there are")
 	promise := set.Duration("promise", 0, "that of the group")
 	if err := at.parse(set, args); err != nil {
 		return err
 	}
-	if at.id == "" || *listen == "" || *keys < 1 || set.NArg() > 0 {
-		return usagef("want --id, --listen and --keys, and no arguments beside the flags; have %q", set.Args())
+	if at.id == "" || *keys < 1 || set.NArg() > 0 {
+		return usagef("want --id and --keys, and no arguments beside the flags; have %q", set.Args())
 	}
 	if err := mutation.Check(); err != nil {
 		return usagef("%w", err)
