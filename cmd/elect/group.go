@@ -31,6 +31,7 @@ const groupHelp = `Show and change a group: many keys, which its coordinator han
   elect group move KEY --to ID  move a key to a member
   elect group drain ID          empty a member; --off lets it have keys again
   elect group watch             the status, and each change
+  elect group top               the members, their keys and alerts on one screen, live
 
 --election is the URL of the group, such as group+file:/var/lib/myjob, or that of its
 coordinator's election; the group's name is its parameter group-name. The command asks
@@ -58,7 +59,7 @@ type groupVerb struct {
 func newGroup(openers elect.Openers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "group",
-		Short:   "show and change a group of keys: status, members, keys, plan, move, drain, watch",
+		Short:   "show and change a group of keys: status, members, keys, plan, move, drain, watch, top",
 		Long:    groupHelp + groupCodes,
 		Example: "  elect group status --election group+file:/var/lib/myjob\n  elect group drain m1 --wait 1m",
 		Args:    cli.VerbOnly,
@@ -67,7 +68,7 @@ func newGroup(openers elect.Openers) *cobra.Command {
 			return exit.Silent(exit.Usage)
 		},
 	}
-	for _, v := range []groupVerb{groupStatus(), groupMembers(), groupKeys(), groupPlan(), groupMove(), groupDrain(), groupWatch()} {
+	for _, v := range []groupVerb{groupStatus(), groupMembers(), groupKeys(), groupPlan(), groupMove(), groupDrain(), groupWatch(), groupTop()} {
 		cmd.AddCommand(v.command(openers))
 	}
 	return cmd
@@ -122,16 +123,21 @@ func (p *place) openGroup(cmd *cobra.Command, openers elect.Openers) (*group.Cli
 	if err := p.resolveURL(openers); err != nil {
 		return nil, err
 	}
-	u, err := elect.ParseURL(p.election)
+	return openGroupURL(cmd.Context(), openers, p.election)
+}
+
+// openGroupURL opens a client of the group that a URL names.
+func openGroupURL(ctx context.Context, openers elect.Openers, of string) (*group.Client, error) {
+	u, err := elect.ParseURL(of)
 	if err != nil {
 		return nil, exit.Usagef("the election URL does not parse; want one such as group+file:/var/lib/myjob")
 	}
-	scheme := strings.TrimPrefix(u.Scheme, "group+")
+	scheme := strings.TrimPrefix(u.Scheme, groupPrefix)
 	inner := openers[scheme]
 	if inner == nil {
 		return nil, exit.Usagef("the election URL has the unknown scheme %q; want one such as group+file:/var/lib/myjob", u.Scheme)
 	}
-	c, err := group.OpenClient(cmd.Context(), inner, u, groupCertsOf(scheme))
+	c, err := group.OpenClient(ctx, inner, u, groupCertsOf(scheme))
 	return c, failed.Opening(err)
 }
 
@@ -168,6 +174,7 @@ const groupStatusFields = `-o json writes one object on one line:
   keys         how many keys the coordinator knows
   held         how many of them are held
   moving       how many are on their way to another member
+  moves        how many moves the coordinator has begun since it joined the group
   version      rises with each change, under one token
 -o yaml writes the same on several lines.`
 
