@@ -1,0 +1,2 @@
+// Package server runs one PostgreSQL server and its data directory.
+package server
