@@ -16,8 +16,9 @@ type database interface {
 	// stopped. If it fails the directory is Empty.
 	Init(ctx context.Context) error
 
-	// StartPrimary starts without standby.signal, and returns when the server accepts connections.
-	StartPrimary(ctx context.Context) error
+	// StartPrimary starts the cluster that Init made, without standby.signal, as the primary of a term: the names of that
+	// token are in synchronous_standby_names before it accepts connections. It returns when it does.
+	StartPrimary(ctx context.Context, token uint64) error
 	// StartStandby starts with standby.signal, and returns when the server accepts connections (hot standby), or replays
 	// and cannot yet (a backup before its end): an error only if it cannot start. nil is nobody to follow.
 	StartStandby(ctx context.Context, from *server.Upstream) error
@@ -37,19 +38,23 @@ type database interface {
 	// Position is that of the running or the stopped server.
 	Position(ctx context.Context) (server.Position, error)
 
-	// Promote ends the recovery of a running standby that follows nobody. It returns when the server accepts writes, with
-	// its new timeline. It waits for no replica.
-	Promote(ctx context.Context) (server.Position, error)
+	// Promote ends the recovery of a running standby that follows nobody. Before that it has put the names of the token
+	// (server.Name) into synchronous_standby_names; a standby has none that match anything, and is never without. It
+	// returns when the server accepts writes, with its new timeline. It waits for no replica.
+	Promote(ctx context.Context, token uint64) (server.Position, error)
 	// Mark inserts the row of a term into elect.terms, if it is not there, and returns when k replicas have confirmed it.
 	Mark(ctx context.Context, token uint64, id string, timeline uint32) error
 	// Slots makes the physical slots of those nodes, and drops those that Slots made for others.
 	Slots(ctx context.Context, ids []string) error
-	// Flushed is the LSN that the replica has flushed, as pg_stat_replication has it; 0 if it is not connected.
+	// Flushed is the LSN that the replica has flushed under the token of this primary, as pg_stat_replication has it; 0 if
+	// it is not connected.
 	Flushed(ctx context.Context, id string) (uint64, error)
 	// Checkpoint makes one, so that a Fast stop is short.
 	Checkpoint(ctx context.Context) error
 
-	// Rewind makes a stopped server one that can follow, by pg_rewind. It is left stopped.
+	// Rewind makes a stopped server, which may have crashed, one that can follow, by pg_rewind. It is left stopped. A
+	// checkpoint of the source has to be made first: until its first one after a promotion pg_rewind takes it to be on
+	// its old timeline.
 	Rewind(ctx context.Context, from server.Upstream) error
 	// Rebuild replaces the data directory by a copy of that server. It is left stopped. Until the copy is whole the old
 	// directory is kept, unless it is Empty.

@@ -3,7 +3,13 @@ package server
 import (
 	"io"
 	"log/slog"
+	"strconv"
 )
+
+// Name is the application_name of a replica in the term of a token. A primary of that term has these names, and no
+// others, in synchronous_standby_names: ANY k ("b@17", "c@17"). So the confirmation of a commit is always one under
+// the term of the primary, also of a replica whose primary_conninfo is that of an older term at the same address.
+func Name(id string, token uint64) string { return id + "@" + strconv.FormatUint(token, 10) }
 
 // Config configures a Server. Bin, Data, Socket, Listen, ID and Confirm are required.
 type Config struct {
@@ -11,7 +17,7 @@ type Config struct {
 	Data        string            // data directory; the directory above it exists, and belongs to this user
 	Socket      string            // directory of the Unix socket, for the connections of this process; it exists
 	Listen      string            // HOST:PORT
-	ID          string            // of this node: application_name, and in lower case with _ for other characters the slot
+	ID          string            // of this node, at most 40 bytes of printable ASCII; in lower case with _ for other characters the slot
 	Nodes       []Upstream        // the other nodes; only ID and Address count
 	Confirm     int               // k: how many of them confirm a commit, 1 or more
 	Superuser   string            // role of this process; "" is postgres
@@ -47,6 +53,10 @@ type Position struct {
 // Upstream is a node to follow, or to copy.
 type Upstream struct {
 	ID, Address string // HOST:PORT
+
+	// Token is that of the term which the replica follows. Its application_name is [Name] of its id and that token. A
+	// primary of another term, or of none, at the same address does not count its confirmations.
+	Token uint64
 
 	// Timeline and History are those of its Position. A history file of this server which is not that of Timeline or of
 	// an ancestor of it, or has other contents, is of a timeline that was given up: Follow and StartStandby remove it, and
