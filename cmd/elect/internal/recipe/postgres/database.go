@@ -56,9 +56,10 @@ type database interface {
 	// checkpoint of the source has to be made first: until its first one after a promotion pg_rewind takes it to be on
 	// its old timeline.
 	Rewind(ctx context.Context, from server.Upstream) error
-	// Rebuild replaces the data directory by a copy of that server. It is left stopped. Until the copy is whole the old
-	// directory is kept, unless it is Empty.
-	Rebuild(ctx context.Context, from server.Upstream) error
+	// Rebuild replaces the data directory by a copy of that server. It is left stopped. The copy is made beside the old
+	// directory; when it is whole and durable, replace is called, and if that succeeds the old one is exchanged for it.
+	// After an error before that the old one is as it was.
+	Rebuild(ctx context.Context, from server.Upstream, replace func() error) error
 
 	// Reload puts the changed settings of a configuration into force. It returns those that need a restart.
 	Reload(ctx context.Context, cfg server.Config) (restart []string, err error)
