@@ -46,7 +46,9 @@ type record struct {
 	Whole bool `json:"whole,omitempty"`
 	// Copied is the token of the term whose primary this data was copied from, while it is not yet Whole.
 	Copied uint64 `json:"copied,string,omitempty"`
-	// Founding means that this node made the cluster, and no majority of nodes has a copy yet.
+	// Making means that this node has begun to make the cluster, under Followed.
+	Making bool `json:"making,omitempty"`
+	// Founding means that this node made the cluster, and too few nodes have a copy yet for a promotion.
 	Founding bool `json:"founding,omitempty"`
 	// Floor is what the WAL has to reach: it reached that already. When a replica goes to a new timeline it receives the
 	// segment once more from its start; after a crash in between recovery would end earlier than before.
@@ -217,6 +219,13 @@ func (m rules) begin(r record, token uint64) (record, bool) {
 func (m rules) promoted(r record, p server.Position) record {
 	r.Eras = append(slices.Clone(r.Eras), era{Timeline: p.Timeline, Token: r.Followed, Begin: p.Begin})
 	r.SystemID, r.Floor = p.SystemID, p.LSN
+	return r
+}
+
+// made is the record of a node whose cluster was made, under Followed.
+func (m rules) made(r record, p server.Position) record {
+	r = m.promoted(r, p)
+	r.Making, r.Whole, r.Founding = false, true, true
 	return r
 }
 

@@ -150,6 +150,9 @@ func newWorld(seed uint64, n, k int, off string) *world {
 		w.ids = append(w.ids, "n"+strconv.Itoa(i+1))
 		w.nodes = append(w.nodes, &node{up: true, pg: pg{from: -1, weak: -1}})
 	}
+	for _, n := range w.nodes {
+		w.servers = append(w.servers, &n.pg)
+	}
 	if seed%4 > 0 { // it was founded long ago
 		w.token = 1
 		w.opened[1] = nil
@@ -331,15 +334,15 @@ func (w *world) copyStep(j int) {
 	}
 }
 
-// flow moves WAL to a replica, if PostgreSQL would.
-func (w *world) flow(j int) {
-	n := w.nodes[j]
-	if !n.pg.up || n.pg.primary || n.from < 0 {
+// flow moves WAL to a replica, if PostgreSQL would. names: confirmations are bound to a term.
+func flow(all []*pg, j int, names bool) {
+	n := all[j]
+	if !n.up || n.primary || n.from < 0 {
 		n.stream = false
 		return
 	}
-	o := &w.nodes[n.from].pg
-	if !o.up || o == &n.pg || o.system != n.system {
+	o := all[n.from]
+	if !o.up || o == n || o.system != n.system {
 		n.stream = false
 		return
 	}
@@ -370,7 +373,7 @@ func (w *world) flow(j int) {
 	if len(n.log) < len(o.log) {
 		n.log = append(n.log, o.log[len(n.log)])
 	}
-	if o.primary && (o.names == n.as || !w.has("names")) {
+	if o.primary && (o.names == n.as || !names) {
 		o.acks[j] = max(o.acks[j], uint64(len(n.log)))
 	}
 }
@@ -471,7 +474,7 @@ func (w *world) turn() error {
 	case 16, 17:
 		w.copyStep(i)
 	case 18, 19, 20, 21, 22, 23, 24:
-		w.flow(i)
+		flow(w.servers, i, w.has("names"))
 	case 25, 26, 27:
 		if err := w.write(i); err != nil {
 			return err
