@@ -23,6 +23,7 @@ type Config struct {
 	Superuser   string            // role of this process; "" is postgres
 	Replication string            // role of replicas; "" is replicator
 	Password    string            // of both roles; "" only on loopback, where the roles are trusted
+	Conninfo    string            // more settings of connections to other nodes, such as sslmode=verify-full sslrootcert=FILE
 	Parameters  map[string]string // those of the user. The ones that a Server sets itself are refused before
 	HBA         []string          // lines of pg_hba.conf after those that a Server needs itself
 	Logger      *slog.Logger      // nil is silence
