@@ -119,6 +119,7 @@ type world struct {
 	m       rules
 	k       int
 	nodes   []*node
+	servers []*pg // of nodes
 	ids     []string
 	token   uint64
 	rows    int
