@@ -191,8 +191,9 @@ func (s *Server) settle(ctx context.Context, from Upstream) error {
 }
 
 // Rebuild replaces the data directory of a stopped server by a copy of a running one. It is left stopped. The old
-// directory is kept until the copy is whole, so there must be room for both.
-func (s *Server) Rebuild(ctx context.Context, from Upstream) error {
+// directory is kept until the copy is whole, so there must be room for both. Then replace is called: if it fails, the old
+// directory stays.
+func (s *Server) Rebuild(ctx context.Context, from Upstream, replace func() error) error {
 	if s.Running() {
 		return errors.New("PostgreSQL runs; want it stopped before it is rebuilt")
 	}
@@ -203,6 +204,9 @@ func (s *Server) Rebuild(ctx context.Context, from Upstream) error {
 		return err
 	}
 	if _, err := s.run(ctx, ample, s.secret(), "pg_basebackup", "-D", s.partial(), "-d", s.source(from), "-X", "stream", "-c", "fast"); err != nil {
+		return errors.Join(err, os.RemoveAll(s.partial()))
+	}
+	if err := replace(); err != nil {
 		return errors.Join(err, os.RemoveAll(s.partial()))
 	}
 	return s.exchange()

@@ -175,7 +175,7 @@ func founded(t *testing.T, n int) []*node {
 	p := all[0].position(t)
 	for _, n := range all[1:] {
 		from := all[0].upstream(1, p)
-		must(t, n.Rebuild(ctx, from))
+		must(t, n.Rebuild(ctx, from, func() error { return nil }))
 		must(t, n.StartStandby(ctx, &from))
 	}
 	must(t, all[0].Mark(ctx, 1, "n1", p.Timeline))
