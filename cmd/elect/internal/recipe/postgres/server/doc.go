@@ -5,25 +5,11 @@
 //
 // A commit is acknowledged when k of the other nodes have it on disk: synchronous_standby_names = 'ANY k ("b@17", …)',
 // see [Name], on a primary from its first instant. A standby counts only while it streams under its name of that token.
-// An [Upstream] of token 0 is streamed from without confirming anything.
 //
-// # What a caller keeps
-//
-// The caller has, durably, the followed token F of the node: the token of the term that wrote its last WAL. These rules
-// make (F, LSN) of a node comparable with that of others, as (term, index) of the last entry is in Raft (Ongaro and
-// Ousterhout, section 5.4.1):
-//
-//   - Each term has a timeline of its own. So a leader always promotes a standby, also one that was a primary before:
-//     StartStandby without an upstream, then Promote. Without a new timeline a standby that streams from a new term
-//     could have a greater F and less of the WAL than another one which confirmed commits of the term before.
-//   - F becomes T only when the node has all WAL that T's timeline begins with: its WAL ends exactly at Begin of T's
-//     Position, or it streams on T's timeline (Streaming, Timeline).
-//   - It streams under T's name only after F = T is durable, and under token 0 until then. A commit that a node has
-//     confirmed with an older F could be lost by the choice of the next primary.
-//   - Two terms can have made a timeline of the same number, and even with the same history: both promoted at one LSN.
-//     Then pg_rewind and streaming take one for the other. So before a node follows or is rewound, the (Timeline, F) of
-//     its own is looked up in the primary's [Server.Terms]. If it is not there, the node is rebuilt.
-//   - [Server.Mark] adds the row of the term, and those of terms before that are missing, before clients are served.
+// Each term has a timeline of its own: a leader always promotes a standby, also one that was a primary before. So the
+// timeline on which a standby's WAL ends says which term it has followed. Two terms can have made timelines of the same
+// number, even with the same history, if both promoted at one LSN. pg_rewind and streaming take one for the other, so
+// the caller compares the terms of timelines.
 //
 // # Following
 //

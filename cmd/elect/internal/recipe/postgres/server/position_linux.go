@@ -165,14 +165,23 @@ func (s *Server) newest(k known) ([]epoch, error) {
 	return best, nil
 }
 
-// walk returns the timeline and the end of the valid WAL from an LSN on. It reads it.
-func (s *Server) walk(ctx context.Context, all []epoch, from uint64) (i int, end uint64, err error) {
-	for i, end = at(all, from), from; ; i++ {
-		stop := uint64(math.MaxUint64)
-		if i+1 < len(all) {
-			stop = all[i+1].begin
+// walk returns the index of the timeline and the end of the valid WAL from an LSN on. It reads it as recovery does: the
+// segment in which a timeline begins is that of the new timeline if there is one, although it may have been received
+// once more from its start, and end earlier than that of the old one.
+func (s *Server) walk(ctx context.Context, segment uint64, all []epoch, from uint64) (i int, end uint64, err error) {
+	read := slices.Clone(all)
+	for i, e := range read {
+		name := fmt.Sprintf("%08X%08X%08X", e.timeline, e.begin/segment/((1<<32)/segment), e.begin/segment%((1<<32)/segment))
+		if _, err := os.Stat(filepath.Join(s.data, "pg_wal", name)); err == nil {
+			read[i].begin = e.begin / segment * segment
 		}
-		if end, err = s.valid(ctx, all[i].timeline, end); err != nil {
+	}
+	for i, end = at(read, from), from; ; i++ {
+		stop := uint64(math.MaxUint64)
+		if i+1 < len(read) {
+			stop = read[i+1].begin
+		}
+		if end, err = s.valid(ctx, read[i].timeline, end); err != nil {
 			return i, end, err
 		}
 		if end < stop {
@@ -222,7 +231,7 @@ func (s *Server) stopped(ctx context.Context) (Position, error) {
 	if err != nil {
 		return Position{}, err
 	}
-	i, end, err := s.walk(ctx, all, k.lsn)
+	i, end, err := s.walk(ctx, k.segment, all, k.lsn)
 	if err != nil {
 		return Position{}, err
 	}
@@ -295,7 +304,7 @@ func (s *Server) running(ctx context.Context) (Position, error) {
 		if err != nil {
 			return p, err
 		}
-		i, end, err := s.walk(ctx, all, max(p.Replayed, k.lsn))
+		i, end, err := s.walk(ctx, k.segment, all, max(p.Replayed, k.lsn))
 		if err != nil {
 			return p, err
 		}

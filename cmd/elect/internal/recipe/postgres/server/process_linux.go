@@ -45,10 +45,7 @@ func (m *postmaster) running() bool {
 // StartPrimary starts the cluster that [Server.Init] has made as the primary of the term of a token. Later terms promote
 // a standby. It returns when the server accepts connections.
 func (s *Server) StartPrimary(ctx context.Context, token uint64) error {
-	if err := s.start(ctx, token, false); err != nil {
-		return err
-	}
-	return nil
+	return s.start(ctx, token, false)
 }
 
 // StartStandby starts a standby that follows from; nil is nobody. It returns when the server accepts connections, or
