@@ -93,7 +93,7 @@ func start(t *testing.T, env ...string) *cluster {
 		c.launch(i)
 	}
 	t.Cleanup(c.end)
-	c.settled(2 * time.Minute)
+	c.settled(time.Minute)
 	return c
 }
 
@@ -130,7 +130,7 @@ func (c *cluster) configure() {
 		own := filepath.Join(c.dir, "c"+strconv.Itoa(i)) // what a full disk does not touch
 		for name, text := range map[string]string{"password": password + "\n", "config.yaml": fmt.Sprintf(`name: main
 id: %s
-election: "peer://%s?id=%s&listen=%s&data=%s&certs=%s&promise=%v"
+election: "peer://%s?listen=%s&data=%s&certs=%s&promise=%v"
 nodes:
 %sdata: %s/data
 state: %s/state
@@ -140,8 +140,8 @@ certs: %s
 http: "%s:8008"
 password-file: %s/password
 hba: ["host all all 0.0.0.0/0 scram-sha-256"]
-parameters: {shared_buffers: 16MB, max_wal_size: 64MB, min_wal_size: 32MB, wal_keep_size: 32MB, max_slot_wal_keep_size: 96MB, restart_after_crash: "on"}
-`, id(i), strings.Join(peers, ","), id(i), c.net.Listen(i), d.Path()+"/peer", own+"/certs", promise, nodes.String(), d.Path(), d.Path(), own, bin, own+"/certs", c.host(i), own)} {
+parameters: {shared_buffers: 16MB, max_wal_size: 64MB, min_wal_size: 32MB, wal_keep_size: 32MB, max_slot_wal_keep_size: 96MB}
+`, id(i), strings.Join(peers, ","), c.net.Listen(i), d.Path()+"/peer", own+"/certs", promise, nodes.String(), d.Path(), d.Path(), own, bin, own+"/certs", c.host(i), own)} {
 			if err := os.MkdirAll(own+"/s", 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +151,7 @@ parameters: {shared_buffers: 16MB, max_wal_size: 64MB, min_wal_size: 32MB, wal_k
 		}
 		for _, do := range [][]string{
 			{"cp", "-r", certs, own + "/certs"}, {"rm", own + "/certs/ca.key"}, {"chown", "-R", fmt.Sprint(user, ":", user), own, d.Path()},
-			{"chmod", "755", home}, {"chmod", "700", own + "/s"},
+			{"chmod", "755", home, filepath.Dir(d.Path())}, {"chmod", "700", own + "/s"},
 		} {
 			if out, err := exec.Command(do[0], do[1:]...).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %v: %s", do, err, out)

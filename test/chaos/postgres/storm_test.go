@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -270,12 +271,20 @@ func report(t *testing.T, history []happened, acknowledged []insert) {
 	}
 }
 
+// asked is a number of the environment, as in the tests above: ELECT_CHAOS_SEED and ELECT_CHAOS_ROUNDS.
+func asked(name string, otherwise uint64) uint64 {
+	if v, err := strconv.ParseUint(os.Getenv("ELECT_CHAOS_"+name), 10, 64); err == nil {
+		return v
+	}
+	return otherwise
+}
+
 // TestFailovers breaks the primary by all kinds of faults.
 func TestFailovers(t *testing.T) {
 	long.Test(t, "it breaks a cluster of PostgreSQL")
 	c := start(t)
 	c.work(c.settled(time.Minute))
-	c.judge(c.storm(24, long.FullOr(130, 5)))
+	c.judge(c.storm(asked("SEED", 24), int(asked("ROUNDS", long.FullOr[uint64](130, 5)))))
 }
 
 // TestQuick kills a primary, cuts one off, and hands over.

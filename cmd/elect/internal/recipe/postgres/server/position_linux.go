@@ -127,6 +127,12 @@ var (
 	walRange    = regexp.MustCompile(`WAL statistics between (\S+) and (\S+?):?\s`)
 )
 
+// segmentFile is the name of the segment of a timeline with an LSN.
+func segmentFile(timeline uint32, lsn, segment uint64) string {
+	per := (1 << 32) / segment
+	return fmt.Sprintf("%08X%08X%08X", timeline, lsn/segment/per, lsn/segment%per)
+}
+
 // newest returns the history of the newest timeline of which there is WAL, among those that go through what the control
 // file knows.
 func (s *Server) newest(k known) ([]epoch, error) {
@@ -171,8 +177,7 @@ func (s *Server) newest(k known) ([]epoch, error) {
 func (s *Server) walk(ctx context.Context, segment uint64, all []epoch, from uint64) (i int, end uint64, err error) {
 	read := slices.Clone(all)
 	for i, e := range read {
-		name := fmt.Sprintf("%08X%08X%08X", e.timeline, e.begin/segment/((1<<32)/segment), e.begin/segment%((1<<32)/segment))
-		if _, err := os.Stat(filepath.Join(s.data, "pg_wal", name)); err == nil {
+		if _, err := os.Stat(filepath.Join(s.data, "pg_wal", segmentFile(e.timeline, e.begin, segment))); err == nil {
 			read[i].begin = e.begin / segment * segment
 		}
 	}
@@ -181,7 +186,7 @@ func (s *Server) walk(ctx context.Context, segment uint64, all []epoch, from uin
 		if i+1 < len(read) {
 			stop = read[i+1].begin
 		}
-		if end, err = s.valid(ctx, read[i].timeline, end); err != nil {
+		if end, err = s.valid(ctx, segment, read[i].timeline, end); err != nil {
 			return i, end, err
 		}
 		if end < stop {
@@ -191,15 +196,26 @@ func (s *Server) walk(ctx context.Context, segment uint64, all []epoch, from uin
 	}
 }
 
-// valid returns the end of the valid WAL of a timeline from an LSN on.
-func (s *Server) valid(ctx context.Context, timeline uint32, from uint64) (uint64, error) {
-	out, err := s.run(ctx, medium, nil, "pg_waldump", "-p", filepath.Join(s.data, "pg_wal"), "-t", strconv.Itoa(int(timeline)), "-s", formatLSN(from), "--stats")
+// valid returns the end of the valid WAL of a timeline from an LSN on. pg_waldump is told where the segments end: it
+// waits five seconds for one that is not there.
+func (s *Server) valid(ctx context.Context, segment uint64, timeline uint32, from uint64) (uint64, error) {
+	stop := from / segment * segment
+	for {
+		if _, err := os.Stat(filepath.Join(s.data, "pg_wal", segmentFile(timeline, stop, segment))); err != nil {
+			break
+		}
+		stop += segment
+	}
+	if stop <= from {
+		return from, nil
+	}
+	out, err := s.run(ctx, medium, nil, "pg_waldump", "-p", filepath.Join(s.data, "pg_wal"), "-t", strconv.Itoa(int(timeline)), "-s", formatLSN(from), "-e", formatLSN(stop), "--stats")
 	if found := walRange.FindStringSubmatch(out); found != nil {
 		end, err := parseLSN(found[2])
 		return max(end, from), err // it ends with an error where the valid WAL does
 	}
-	// There is none. A segment that is not there is the same.
-	if err != nil && (strings.Contains(err.Error(), "could not find") || strings.Contains(err.Error(), "could not locate") || strings.Contains(err.Error(), "could not open file")) {
+	// There is none.
+	if err != nil && strings.Contains(err.Error(), "could not find") {
 		return from, nil
 	}
 	if err == nil {
