@@ -12,6 +12,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/recipe/postgres/server"
+	"github.com/electd/elect/internal/mutation"
 )
 
 // Times of a node.
@@ -92,6 +93,9 @@ func newNode(s *Settings, db database, keep keeper, others map[string]remote, lo
 	n := &Node{s: s, db: db, keep: keep, others: others, log: log, op: make(chan struct{}, 1), wake: make(chan struct{}, 1), handing: make(chan handing), behind: -1}
 	var err error
 	n.saved, err = keep.load()
+	if mutation.Is(mutation.PostgresQuorum) {
+		n.rules.off = "quorum"
+	}
 	return n, err
 }
 

@@ -40,7 +40,9 @@ func (n *Node) turn(ctx context.Context) (time.Duration, error) {
 	defer release()
 	p, empty, err := n.look(ctx)
 	if err != nil {
-		n.judge(false, err.Error())
+		if ctx.Err() == nil { // else a promise has interrupted it, and the node is as well as before
+			n.judge(false, err.Error())
+		}
 		return restTime, err
 	}
 	r := n.record()

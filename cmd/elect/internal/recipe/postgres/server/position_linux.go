@@ -121,6 +121,12 @@ func at(all []epoch, lsn uint64) int {
 	return i
 }
 
+// through reports whether a history has an LSN on a timeline. Where one timeline ends and the next begins both have it.
+func through(all []epoch, timeline uint32, lsn uint64) bool {
+	i := slices.IndexFunc(all, func(e epoch) bool { return e.timeline == timeline })
+	return i >= 0 && all[i].begin <= lsn && (i == len(all)-1 || lsn <= all[i+1].begin)
+}
+
 var (
 	segmentName = regexp.MustCompile(`^([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})$`)
 	historyName = regexp.MustCompile(`^([0-9A-F]{8})\.history$`)
@@ -164,7 +170,7 @@ func (s *Server) newest(k known) ([]epoch, error) {
 		case err != nil:
 			return nil, err
 		}
-		if begin := all[len(all)-1].begin; segment >= begin/k.segment && all[at(all, k.lsn)].timeline == k.timeline {
+		if begin := all[len(all)-1].begin; segment >= begin/k.segment && through(all, k.timeline, k.lsn) {
 			best = all
 		}
 	}
