@@ -285,14 +285,15 @@ func asked(name string, otherwise uint64) uint64 {
 
 // TestFailovers breaks the primary by all kinds of faults.
 func TestFailovers(t *testing.T) {
-	long.Test(t, "it breaks a cluster of PostgreSQL")
+	long.Full(t, "it breaks a cluster of PostgreSQL for 20 minutes")
 	c := start(t)
 	c.work(c.settled(time.Minute))
-	c.judge(c.storm(asked("SEED", 24), int(asked("ROUNDS", long.FullOr[uint64](130, 5)))))
+	c.judge(c.storm(asked("SEED", 24), int(asked("ROUNDS", 108))))
 }
 
 // TestQuick kills a primary, cuts one off, and hands over.
 func TestQuick(t *testing.T) {
+	long.Test(t, "it breaks a cluster of PostgreSQL")
 	c := start(t)
 	c.work(c.settled(time.Minute))
 	c.judge(c.storm(7, 3, "kill elect", "cut", "switch-over"))
@@ -300,7 +301,7 @@ func TestQuick(t *testing.T) {
 
 // TestTooth: a winner that asks nobody but itself loses rows when it is behind, and the judge sees that.
 func TestTooth(t *testing.T) {
-	long.Test(t, "it breaks clusters of PostgreSQL")
+	long.Full(t, "it breaks a cluster of PostgreSQL")
 	c := start(t, mutation.Env+"="+mutation.PostgresQuorum)
 	c.work(c.settled(time.Minute))
 	if lost := c.judge(c.storm(1, 8, "replica behind")); lost == 0 {
