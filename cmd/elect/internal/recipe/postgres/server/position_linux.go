@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"net"
@@ -202,8 +203,9 @@ func (s *Server) walk(ctx context.Context, segment uint64, all []epoch, from uin
 	}
 }
 
-// valid returns the end of the valid WAL of a timeline from an LSN on. pg_waldump is told where the segments end: it
-// waits five seconds for one that is not there.
+// valid returns the end of the valid WAL of a timeline from an LSN on. pg_waldump is told where the segments end, because
+// it waits five seconds for one that is not there, and in which file to begin: it reads the size of segments in the first
+// file of the directory otherwise, which may be one that was made in advance and has zeros only.
 func (s *Server) valid(ctx context.Context, segment uint64, timeline uint32, from uint64) (uint64, error) {
 	stop := from / segment * segment
 	for {
@@ -212,10 +214,11 @@ func (s *Server) valid(ctx context.Context, segment uint64, timeline uint32, fro
 		}
 		stop += segment
 	}
-	if stop <= from {
+	first := segmentFile(timeline, from, segment)
+	if stop <= from || s.blank(first) {
 		return from, nil
 	}
-	out, err := s.run(ctx, medium, nil, "pg_waldump", "-p", filepath.Join(s.data, "pg_wal"), "-t", strconv.Itoa(int(timeline)), "-s", formatLSN(from), "-e", formatLSN(stop), "--stats")
+	out, err := s.run(ctx, medium, nil, "pg_waldump", "-p", filepath.Join(s.data, "pg_wal"), "-t", strconv.Itoa(int(timeline)), "-s", formatLSN(from), "-e", formatLSN(stop), "--stats", first, segmentFile(timeline, stop-1, segment))
 	if found := walRange.FindStringSubmatch(out); found != nil {
 		end, err := parseLSN(found[2])
 		return max(end, from), err // it ends with an error where the valid WAL does
@@ -228,6 +231,18 @@ func (s *Server) valid(ctx context.Context, segment uint64, timeline uint32, fro
 		err = errors.New("pg_waldump does not say where the WAL ends")
 	}
 	return 0, err
+}
+
+// blank reports whether a segment was made in advance.
+func (s *Server) blank(name string) bool {
+	f, err := os.Open(filepath.Join(s.data, "pg_wal", name))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var magic [2]byte
+	_, err = io.ReadFull(f, magic[:])
+	return err == nil && magic == [2]byte{}
 }
 
 // Position says where the WAL of the server ends, whether it runs or not.

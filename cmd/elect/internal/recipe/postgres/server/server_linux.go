@@ -146,12 +146,12 @@ func (s *Server) Done() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.main == nil {
+		ended := make(chan struct{})
+		close(ended)
 		return ended
 	}
 	return s.main.done
 }
-
-var ended = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // slotName is the name of the replication slot of a node: PostgreSQL allows lower-case letters, digits and '_'.
 func slotName(id string) string {

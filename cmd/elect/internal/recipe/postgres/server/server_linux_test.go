@@ -240,6 +240,17 @@ func TestFailover(t *testing.T) {
 		t.Errorf("processes %v are left", left)
 	}
 	old := a.position(t)
+	// A segment that was made in advance has zeros only.
+	const segment = 16 << 20
+	for _, lsn := range []uint64{0, old.LSN + segment, old.LSN + 2*segment} {
+		must(t, os.WriteFile(filepath.Join(a.data, "pg_wal", segmentFile(1, lsn, segment)), make([]byte, segment), 0o600))
+	}
+	if again := a.position(t); again != old {
+		t.Errorf("with segments that were made in advance it is at %+v; want %+v", again, old)
+	}
+	if end, err := a.valid(ctx, segment, 1, (old.LSN/segment+1)*segment); err != nil || end != (old.LSN/segment+1)*segment {
+		t.Errorf("the WAL of a segment that was made in advance ends at %X, %v; want its beginning", end, err)
+	}
 	if p := before[b]; p.LSN < 1 || p.LSN >= old.LSN || p.Timeline != 1 || p.SystemID != old.SystemID {
 		t.Errorf("a standby is at %+v, and the primary, which has written more, at %+v", p, old)
 	}
