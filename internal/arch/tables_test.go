@@ -258,6 +258,7 @@ var repository = house{
 		{module: "cmd/elect", needs: "github.com/rogpeppe/go-internal", why: "tests: testscript runs the command as a shell would"},
 		{module: "test/chaos", needs: "github.com/anishathalye/porcupine", why: "histories of clients are checked for linearizability"},
 		{module: "test/chaos", needs: "github.com/hanwen/go-fuse/v2", why: "disks that are slow, fail, and lose what was not synced"},
+		{module: "test/chaos", needs: "github.com/lib/pq", why: "clients of a PostgreSQL whose primary fails over"},
 		{module: "test/chaos", needs: "golang.org/x/sys", why: "mounts, signals by process descriptor, mapped files, clocks"},
 		{module: "test/fencing", needs: "github.com/anishathalye/porcupine", why: "histories of guarded writes are checked for linearizability"},
 		{module: "test/fencing", needs: "github.com/go-sql-driver/mysql", why: "tests: leaders that write to a real MariaDB"},

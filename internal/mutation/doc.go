@@ -35,6 +35,10 @@ const (
 // OfGroups lists the names of the mistakes of groups.
 func OfGroups() []string { return []string{ReleaseBeforeJoin, ClaimFromAnswer, NoCover} }
 
+// PostgresQuorum is a mistake of elect recipe postgres: a winner is promoted although one node fewer than necessary has
+// answered, which with three nodes is its own alone.
+const PostgresQuorum = "postgres-quorum"
+
 // The names of mistakes in the runtime. Unit tests catch them.
 const (
 	SendAtOnce         = "send-at-once"

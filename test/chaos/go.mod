@@ -10,7 +10,10 @@ require (
 	golang.org/x/sys v0.49.0
 )
 
-require google.golang.org/protobuf v1.36.12 // indirect
+require (
+	github.com/lib/pq v1.12.3
+	google.golang.org/protobuf v1.36.12 // indirect
+)
 
 replace github.com/electd/elect => ../..
 

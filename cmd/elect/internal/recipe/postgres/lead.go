@@ -1,0 +1,443 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/recipe/postgres/server"
+)
+
+// lead is the work of a term. It returns when the server is not a primary any more, and not before the term has ended:
+// otherwise the election would end.
+func (n *Node) lead(ctx context.Context, term *elect.Term) error {
+	work, fence := context.WithCancelCause(ctx)
+	defer fence(nil)
+	n.mu.Lock()
+	n.term, n.fence, n.phase = term, fence, asking
+	n.mu.Unlock()
+	defer func() {
+		n.mu.Lock()
+		n.term, n.fence, n.phase, n.follows = nil, nil, following, 0
+		n.mu.Unlock()
+		n.poke()
+	}()
+	n.log.Info("elected", "token", term.Token())
+	err := n.reign(ctx, work, term)
+	if err == nil && ctx.Err() == nil {
+		err = context.Cause(work)
+	}
+	if err != nil {
+		n.log.Warn("this leader gives way", "token", term.Token(), "error", err)
+		n.aside(term)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// aside ends the term and lets another node try.
+func (n *Node) aside(term *elect.Term) {
+	n.mu.Lock()
+	n.hold = time.Now().Add(holdTime)
+	if n.stand != nil {
+		defer n.stand(errHold)
+	}
+	n.mu.Unlock()
+	term.Resign()
+}
+
+// reign is lead, with the context of the term and one that a promise to a later leader ends, too. After an error
+// leadership is given up.
+func (n *Node) reign(ctx, work context.Context, term *elect.Term) error {
+	token := uint64(term.Token())
+	own, release, err := n.prepare(work, token)
+	if release != nil {
+		defer release()
+	}
+	if err != nil {
+		return err
+	}
+	what, to, err := n.gather(work, term, own)
+	switch {
+	case err != nil:
+		return err
+	case what == yield:
+		if ctx.Err() == nil {
+			return fmt.Errorf("%s should lead, and this back end cannot hand over to it", to)
+		}
+		return nil
+	}
+	if release == nil {
+		return errors.New("a copy is not finished")
+	}
+	defer func() { // before release
+		if err := n.halt(ctx, work); err != nil {
+			n.log.Error("the primary cannot be stopped", "error", err)
+		}
+	}()
+	if err := n.promote(work, token, what); err != nil {
+		return fmt.Errorf("the promotion: %w", err)
+	}
+	return n.serve(work, term)
+}
+
+// halt stops the primary: in order if leadership is kept until this returns, at once otherwise.
+func (n *Node) halt(ctx, work context.Context) error {
+	n.mu.Lock()
+	if n.phase > promoted {
+		n.phase = promoted
+	}
+	n.mu.Unlock()
+	mode, limit := server.Immediate, n.s.Grace
+	lost, ok := errors.AsType[*elect.LostError](context.Cause(ctx))
+	if ok && (lost.Reason == elect.ReasonResigned || lost.Reason == elect.ReasonShutdown) && !errors.Is(context.Cause(work), errPromised) {
+		mode = server.Fast
+	}
+	stop, done := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer done()
+	return n.db.Stop(stop, mode)
+}
+
+// gather asks all nodes until it is known what to do.
+func (n *Node) gather(ctx context.Context, term *elect.Term, own answer) (verdict, string, error) {
+	token := uint64(term.Token())
+	ctx, cancel := context.WithCancelCause(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel(nil)
+	type said struct {
+		answer
+		err error
+	}
+	got := make(chan said)
+	for id, other := range n.others {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				one, done := context.WithTimeout(ctx, askTime)
+				a, err := other.prepare(one, token)
+				done()
+				_, refused := errors.AsType[*refusal](err)
+				if err == nil || refused {
+					a.ID = id
+					select {
+					case got <- said{a, err}:
+					case <-ctx.Done():
+					}
+					return
+				}
+				pause(ctx, askPause)
+			}
+		})
+	}
+	answers := map[string]answer{own.ID: own}
+	patience := time.After(n.s.Patience)
+	for {
+		what, to, why := n.rules.choose(n.s.ID, n.s.ids(), n.s.Confirm, answers)
+		switch what {
+		case promote, found:
+			return what, to, nil
+		case yield:
+			n.doing(why)
+			switch err := term.Transfer(to); {
+			case err == nil, errors.Is(err, elect.ErrUnsupported), errors.Is(err, elect.ErrNotLeader):
+				return yield, to, nil
+			default: // it does not stand: do the others suffice?
+				n.log.Warn("the best node cannot lead; trying without it", "node", to, "error", err)
+				delete(answers, to)
+				continue
+			}
+		}
+		n.doing("waiting: " + why)
+		select {
+		case a := <-got:
+			if a.err != nil {
+				return wait, "", fmt.Errorf("%s: %w", a.ID, a.err)
+			}
+			answers[a.ID] = a.answer
+		case <-patience:
+			return wait, "", errors.New(why)
+		case <-ctx.Done():
+			return wait, "", context.Cause(ctx)
+		}
+	}
+}
+
+// promote makes the server the primary of a term.
+func (n *Node) promote(ctx context.Context, token uint64, what verdict) error {
+	_, ok, err := n.update(func(r record) (record, bool) {
+		r, ok := n.rules.begin(r, token)
+		r.Making = what == found
+		return r, ok
+	})
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return errPromised
+	}
+	if what == found {
+		n.doing("there is no data anywhere: making the cluster")
+		if err := n.db.Init(ctx); err != nil {
+			return err
+		}
+		if _, _, err := n.look(ctx); err != nil { // it notes that the cluster was made
+			return err
+		}
+		if err := n.db.StartPrimary(ctx, token); err != nil {
+			return err
+		}
+	} else {
+		n.doing(fmt.Sprintf("promoting under the token %d", token))
+		if !n.db.Running() {
+			if err := n.db.StartStandby(ctx, nil); err != nil {
+				return err
+			}
+		}
+		p, err := n.db.Promote(ctx, token)
+		if err != nil {
+			return err
+		}
+		if _, _, err := n.update(always(func(r record) record { return n.rules.promoted(r, p) })); err != nil {
+			return err
+		}
+	}
+	p, err := n.db.Position(ctx)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	n.seen, n.empty, n.phase = p, false, promoted
+	n.mu.Unlock()
+	var others []string
+	for id := range n.others {
+		others = append(others, id)
+	}
+	slices.Sort(others)
+	if err := n.db.Slots(ctx, others); err != nil {
+		return err
+	}
+	n.doing(fmt.Sprintf("waiting for %d of %v to confirm the term", n.s.Confirm, others))
+	return n.mark(ctx, token, p.Timeline)
+}
+
+// mark returns when the row of the term is confirmed.
+func (n *Node) mark(ctx context.Context, token uint64, timeline uint32) error {
+	for {
+		err := n.db.Mark(ctx, token, n.s.ID, timeline)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+		select {
+		case <-n.db.Done():
+			return fmt.Errorf("the server has ended: %w", err)
+		default:
+		}
+		n.log.Warn("the row of the term was not confirmed; trying again", "error", err)
+		pause(ctx, restTime)
+	}
+}
+
+// serve serves until the term ends, or until this node should not be the primary.
+func (n *Node) serve(ctx context.Context, term *elect.Term) error {
+	n.mu.Lock()
+	n.phase = serving
+	n.mu.Unlock()
+	n.doing("")
+	n.log.Info("primary", "token", term.Token())
+	probes := make(chan error, 1)
+	probing, failures := false, 0
+	tick := time.NewTicker(n.s.Probe.Every)
+	defer tick.Stop()
+	var all sync.WaitGroup
+	defer all.Wait()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.db.Done():
+			return n.succeed(ctx, term, errors.New("the server has ended"))
+		case h := <-n.handing:
+			if over, err := n.give(ctx, term, h); over {
+				return err
+			}
+		case err := <-probes:
+			probing = false
+			if err == nil {
+				failures = 0
+				continue
+			}
+			if failures++; failures < n.s.Probe.Failures || n.isPaused() {
+				n.log.Warn("the probe of the primary has failed", "error", err, "in_a_row", failures)
+				continue
+			}
+			if ctx.Err() == nil {
+				term.GiveWay(fmt.Errorf("the probe of the primary has failed %d times: %w", failures, err))
+			}
+			return nil
+		case <-tick.C:
+			if probing {
+				continue
+			}
+			probing = true
+			all.Go(func() {
+				one, done := context.WithTimeout(ctx, n.s.Probe.Limit)
+				defer done()
+				probes <- n.db.Probe(one)
+				n.tend(ctx, uint64(term.Token()))
+			})
+		}
+	}
+}
+
+// tend keeps the position of a primary that is shown, and ends the founding when enough nodes have a copy.
+func (n *Node) tend(ctx context.Context, token uint64) {
+	ctx, done := context.WithTimeout(ctx, n.s.Probe.Limit)
+	defer done()
+	if p, err := n.db.Position(ctx); err == nil {
+		n.mu.Lock()
+		n.seen = p
+		n.mu.Unlock()
+	}
+	if !n.record().Founding {
+		return
+	}
+	whole := 1
+	for _, s := range n.states(ctx) {
+		if s.Whole && s.Followed == token {
+			whole++
+		}
+	}
+	if whole >= len(n.s.Nodes)-n.s.Confirm {
+		_, _, err := n.update(always(func(r record) record { r.Founding = false; return r }))
+		if err == nil {
+			n.log.Info("the cluster is founded", "copies", whole)
+		}
+	}
+}
+
+// states asks all others how they are, and returns those that answer.
+func (n *Node) states(ctx context.Context) (all []Status) {
+	ctx, done := context.WithTimeout(ctx, restTime)
+	defer done()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, other := range n.others {
+		wg.Go(func() {
+			if s, err := other.status(ctx, false); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				all = append(all, s)
+			}
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+// successor is the node that should lead next, or "".
+func (n *Node) successor(ctx context.Context) string {
+	var best Status
+	for _, s := range n.states(ctx) {
+		if s.Whole && !s.Paused && (best.ID == "" || s.Followed > best.Followed || s.Followed == best.Followed && s.LSN > best.LSN) {
+			best = s
+		}
+	}
+	return best.ID
+}
+
+// succeed hands leadership over after this primary has ended.
+func (n *Node) succeed(ctx context.Context, term *elect.Term, why error) error {
+	n.mu.Lock()
+	n.phase = promoted
+	n.mu.Unlock()
+	to := n.successor(ctx)
+	if to == "" {
+		return why
+	}
+	n.log.Warn("handing over", "to", to, "because", why)
+	if err := term.Transfer(to); err != nil {
+		return errors.Join(why, err)
+	}
+	return nil
+}
+
+// give hands over in order, as an operator wants: it reports whether this node is not a primary any more.
+func (n *Node) give(ctx context.Context, term *elect.Term, h handing) (over bool, err error) {
+	to := h.to
+	if to == "" {
+		if to = n.successor(ctx); to == "" {
+			h.done <- errors.New("no other node has whole data; want one that has")
+			return false, nil
+		}
+	}
+	other := n.others[to]
+	if other == nil {
+		h.done <- fmt.Errorf("%q is no other node of this cluster; want one of the others", to)
+		return false, nil
+	}
+	asked, done := context.WithTimeout(ctx, askTime)
+	s, err := other.status(asked, false)
+	done()
+	switch {
+	case err != nil:
+	case !s.Whole || !s.Streaming || s.Followed != uint64(term.Token()):
+		err = fmt.Errorf("%s does not stream from this primary; want a replica that does", to)
+	case s.Paused:
+		err = fmt.Errorf("%s is paused; want elect recipe postgres resume", to)
+	default:
+		err = n.near(ctx, to)
+	}
+	if h.done <- err; err != nil {
+		return false, nil
+	}
+	n.log.Info("handing over in order", "to", to)
+	n.mu.Lock()
+	n.phase = promoted
+	n.mu.Unlock()
+	stop, done := context.WithTimeout(ctx, n.s.Grace)
+	defer done()
+	if err := n.db.Stop(stop, server.Fast); err != nil {
+		return true, err
+	}
+	if err := term.Transfer(to); err != nil {
+		return true, err
+	}
+	return true, nil
+}
+
+// near returns when a replica is so near that an orderly stop is short.
+func (n *Node) near(ctx context.Context, id string) error {
+	ctx, done := context.WithTimeout(ctx, n.s.Grace)
+	defer done()
+	if err := n.db.Checkpoint(ctx); err != nil {
+		return err
+	}
+	for {
+		p, err := n.db.Position(ctx)
+		if err != nil {
+			return err
+		}
+		flushed, err := n.db.Flushed(ctx, id)
+		if err != nil {
+			return err
+		}
+		if flushed+segmentSize >= p.LSN {
+			return nil
+		}
+		if pause(ctx, turnTime); ctx.Err() != nil {
+			return fmt.Errorf("%s is %d bytes behind after %v; want a replica that is nearer, or a longer grace", id, p.LSN-flushed, n.s.Grace)
+		}
+	}
+}
+
+// segmentSize is that of WAL, by default, in bytes.
+const segmentSize = 16 << 20

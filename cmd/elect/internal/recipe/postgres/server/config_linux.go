@@ -1,0 +1,273 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The files of this package in the data directory. They are written at each start.
+const (
+	confFile  = "elect.conf" // config_file; it includes postgresql.conf, which belongs to the user
+	hbaFile   = "elect_hba.conf"
+	probeFile = "elect.probe"
+)
+
+// nobody is what no standby is called: with it no commit is ever confirmed.
+const nobody = "no term"
+
+// defaults are parameters that the user's overrule. The time-outs find a connection that was cut: without them a slot is
+// taken by a dead one for minutes.
+func defaults(nodes int) map[string]string {
+	return map[string]string{
+		"wal_keep_size": "256MB", "max_slot_wal_keep_size": "4GB",
+		"max_wal_senders": strconv.Itoa(max(10, 3*nodes)), "max_replication_slots": strconv.Itoa(max(10, 2*nodes)),
+		"wal_sender_timeout": "10s", "wal_receiver_timeout": "10s", "wal_receiver_status_interval": "1s",
+		"wal_retrieve_retry_interval": "100ms", // also how long a walreceiver takes to come back
+		"tcp_keepalives_idle":         "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3", "tcp_user_timeout": "10s",
+		"timezone": "UTC", "log_timezone": "UTC", "log_checkpoints": "off",
+	}
+}
+
+// owned are parameters that a Server sets by itself. Those with a value are arguments of the postmaster, which ALTER
+// SYSTEM cannot overrule.
+func owned() map[string]string {
+	return map[string]string{
+		"fsync": "on", "full_page_writes": "on", "wal_log_hints": "on", "hot_standby": "on", "restart_after_crash": "on",
+		"recovery_target_timeline": "latest", "recovery_min_apply_delay": "0", "logging_collector": "off", "log_destination": "stderr",
+		"lc_messages": "C", "primary_conninfo": "service=" + service, "unix_socket_permissions": "0700",
+		"config_file": "", "hba_file": "", "ident_file": "", "data_directory": "", "external_pid_file": "", "listen_addresses": "", "port": "",
+		"unix_socket_directories": "", "cluster_name": "", "synchronous_standby_names": "", "primary_slot_name": "", "recovery_target": "",
+		"recovery_target_action": "", "recovery_target_inclusive": "", "recovery_target_lsn": "", "recovery_target_name": "",
+		"recovery_target_time": "", "recovery_target_xid": "", "promote_trigger_file": "", "default_transaction_read_only": "",
+	}
+}
+
+// CheckParameter returns what is wrong with a parameter of the user; nil if nothing is.
+func CheckParameter(name, value string) error {
+	name = strings.ToLower(name)
+	if _, ok := owned()[name]; ok {
+		return fmt.Errorf("the recipe sets %s itself; want no such parameter", name)
+	}
+	allowed := map[string][]string{"synchronous_commit": {"on", "remote_apply"}, "wal_level": {"replica", "logical"}}[name]
+	switch {
+	case name == "" || strings.ContainsAny(name+value, "\n\r\x00") || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_.") != "":
+		return fmt.Errorf("the parameter %q is malformed; want a name of PostgreSQL's and one line", name)
+	case allowed != nil && !slices.Contains(allowed, strings.ToLower(value)):
+		return fmt.Errorf("%s is %s; want %s: acknowledged commits would be lost", name, value, strings.Join(allowed, " or "))
+	}
+	return nil
+}
+
+// arguments are those of the postmaster. control is what pg_controldata says of a standby's data, or nil.
+func (s *Server) arguments(cfg Config, control map[string]string) []string {
+	host, port, _ := net.SplitHostPort(cfg.Listen)
+	args := []string{"-D", s.data}
+	set := func(name, value string) { args = append(args, "-c", name+"="+value) }
+	set("elect.node", cfg.ID) // marks the process as one of this package
+	set("config_file", filepath.Join(s.data, confFile))
+	set("hba_file", filepath.Join(s.data, hbaFile))
+	set("listen_addresses", host)
+	set("port", port)
+	set("unix_socket_directories", s.socket)
+	set("cluster_name", cfg.ID)
+	set("primary_slot_name", slotName(cfg.ID))
+	fixed := owned()
+	for _, name := range slices.Sorted(maps.Keys(fixed)) {
+		if fixed[name] != "" {
+			set(name, fixed[name])
+		}
+	}
+	// A standby does not start, or stops to replay, with less of these than the primary had (hot_standby's documentation).
+	for _, p := range []struct{ name, in, initial string }{
+		{"max_connections", "max_connections setting", "100"}, {"max_worker_processes", "max_worker_processes setting", "8"},
+		{"max_wal_senders", "max_wal_senders setting", "10"}, {"max_prepared_transactions", "max_prepared_xacts setting", "0"},
+		{"max_locks_per_transaction", "max_locks_per_xact setting", "64"},
+	} {
+		own := p.initial
+		for _, from := range []map[string]string{defaults(1 + len(cfg.Nodes)), cfg.Parameters} {
+			if v, ok := from[p.name]; ok {
+				own = v
+			}
+		}
+		had, _ := strconv.Atoi(control[p.in])
+		if wants, err := strconv.Atoi(own); err == nil && wants < had {
+			set(p.name, strconv.Itoa(had))
+		}
+	}
+	return args
+}
+
+// configure writes the files for a server that is the primary of the term of a token, or for a standby with 0.
+func (s *Server) configure(cfg Config, token uint64) error {
+	var conf bytes.Buffer
+	fmt.Fprint(&conf, "# Written by elect at each start and each change. Own settings belong in its configuration.\ninclude_if_exists 'postgresql.conf'\n")
+	all := defaults(1 + len(cfg.Nodes))
+	maps.Copy(all, cfg.Parameters)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&conf, "%s = %s\n", name, quoted(all[name]))
+	}
+	fmt.Fprintf(&conf, "synchronous_standby_names = %s\n", quoted(standbyNames(cfg, token)))
+
+	var hba bytes.Buffer
+	fmt.Fprintf(&hba, "# Written by elect. The socket is open to the user of the server alone.\nlocal all %s trust\n", hbaName(cfg.Superuser))
+	for _, database := range []string{"replication", "postgres"} {
+		if cfg.Password != "" {
+			fmt.Fprintf(&hba, "host %s %s all scram-sha-256\n", database, hbaName(cfg.Replication))
+			continue
+		}
+		fmt.Fprintf(&hba, "host %s %s 127.0.0.1/32 trust\nhost %s %[2]s ::1/128 trust\n", database, hbaName(cfg.Replication), database)
+	}
+	for _, line := range cfg.HBA {
+		fmt.Fprintln(&hba, line)
+	}
+	return errors.Join(
+		replace(filepath.Join(s.data, confFile), conf.Bytes()),
+		replace(filepath.Join(s.data, hbaFile), hba.Bytes()),
+		s.disarm())
+}
+
+// standbyNames is synchronous_standby_names.
+func standbyNames(cfg Config, token uint64) string {
+	names := []string{`"` + nobody + `"`}
+	if token != 0 {
+		names = nil
+		for _, n := range cfg.Nodes {
+			names = append(names, `"`+strings.ReplaceAll(Name(n.ID, token), `"`, `""`)+`"`)
+		}
+	}
+	return fmt.Sprintf("ANY %d (%s)", cfg.Confirm, strings.Join(names, ", "))
+}
+
+// disarm takes parameters that this package owns out of what ALTER SYSTEM has written, which overrules all files.
+func (s *Server) disarm() error {
+	path := filepath.Join(s.data, "postgresql.auto.conf")
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var kept bytes.Buffer
+	all := owned()
+	for line := range strings.Lines(string(text)) {
+		name, _, _ := strings.Cut(line, "=")
+		if _, ok := all[strings.ToLower(strings.TrimSpace(name))]; !ok {
+			kept.WriteString(line)
+		}
+	}
+	if kept.Len() == len(text) {
+		return nil
+	}
+	return replace(path, kept.Bytes())
+}
+
+// service is the name in primary_conninfo, and in the file that says who the primary is.
+const service = "elect"
+
+func (s *Server) serviceFile() string {
+	return filepath.Join(s.socket, slotName(s.config().ID)+".service")
+}
+
+// serve writes who the primary is; nil is nobody: there is no file then, which works on a full disk, too.
+func (s *Server) serve(from *Upstream) error {
+	if from == nil {
+		err := os.Remove(s.serviceFile())
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	cfg := s.config()
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "[%s]\n", service)
+	pairs := append(s.upstream(*from), "application_name", Name(cfg.ID, from.Token))
+	if cfg.Password != "" {
+		pairs = append(pairs, "password", cfg.Password)
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		fmt.Fprintf(&text, "%s=%s\n", pairs[i], pairs[i+1])
+	}
+	for _, field := range strings.Fields(cfg.Conninfo) {
+		fmt.Fprintln(&text, field)
+	}
+	return replace(s.serviceFile(), text.Bytes())
+}
+
+// upstream are the names and values of a connection to another node. The time-outs find one that was cut.
+func (s *Server) upstream(to Upstream) []string {
+	host, port, _ := net.SplitHostPort(to.Address)
+	return []string{
+		"host", host, "port", port, "user", s.config().Replication,
+		"connect_timeout", "3", "keepalives_idle", "5", "keepalives_interval", "2", "keepalives_count", "3", "tcp_user_timeout", "10000",
+	}
+}
+
+// conninfo is a connection string of libpq from names and values.
+func conninfo(pairs ...string) string {
+	var b strings.Builder
+	for i := 0; i < len(pairs); i += 2 {
+		fmt.Fprintf(&b, "%s='%s' ", pairs[i], strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(pairs[i+1]))
+	}
+	return b.String()
+}
+
+func quoted(value string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `''`).Replace(value) + "'"
+}
+
+func hbaName(role string) string { return `"` + strings.ReplaceAll(role, `"`, `""`) + `"` }
+
+// Reload puts a changed configuration into force. It returns the parameters that need a restart. ID, Bin, Data, Socket
+// and the roles stay what they were.
+func (s *Server) Reload(ctx context.Context, cfg Config) (restart []string, err error) {
+	old := s.config()
+	cfg.ID, cfg.Bin, cfg.Data, cfg.Socket = old.ID, old.Bin, old.Data, old.Socket
+	cfg.Superuser, cfg.Replication = old.Superuser, old.Replication
+	if cfg, err = complete(cfg); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.cfg = cfg
+	token := s.token
+	s.mu.Unlock()
+	if !s.Running() {
+		return nil, nil
+	}
+	if err := s.configure(cfg, token); err != nil {
+		return nil, err
+	}
+	if err := s.reload(); err != nil {
+		return nil, err
+	}
+	if cfg.Listen != old.Listen {
+		restart = append(restart, "listen_addresses")
+	}
+	// A new connection has read what the postmaster has.
+	pending, err := ask(ctx, s, func(ctx context.Context) (names []string, err error) {
+		rows, err := s.db.QueryContext(ctx, "SELECT name FROM pg_settings WHERE pending_restart ORDER BY name")
+		if err != nil {
+			return nil, err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var name string
+			if err := rows.Scan(&name); err != nil {
+				return nil, err
+			}
+			names = append(names, name)
+		}
+		return names, rows.Err()
+	})
+	return append(restart, pending...), err
+}

@@ -1,0 +1,311 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/electd/elect/cmd/elect/internal/printable"
+	"github.com/electd/elect/internal/proc"
+)
+
+const (
+	poll  = 5 * time.Millisecond
+	grace = time.Second      // between SIGQUIT and SIGKILL
+	reap  = 10 * time.Second // for what was killed to be gone
+)
+
+// postmaster is a started server.
+type postmaster struct {
+	pid  int
+	out  *pump
+	done chan struct{}
+}
+
+func (m *postmaster) running() bool {
+	select {
+	case <-m.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// StartPrimary starts the cluster that [Server.Init] has made as the primary of the term of a token. Later terms promote
+// a standby. It returns when the server accepts connections.
+func (s *Server) StartPrimary(ctx context.Context, token uint64) error {
+	return s.start(ctx, token, false)
+}
+
+// StartStandby starts a standby that follows from; nil is nobody. It returns when the server accepts connections, or
+// when it replays and cannot yet, as a copy does until it has the WAL that was written while it was copied.
+func (s *Server) StartStandby(ctx context.Context, from *Upstream) error {
+	if err := s.forget(ctx, from); err != nil {
+		return err
+	}
+	if err := s.serve(from); err != nil {
+		return err
+	}
+	if err := s.start(ctx, 0, true); err != nil {
+		return err
+	}
+	if !s.accepts(ctx) {
+		return nil
+	}
+	return s.Slots(ctx, nil) // those of a primary would keep WAL for ever
+}
+
+// start starts a server.
+func (s *Server) start(ctx context.Context, token uint64, standby bool) error {
+	if s.Running() {
+		return errors.New("PostgreSQL runs; want it stopped before it is started")
+	}
+	if err := s.sweep(ctx); err != nil {
+		return err
+	}
+	cfg := s.config()
+	var control map[string]string
+	signal := filepath.Join(s.data, "standby.signal")
+	if standby {
+		var err error
+		if control, err = s.control(ctx); err != nil {
+			return err
+		}
+		if err := replace(signal, nil); err != nil {
+			return err
+		}
+	} else if err := remove(signal); err != nil {
+		return err
+	}
+	if err := s.configure(cfg, token); err != nil {
+		return err
+	}
+	m, err := s.launch(cfg, s.arguments(cfg, control))
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.main, s.token = m, token
+	s.mu.Unlock()
+	return s.ready(ctx, m, standby)
+}
+
+// launch starts the postmaster.
+func (s *Server) launch(cfg Config, args []string) (*postmaster, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer write.Close()
+	m := &postmaster{out: newPump(cfg.Output), done: make(chan struct{})}
+	cmd := exec.Command(filepath.Join(s.bin, "postgres"), args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", write, write
+	cmd.Env = environment("PGSERVICEFILE=" + s.serviceFile())
+	if err := s.starter.Start(cmd); err != nil {
+		read.Close()
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	m.pid = cmd.Process.Pid
+	go func() { // until every process of the server has ended
+		defer read.Close()
+		_, _ = io.Copy(m.out, read)
+	}()
+	go func() {
+		_ = cmd.Wait() // whatever the status: a server has ended
+		close(m.done)
+	}()
+	return m, nil
+}
+
+// ready waits until a server accepts connections, or replays as a standby. A server that does not is stopped.
+func (s *Server) ready(ctx context.Context, m *postmaster, standby bool) error {
+	const often = 50 // polls, after which it is asked although it does not say that it is ready, since each time is a line of its log
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for i := 1; ; i++ {
+		if i%often == 0 || s.saysReady(m) {
+			if err := s.ping(ctx); err == nil || standby && inconsistent(err) {
+				return nil
+			}
+		}
+		select {
+		case <-m.done:
+			_ = s.Stop(ctx, Immediate)
+			return fmt.Errorf("PostgreSQL ended while it started: %s", printable.Line(m.out.Last(), maxTold))
+		case <-ctx.Done():
+			_ = s.Stop(ctx, Immediate)
+			return fmt.Errorf("PostgreSQL does not accept connections: %w: %s", context.Cause(ctx), printable.Line(m.out.Last(), maxTold))
+		case <-tick.C:
+		}
+	}
+}
+
+// saysReady reports whether the last line of postmaster.pid, that of its state, says that the server accepts connections.
+func (s *Server) saysReady(m *postmaster) bool {
+	text, _ := os.ReadFile(filepath.Join(s.data, "postmaster.pid"))
+	lines := strings.Fields(string(text))
+	return len(lines) > 1 && lines[0] == strconv.Itoa(m.pid) && lines[len(lines)-1] == "ready"
+}
+
+// Stop ends the server, and returns when none of its processes is left. The end of ctx turns Fast into Immediate. What
+// does not end by that is killed. A server that does not run is one that is stopped.
+func (s *Server) Stop(ctx context.Context, mode Mode) error {
+	s.mu.Lock()
+	m := s.main
+	s.token = 0
+	s.mu.Unlock()
+	if m != nil && m.running() {
+		if mode == Fast {
+			_ = syscall.Kill(m.pid, syscall.SIGINT)
+			select {
+			case <-m.done:
+			case <-ctx.Done():
+				mode = Immediate
+			}
+		}
+		if mode == Immediate && m.running() {
+			_ = syscall.Kill(m.pid, syscall.SIGQUIT)
+			select {
+			case <-m.done:
+			case <-time.After(grace):
+			}
+		}
+		if m.running() {
+			_ = syscall.Kill(m.pid, syscall.SIGKILL)
+		}
+	}
+	return s.sweep(context.WithoutCancel(ctx))
+}
+
+// sweep kills what is left of this directory's servers, also of those of an earlier process. A server that somebody else
+// has started is an error. When nothing is left, neither are the files by which a server would take another process of
+// the same number for its predecessor.
+func (s *Server) sweep(ctx context.Context) error {
+	if pid := s.stranger(); pid != 0 {
+		return fmt.Errorf("a PostgreSQL that elect has not started, process %d, has the data directory %s; want it stopped, and not started by its service", pid, s.data)
+	}
+	ctx, cancel := context.WithTimeout(ctx, reap)
+	defer cancel()
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		left := s.processes()
+		if len(left) == 0 {
+			break
+		}
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d processes of PostgreSQL in %s do not end, although they were killed; process %d is one of them", len(left), s.data, left[0])
+		case <-tick.C:
+		}
+	}
+	_, port, _ := net.SplitHostPort(s.config().Listen)
+	return errors.Join(remove(filepath.Join(s.data, "postmaster.pid")), remove(filepath.Join(s.socket, ".s.PGSQL."+port+".lock")))
+}
+
+// processes are those whose working directory is the data directory: the postmaster and all that it has started. Each
+// backend leaves the postmaster's process group, and the children of a dead one get another parent.
+func (s *Server) processes() []int {
+	data, err := os.Stat(s.data)
+	if err != nil {
+		return nil
+	}
+	entries, _ := os.ReadDir("/proc")
+	var found []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		dir, err := os.Stat("/proc/" + e.Name() + "/cwd")
+		if err != nil || !os.SameFile(dir, data) {
+			continue
+		}
+		if exe, _ := os.Readlink("/proc/" + e.Name() + "/exe"); filepath.Base(strings.TrimSuffix(exe, " (deleted)")) != "postgres" {
+			continue // a shell of an operator
+		}
+		if stat, ok := proc.Read(pid); ok && !stat.Dead() {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// stranger is the process of a postmaster that this package has not started; 0 if there is none.
+func (s *Server) stranger() int {
+	text, err := os.ReadFile(filepath.Join(s.data, "postmaster.pid"))
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	for _, pid := range s.processes() {
+		if strconv.Itoa(pid) == strings.TrimSpace(first) && !bytes.Contains(proc.ReadFile("/proc/"+first+"/cmdline", nil), []byte("elect.node=")) {
+			return pid
+		}
+	}
+	return 0
+}
+
+// reload has the server read its files again.
+func (s *Server) reload() error {
+	s.mu.Lock()
+	m := s.main
+	s.mu.Unlock()
+	if m == nil || !m.running() {
+		return errStopped
+	}
+	return syscall.Kill(m.pid, syscall.SIGHUP)
+}
+
+var errStopped = errors.New("PostgreSQL does not run")
+
+// replace writes a file durably: there is the old one or the new one, whole.
+func replace(path string, text []byte) error {
+	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(path+".tmp", path)
+	}
+	if err != nil {
+		_ = os.Remove(path + ".tmp")
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// remove removes a file durably, if it is there.
+func remove(path string) error {
+	switch err := os.Remove(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,341 @@
+package postgres
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/config"
+	"github.com/electd/elect/driver"
+)
+
+// Settings is a whole configuration. All nodes have the same, but for id, data, state, bin, socket and certs.
+type Settings struct {
+	Name        string            `key:"name" required:"true" doc:"The name of the cluster, and of its election."`
+	ID          string            `key:"id" required:"true" doc:"The id of this node, which is one of nodes."`
+	Election    string            `key:"election" required:"true" doc:"URL of the place of the election, as for elect run --election."`
+	Nodes       []NodeEntry       `key:"nodes" required:"true" doc:"All nodes that have the data, two or more."`
+	Confirm     int               `key:"confirm" max:"16" doc:"How many other nodes have a commit on disk before the client is told. Default: half of the nodes, rounded down."`
+	Data        string            `key:"data" required:"true" doc:"The data directory of PostgreSQL. An empty or missing one is filled: by initdb if no node has data, else by a copy of the primary."`
+	State       string            `key:"state" doc:"Directory in which this node keeps what it has promised and which term its data is of. Default: that of data with .elect appended."`
+	Bin         string            `key:"bin" doc:"Directory with initdb, postgres, pg_rewind and pg_basebackup, of version 15 or newer. Default: that of postgres in PATH."`
+	Socket      string            `key:"socket" doc:"Directory of the Unix socket. Default: state."`
+	Certs       string            `key:"certs" doc:"Directory with ca.crt, ID.crt and ID.key, made by elect certs, by which the nodes know each other."`
+	Secret      string            `key:"secret-file" doc:"File with a secret of 16 bytes or more, by which nodes on loopback know each other without certificates."`
+	HTTP        string            `key:"http" doc:"HOST:PORT of GET /primary, /replica, /health and /metrics, for load balancers. They need no authentication and change nothing."`
+	Superuser   string            `key:"superuser" doc:"The role by which this program connects. Default: postgres."`
+	Replication string            `key:"replication" doc:"The role of replicas. Default: replicator."`
+	Password    string            `key:"password-file" doc:"File with the password of both roles. Required where a node is not on loopback."`
+	Parameters  map[string]string `key:"parameters" doc:"Settings of PostgreSQL, by their names."`
+	HBA         []string          `key:"hba" doc:"Lines of pg_hba.conf, for clients."`
+	Probe       ProbeEntry        `key:"probe" doc:"How the primary is probed."`
+	MaxLag      int               `key:"max-lag" max:"1048576" doc:"How far a replica may be behind, in MiB, to stand as a candidate and to be up for load balancers. Default: 1024."`
+	Patience    time.Duration     `key:"patience" doc:"Time for which a winner waits for the answers of the others before it lets another one try. Default: 10s."`
+	Grace       time.Duration     `key:"grace" doc:"Time for the orderly shutdown of a primary that hands over, after which it is an immediate one. Default: 10s."`
+}
+
+// NodeEntry is a node.
+type NodeEntry struct {
+	ID       string `key:"id" required:"true" doc:"Its id: letters, digits, . _ or -, at most 40."`
+	Postgres string `key:"postgres" required:"true" doc:"HOST:PORT at which clients and replicas reach its PostgreSQL."`
+	Control  string `key:"control" required:"true" doc:"HOST:PORT at which the other nodes reach this program."`
+	Priority int    `key:"priority" max:"1000" doc:"Of nodes with the same WAL the greatest is promoted. Default: 0."`
+}
+
+// ProbeEntry is the probe of a primary.
+type ProbeEntry struct {
+	Every    time.Duration `key:"every" doc:"Time between two probes. Default: 1s."`
+	Limit    time.Duration `key:"limit" doc:"Time after which a probe has failed. Default: 3s."`
+	Failures int           `key:"failures" max:"1000" doc:"Failures in a row after which the primary gives way. Default: 3."`
+}
+
+// Schema is the JSON schema of Settings.
+func Schema() []byte {
+	return config.SchemaOf[Settings]("Configuration of elect recipe postgres")
+}
+
+// Read reads and completes a configuration. The error joins one for each thing that is wrong, with its line and column.
+func Read(name string, text []byte) (*Settings, error) {
+	s := &Settings{}
+	doc, err := config.ReadInto(name, text, s)
+	if err != nil {
+		return nil, err
+	}
+	c := checker{Settings: s, doc: doc}
+	c.names()
+	c.nodes()
+	c.election()
+	c.paths()
+	c.parameters()
+	if c.errs != nil {
+		return nil, errors.Join(c.errs...)
+	}
+	return s, nil
+}
+
+// checker collects what is wrong.
+type checker struct {
+	*Settings
+	doc  *config.Document
+	errs []error
+}
+
+func (c *checker) wrong(field, format string, args ...any) {
+	c.errs = append(c.errs, c.doc.Errorf(field, format, args...))
+}
+
+func (c *checker) names() {
+	if err := driver.CheckName(c.Name); err != nil {
+		c.wrong("name", "%v", err)
+	}
+	c.Superuser, c.Replication = cmp.Or(c.Superuser, "postgres"), cmp.Or(c.Replication, "replicator")
+	if c.Superuser == c.Replication {
+		c.wrong("replication", "it is the superuser, too; want another role")
+	}
+	for _, r := range [...]struct{ field, role string }{{"superuser", c.Superuser}, {"replication", c.Replication}} {
+		if !simple(r.role, 63) || strings.HasPrefix(r.role, "pg_") {
+			c.wrong(r.field, "%q is no role; want letters, digits or _, and no pg_ before them", r.role)
+		}
+	}
+	c.Probe.Every = cmp.Or(c.Probe.Every, time.Second)
+	c.Probe.Limit = cmp.Or(c.Probe.Limit, 3*time.Second)
+	c.Probe.Failures = cmp.Or(c.Probe.Failures, 3)
+	c.MaxLag = cmp.Or(c.MaxLag, 1024)
+	c.Patience, c.Grace = cmp.Or(c.Patience, 10*time.Second), cmp.Or(c.Grace, 10*time.Second)
+}
+
+// simple reports whether text is an identifier of at most most bytes.
+func simple(text string, most int) bool {
+	return text != "" && len(text) <= most && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
+}
+
+func (c *checker) nodes() {
+	n := len(c.Nodes)
+	ids, addresses, slots := map[string]int{}, map[string]string{}, map[string]int{}
+	for i, e := range c.Nodes {
+		at := fmt.Sprintf("nodes[%d]", i)
+		if bare := strings.Trim(e.ID, ".-"); !simple(strings.NewReplacer(".", "", "-", "").Replace(e.ID), 40) || len(e.ID) > 40 || bare == "" {
+			c.wrong(at+".id", "%q is no id; want letters, digits, . _ or -, at most 40", e.ID)
+		}
+		slot := strings.Map(func(r rune) rune {
+			if r == '.' || r == '-' {
+				return '_'
+			}
+			return r
+		}, strings.ToLower(e.ID))
+		if first, twice := slots[slot]; twice && ids[e.ID] == first {
+			c.wrong(at+".id", "%q is that of nodes[%d], too; want different ids", e.ID, first)
+		} else if twice {
+			c.wrong(at+".id", "%q differs from the id of nodes[%d] only where names of slots do not; want other letters or digits", e.ID, first)
+		}
+		ids[e.ID], slots[slot] = i, i
+		for _, a := range [...]struct{ field, text string }{{at + ".postgres", e.Postgres}, {at + ".control", e.Control}} {
+			host, port, err := net.SplitHostPort(a.text)
+			if number, bad := strconv.Atoi(port); err != nil || host == "" || bad != nil || number < 1 || number > 65535 {
+				c.wrong(a.field, "%q is no address; want HOST:PORT, such as 10.0.0.1:5432", a.text)
+			} else if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+				c.wrong(a.field, "%q is no address that others reach; want that of a machine", a.text)
+			}
+			if other := addresses[a.text]; other != "" {
+				c.wrong(a.field, "%q is that of %s, too; want different addresses", a.text, other)
+			}
+			addresses[a.text] = a.field
+		}
+	}
+	if n == 1 {
+		c.wrong("nodes", "there is one node; want two or more: a commit that no other node has is lost with it")
+	}
+	if _, ok := ids[c.ID]; !ok {
+		c.wrong("id", "%q is none of nodes; want one of them", c.ID)
+	}
+	if c.doc.Has("confirm") {
+		if c.Confirm == 0 {
+			c.wrong("confirm", "with 0 a commit that clients were told of is lost with the primary; want 1 to %d", max(n-1, 1))
+		} else if c.Confirm >= n && n > 1 {
+			c.wrong("confirm", "%d of %d other nodes cannot confirm; want 1 to %d", c.Confirm, n-1, n-1)
+		}
+	}
+	c.Confirm = cmp.Or(c.Confirm, n/2)
+	for _, of := range []string{c.Certs, c.Secret} {
+		if of != "" {
+			return
+		}
+	}
+	c.wrong("", "there is neither certs nor secret-file; want certs: DIR as elect certs makes it, or on one machine secret-file: FILE")
+}
+
+// Loopback reports whether all nodes are on this machine.
+func (s *Settings) Loopback() bool {
+	return !slices.ContainsFunc(s.Nodes, func(e NodeEntry) bool { return !loopback(e.Postgres) || !loopback(e.Control) })
+}
+
+func loopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+func (c *checker) election() {
+	u, err := elect.ParseURL(c.Election)
+	if err != nil {
+		return // the caller, who has the back ends, says what is wrong
+	}
+	local := c.Loopback()
+	switch {
+	case u.Scheme == "file" && !local:
+		c.wrong("election", "file: elects on one machine, and nodes are on several; want an election that all of them reach, such as peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400")
+	case u.Scheme == "postgres" || u.Scheme == "postgresql":
+		for i, e := range c.Nodes {
+			if strings.EqualFold(u.Host, e.Postgres) {
+				c.wrong("election", "it is in nodes[%d] itself: without a primary nobody could be elected; want a place outside of this cluster, or peer:", i)
+			}
+		}
+	}
+	if c.Certs == "" && !local {
+		c.wrong("secret-file", "a secret is for nodes on loopback, and others are on the network; want certs: DIR, as elect certs makes it")
+	}
+	if c.Certs != "" && c.Secret != "" {
+		c.wrong("secret-file", "there are certs, too; want one of them")
+	}
+	if c.Password == "" && !local {
+		c.wrong("", "there is no password-file, and replicas connect over the network; want one")
+	}
+	if host, port, err := net.SplitHostPort(c.HTTP); c.HTTP != "" && (err != nil || host == "" || port == "") {
+		c.wrong("http", "%q is no address; want HOST:PORT, such as 0.0.0.0:8008", c.HTTP)
+	}
+}
+
+func (c *checker) paths() {
+	for _, p := range [...]struct {
+		field string
+		path  *string
+		or    string
+	}{
+		{"data", &c.Data, ""}, {"state", &c.State, filepath.Clean(c.Data) + ".elect"}, {"socket", &c.Socket, cmp.Or(c.State, filepath.Clean(c.Data)+".elect")},
+		{"certs", &c.Certs, ""}, {"secret-file", &c.Secret, ""}, {"password-file", &c.Password, ""}, {"bin", &c.Bin, ""},
+	} {
+		if *p.path == "" {
+			*p.path = p.or
+		}
+		if *p.path != "" && !filepath.IsAbs(*p.path) {
+			c.wrong(p.field, "%q is relative; want an absolute path", *p.path)
+			continue
+		}
+		if *p.path != "" {
+			*p.path = filepath.Clean(*p.path)
+		}
+	}
+	if rest, err := filepath.Rel(c.Data, c.State); err == nil && filepath.IsLocal(rest) {
+		c.wrong("state", "%s is inside of data, which a copy replaces; want another directory", c.State)
+	}
+	if len(c.Socket) > 80 {
+		c.wrong("socket", "%s has %d bytes, and the path of a Unix socket 107 at most; want a path of at most 80", c.Socket, len(c.Socket))
+	}
+}
+
+// owned are parameters of PostgreSQL that this recipe sets itself, and why.
+var owned = [...]struct{ name, why string }{
+	{"listen_addresses", "it is postgres of nodes"}, {"port", "it is postgres of nodes"},
+	{"unix_socket_directories", "it is socket"}, {"data_directory", "it is data"}, {"config_file", "the recipe writes it"},
+	{"hba_file", "it is hba"}, {"ident_file", "the recipe writes it"}, {"external_pid_file", "the recipe runs the server"},
+	{"primary_conninfo", "it is the leader's"}, {"primary_slot_name", "it is the leader's"},
+	{"synchronous_standby_names", "it is confirm"}, {"promote_trigger_file", "a node is promoted by the election alone"},
+	{"restore_command", "an archive may have WAL of a primary that was given up"}, {"archive_cleanup_command", "there is no restore_command"},
+	{"recovery_end_command", "there is no restore_command"}, {"recovery_min_apply_delay", "such a replica would be promoted late"},
+	{"recovery_target", "a replica follows the leader"}, {"recovery_target_action", "a replica follows the leader"},
+	{"recovery_target_inclusive", "a replica follows the leader"}, {"recovery_target_lsn", "a replica follows the leader"},
+	{"recovery_target_name", "a replica follows the leader"}, {"recovery_target_time", "a replica follows the leader"},
+	{"recovery_target_timeline", "a replica follows the leader"}, {"recovery_target_xid", "a replica follows the leader"},
+	{"cluster_name", "it would be the name under which a replica confirms"},
+	{"wal_receiver_status_interval", "the recipe sets it"}, {"wal_retrieve_retry_interval", "the recipe sets it"},
+}
+
+// needed are parameters with values that keep the promise, and what happens with others.
+var needed = [...]struct {
+	name   string
+	values []string
+	why    string
+}{
+	{"synchronous_commit", []string{"on", "true", "yes", "1", "remote_apply"}, "a commit would be acknowledged that no replica has on disk"},
+	{"fsync", []string{"on", "true", "yes", "1"}, "what a node has confirmed could be gone after a crash of its machine"},
+	{"full_page_writes", []string{"on", "true", "yes", "1"}, "a page could be torn by a crash, and pg_rewind needs it"},
+	{"hot_standby", []string{"on", "true", "yes", "1"}, "this program could not ask a replica how far it is"},
+	{"wal_level", []string{"replica", "logical"}, "there would be nothing to replicate"},
+}
+
+func (c *checker) parameters() {
+	seen := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(c.Parameters)) {
+		field, lower := "parameters."+name, strings.ToLower(name)
+		value := c.Parameters[name]
+		if first := seen[lower]; first != "" {
+			c.wrong(field, "it is there as %s, too; want it once", first)
+		}
+		seen[lower] = name
+		if !simple(strings.ReplaceAll(name, ".", ""), 63) {
+			c.wrong(field, "%q is no name of a parameter; want letters, digits, _ or .", name)
+			continue
+		}
+		if strings.ContainsAny(value, "\n\r\x00") {
+			c.wrong(field, "its value has a line break; want one line")
+		}
+		for _, o := range owned {
+			if lower == o.name {
+				c.wrong(field, "it is not for users: %s; want it left out", o.why)
+			}
+		}
+		for _, n := range needed {
+			if lower == n.name && !slices.Contains(n.values, strings.ToLower(strings.TrimSpace(value))) {
+				c.wrong(field, "with %q %s; want %s, or it left out", value, n.why, n.values[0])
+			}
+		}
+		for _, least := range [...]struct {
+			name string
+			n    int
+		}{{"max_wal_senders", 2 * len(c.Nodes)}, {"max_replication_slots", len(c.Nodes)}} {
+			if n, err := strconv.Atoi(value); lower == least.name && (err != nil || n < least.n) {
+				c.wrong(field, "%q is too few for %d nodes; want %d or more", value, len(c.Nodes), least.n)
+			}
+		}
+	}
+	for i, line := range c.HBA {
+		if strings.ContainsAny(line, "\n\r\x00") {
+			c.wrong(fmt.Sprintf("hba[%d]", i), "it has a line break; want one line")
+		}
+	}
+}
+
+// CheckLimits refuses an election whose leader cannot prove until when it leads.
+func (s *Settings) CheckLimits(l elect.Limits) error {
+	u, err := elect.ParseURL(s.Election)
+	if err != nil {
+		return err
+	}
+	if !l.Exclusive || l.Lease == 0 && u.Scheme != "file" {
+		return fmt.Errorf("election: %s: has no lease, so that an old primary would not be stopped before another one is promoted; want one that has, such as peer: with its default protocol", u.Scheme)
+	}
+	return nil
+}
+
+// node is the entry of an id.
+func (s *Settings) node(id string) NodeEntry {
+	i := slices.IndexFunc(s.Nodes, func(e NodeEntry) bool { return e.ID == id })
+	return s.Nodes[i]
+}
+
+// ids are those of all nodes.
+func (s *Settings) ids() (all []string) {
+	for _, e := range s.Nodes {
+		all = append(all, e.ID)
+	}
+	return all
+}

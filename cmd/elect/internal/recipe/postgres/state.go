@@ -1,0 +1,95 @@
+package postgres
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/electd/elect/internal/place"
+)
+
+// stateName is the file in the state directory.
+const stateName = "postgres.json"
+
+// maxState bounds that file.
+const maxState = 1 << 20
+
+// saved is that file.
+type saved struct {
+	Version int    `json:"version"`
+	Name    string `json:"name"` // of the cluster
+	ID      string `json:"id"`
+	Paused  bool   `json:"paused,omitempty"`
+	record
+}
+
+// keeper keeps what must survive a crash.
+type keeper interface {
+	load() (saved, error) // the zero value if nothing was saved
+	save(saved) error     // durable when it returns
+}
+
+// stateFile is the keeper of a state directory, which is locked until Close.
+type stateFile struct {
+	dir      *place.Dir
+	name, id string
+}
+
+// openState opens and locks the directory.
+func openState(path, name, id string) (*stateFile, error) {
+	dir, err := place.At{Path: path}.Make()
+	if err != nil {
+		return nil, fmt.Errorf("the state directory: %w", err)
+	}
+	if err := dir.Lock(); err != nil {
+		return nil, errors.Join(fmt.Errorf("another process uses the state directory %s: %w; want a directory for each node", path, err), dir.Close())
+	}
+	return &stateFile{dir: dir, name: name, id: id}, nil
+}
+
+func (s *stateFile) Close() error { return s.dir.Close() }
+
+func (s *stateFile) load() (of saved, err error) {
+	f, err := s.dir.Open(stateName, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return saved{}, nil
+	}
+	if err != nil {
+		return saved{}, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxState))
+	if err != nil {
+		return saved{}, err
+	}
+	if err := json.Unmarshal(text, &of); err != nil {
+		return saved{}, fmt.Errorf("%s/%s: %w; want it as it was written. Without it this node counts as one that was lost: it is copied anew from the primary", s.dir.Path(), stateName, err)
+	}
+	if of.Version != 1 || of.Name != s.name || of.ID != s.id {
+		return saved{}, fmt.Errorf("%s/%s is of version %d, node %s of cluster %s; want version 1, %s of %s", s.dir.Path(), stateName, of.Version, of.ID, of.Name, s.id, s.name)
+	}
+	return of, nil
+}
+
+func (s *stateFile) save(of saved) error {
+	of.Version, of.Name, of.ID = 1, s.name, s.id
+	text, err := json.MarshalIndent(of, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := s.dir.Replace(stateName+".new", os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := s.dir.Rename(stateName+".new", stateName); err != nil {
+		return err
+	}
+	return s.dir.Sync()
+}
