@@ -253,6 +253,13 @@ func (e *Election) Streamer() (driver.Streamer, bool) {
 	return s, ok
 }
 
+// As reports whether the back end's part in the election is something of the type that target, a pointer, points to, and
+// if so sets target to it. A back end's page says what it offers: one of a group has its *group.Group.
+func (e *Election) As(target any) bool {
+	a, ok := e.elector.(driver.Aser)
+	return ok && a.As(target)
+}
+
 // Close ends a waiting campaign with ErrClosed, the context of a term with ReasonShutdown, and every Watch. It does not
 // wait for the work: first end the context of [Election.Lead] and wait for Lead. It waits up to 2 s for a check of
 // [Health] whose context has ended.

@@ -8,6 +8,12 @@ type Measurer interface {
 	Measure() Measurements
 }
 
+// Aser is implemented by electors that are more than this package knows of, as a part of a group's member is.
+type Aser interface {
+	// As sets target, a pointer, and returns true if it points to a type that the back end's documentation names.
+	As(target any) bool
+}
+
 // Measurements are those of one participant. Counts are from its start.
 type Measurements struct {
 	// Renewals counts how often the end of a proven lease moved on.

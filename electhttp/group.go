@@ -15,6 +15,7 @@ type GroupConfig struct {
 	Metrics http.Handler // serves /metrics, as [Config].Metrics
 	Token   string       // as [Config].Token
 	Trusted bool         // as [Config].Trusted
+	Groups  http.Handler // as [Config].Groups
 }
 
 // Group serves several elections as one server: the paths below /v1/elections, of each election, and one of each other
@@ -122,7 +123,7 @@ func (g *Group) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		"/readyz":         func(w http.ResponseWriter, r *http.Request) { g.serveReady(w, r, all) },
 		"/v1/elections":   produces(jsonType, func(w http.ResponseWriter, r *http.Request) { serveStates(w, r, all) }),
 		"/v1/maintenance": produces(jsonType, func(w http.ResponseWriter, _ *http.Request) { writeMaintenance(w, g.inMaintenance()) }),
-		"/openapi.json":   produces(jsonType, serveOpenAPI),
+		"/openapi.json":   produces(jsonType, serveOpenAPI(g.cfg.Groups != nil)),
 		"/leader":         several,
 		"/follower":       several,
 	}[r.URL.Path]
@@ -132,6 +133,9 @@ func (g *Group) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}[r.URL.Path]
 	if r.URL.Path == "/metrics" && g.cfg.Metrics != nil {
 		serve = g.cfg.Metrics.ServeHTTP
+	}
+	if strings.HasPrefix(r.URL.Path, "/v1/groups/") && g.cfg.Groups != nil {
+		serve = g.cfg.Groups.ServeHTTP
 	}
 	switch {
 	case change != nil && r.Method != http.MethodPost:

@@ -57,6 +57,9 @@ type Config struct {
 	// Metrics serves /metrics. Nil means that there is no such path.
 	Metrics http.Handler
 
+	// Groups serves the paths below /v1/groups/, as a handler of [NewKeys] does. Nil means that there are none.
+	Groups http.Handler
+
 	// Sidecar makes GET / answer {"name":"ID of the leader"}, as the leader-elector sidecar of Kubernetes did on its
 	// port 4040.
 	Sidecar bool
@@ -178,7 +181,10 @@ func (h *Handler) routes() []route {
 		{"POST", "/v1/elections/{name}/transfer", produces(jsonType, h.named(h.guard.permitted(h.serveTransfer)))},
 		{"POST", "/v1/elections/{name}/pause", produces(jsonType, h.named(h.guard.permitted(h.servePause(true))))},
 		{"POST", "/v1/elections/{name}/resume", produces(jsonType, h.named(h.guard.permitted(h.servePause(false))))},
-		{"GET", "/openapi.json", produces(jsonType, serveOpenAPI)},
+		{"GET", "/openapi.json", produces(jsonType, serveOpenAPI(h.cfg.Groups != nil))},
+	}
+	if h.cfg.Groups != nil {
+		all = append(all, route{"GET", "/v1/groups/", h.cfg.Groups.ServeHTTP})
 	}
 	if h.cfg.Metrics != nil {
 		all = append(all, route{"GET", "/metrics", h.cfg.Metrics.ServeHTTP})
@@ -436,7 +442,11 @@ func (h *Handler) serveSidecar(w http.ResponseWriter, r *http.Request) {
 //go:embed openapi.json
 var openAPI []byte
 
-func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", jsonType)
-	_, _ = w.Write(openAPI) // the client is gone
+// serveOpenAPI serves the description, with or without the paths of groups.
+func serveOpenAPI(groups bool) http.HandlerFunc {
+	described := openAPI
+	if groups {
+		described = withKeys()
+	}
+	return func(w http.ResponseWriter, _ *http.Request) { respond(w, http.StatusOK, jsonType, described) }
 }

@@ -117,3 +117,30 @@ func unchanged(w http.ResponseWriter, r *http.Request, version string, v any) {
 
 //go:embed keys.json
 var keysAPI []byte
+
+// withKeys is the description of a server of elections that serves groups, too. What both describe is of the elections:
+// it has more.
+func withKeys() []byte {
+	type object = map[string]any
+	var all, keys object
+	if err := errors.Join(json.Unmarshal(openAPI, &all), json.Unmarshal(keysAPI, &keys)); err != nil {
+		panic(err) // a test parses both
+	}
+	add := func(to, from any, name string) {
+		into := to.(object)[name].(object)
+		for part, v := range from.(object)[name].(object) {
+			if _, there := into[part]; !there {
+				into[part] = v
+			}
+		}
+	}
+	add(all, keys, "paths")
+	for _, kind := range []string{"responses", "schemas"} {
+		add(all["components"], keys["components"], kind)
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		panic(err) // it was JSON
+	}
+	return text
+}

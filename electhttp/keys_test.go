@@ -72,15 +72,41 @@ func get(h http.Handler, path string, header ...string) *httptest.ResponseRecord
 	return w
 }
 
-// TestKeysOpenAPI: each answer is described, and each answer that is described is given.
+// TestKeysOpenAPI: each answer is described, and each answer that is described is given, by a server of its own and by
+// those of one election and of several, which describe the paths of groups, too.
 func TestKeysOpenAPI(t *testing.T) {
-	c := newCoordinator()
-	h := electhttp.NewKeys("shards", c, []string{"example.com"})
+	hosts := []string{"example.com"}
+	keys := func(c *coordinator) http.Handler { return electhttp.NewKeys("shards", c, hosts) }
+	t.Run("alone", func(t *testing.T) {
+		c := newCoordinator()
+		describesKeys(t, c, keys(c), true)
+	})
+	t.Run("one election", func(t *testing.T) {
+		c := newCoordinator()
+		h, err := electhttp.New(electhttp.Config{Name: "job", ID: "a", Hosts: hosts, Groups: keys(c)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		describesKeys(t, c, h, false)
+	})
+	t.Run("several elections", func(t *testing.T) {
+		c := newCoordinator()
+		describesKeys(t, c, electhttp.NewGroup(electhttp.GroupConfig{Hosts: hosts, Groups: keys(c)}), false)
+	})
+}
+
+// describesKeys compares what a server with the group "shards" of c describes of groups, and with all of the rest, and
+// what it answers.
+func describesKeys(t *testing.T, c *coordinator, h http.Handler, all bool) {
 	var doc document
 	if err := json.Unmarshal(get(h, "/openapi.json").Body.Bytes(), &doc); err != nil || !strings.HasPrefix(doc.OpenAPI, "3.1.") {
 		t.Fatalf("%v, version %q", err, doc.OpenAPI)
 	}
 	described, given := doc.answers(t), map[string]bool{}
+	if !all {
+		maps.DeleteFunc(described, func(key string, _ schema) bool { return !strings.Contains(key, " /v1/groups/") })
+	}
 	pattern := regexp.MustCompile(`^/v1/groups/[^/]+`)
 	try := func(path string, header ...string) {
 		t.Helper()
@@ -110,6 +136,9 @@ func TestKeysOpenAPI(t *testing.T) {
 		given[key] = true
 	}
 	paths := []string{"/v1/groups/shards", "/v1/groups/shards/keys/a", "/openapi.json"}
+	if !all {
+		paths = paths[:2]
+	}
 	for _, path := range paths {
 		try(path)
 		try(path, "Accept", "text/html")

@@ -357,6 +357,13 @@ func (c *Client) Keys(ctx context.Context, only string) (all []KeyStatus, err er
 	return all, err
 }
 
+// Slack asks for how long the coordinator keeps the keys of each member, by its id, without another renewal. The
+// member's own claim ends a little earlier.
+func (c *Client) Slack(ctx context.Context) (all map[string]time.Duration, err error) {
+	err = c.call(ctx, "slack", request{}, &all)
+	return all, err
+}
+
 // Plan is as that of [Group].
 func (c *Client) Plan(ctx context.Context) (p Plan, err error) {
 	err = c.call(ctx, "plan", request{}, &p)

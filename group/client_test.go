@@ -78,6 +78,19 @@ func TestClient(t *testing.T) {
 		if err != nil || len(s.Members) != 3 || s.Held != 30 || s.Keys != 30 {
 			t.Fatalf("status: %+v, %v; want 3 members and 30 keys", s, err)
 		}
+		if s.Moves < 30 { // each key was placed
+			t.Errorf("%d moves were begun; want 30 at least", s.Moves)
+		}
+		promise := all["m1"].settings.Promise
+		slack, err := c.Slack(ctx)
+		if err != nil || len(slack) != 3 {
+			t.Fatalf("slack: %v, %v; want that of 3 members", slack, err)
+		}
+		for id, left := range slack {
+			if left <= promise/2 || left > promise {
+				t.Errorf("slack of %s: %v; want nearly the promise of %v", id, left, promise)
+			}
+		}
 		ks, err := c.Keys(ctx, "")
 		if err != nil || len(ks) != 30 {
 			t.Fatalf("keys: %+v, %v; want 30", ks, err)

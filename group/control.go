@@ -3,9 +3,11 @@ package group
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/group/internal/wire"
+	"github.com/electd/elect/internal/protocol"
 	machine "github.com/electd/elect/internal/protocol/group"
 )
 
@@ -33,6 +35,8 @@ func (c *coordinator) called(from *guest, s *wire.Side) {
 		c.answer(from, s.Call, nil)
 	case "keys":
 		c.askKeys(listing{from, s.Call, q.Key})
+	case "slack":
+		c.reply(from, s.Call, c.slack())
 	case "plan":
 		if !c.covered {
 			c.answer(from, s.Call, errCovering())
@@ -78,7 +82,7 @@ func (c *coordinator) called(from *guest, s *wire.Side) {
 		}
 		c.answer(from, s.Call, err)
 	default:
-		c.answer(from, s.Call, fmt.Errorf("no request is called %q; want status, keys, plan, lookup, resign, move or drain", s.Method))
+		c.answer(from, s.Call, fmt.Errorf("no request is called %q; want status, keys, slack, plan, lookup, resign, move or drain", s.Method))
 	}
 }
 
@@ -250,7 +254,7 @@ func (c *coordinator) tellStatus() {
 }
 
 func (c *coordinator) status() *Status {
-	s := &Status{Group: c.g.cfg.Name, Coordinator: c.g.id, Token: c.term.Token(), Covering: !c.machine.Covered(), Version: c.version, Moving: c.plan.moving()}
+	s := &Status{Group: c.g.cfg.Name, Coordinator: c.g.id, Token: c.term.Token(), Covering: !c.machine.Covered(), Version: c.version, Moving: c.plan.moving(), Moves: c.g.counted.total()}
 	for _, m := range c.plan.sessions() {
 		info := Member{
 			ID: string(m.Session.Member), Attached: m.Conn != 0, Admitted: m.Admitted, Draining: m.Traits.Draining,
@@ -308,6 +312,19 @@ func (c *coordinator) writeKeys() {
 			c.writeKeys()
 		}})
 	})
+}
+
+// slack is for how long each member's keys stay its own without another renewal. Of two sessions of one member it is the
+// longer one.
+func (c *coordinator) slack() map[string]time.Duration {
+	now := c.g.env.now().Boot
+	all := map[string]time.Duration{}
+	for _, s := range c.plan.sessions() {
+		if id := string(s.Session.Member); s.Promise != protocol.Always {
+			all[id] = max(all[id], s.Promise.Sub(now))
+		}
+	}
+	return all
 }
 
 // keys are all keys and their holders, or only one, which need not be known.

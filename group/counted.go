@@ -42,6 +42,16 @@ func (c *counted) move(cause string) {
 	c.moves[cmp.Or(cause, causeOther)]++
 }
 
+// total is how many moves were begun.
+func (c *counted) total() (n uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, of := range c.moves {
+		n += of
+	}
+	return n
+}
+
 // Measurements are what a member knows without asking.
 type Measurements struct {
 	Keys        int               // that it holds, or whose work has not returned

@@ -45,6 +45,15 @@ func (g *Group) Elector(name string) driver.Elector {
 	return e
 }
 
+// As implements [driver.Aser]: it sets a **Group.
+func (e *elector) As(target any) bool {
+	g, ok := target.(**Group)
+	if ok {
+		*g = e.g
+	}
+	return ok
+}
+
 // end returns the channel that is closed by Close.
 func (e *elector) end() <-chan struct{} {
 	e.mu.Lock()

@@ -353,6 +353,9 @@ func (g *Group) event(e Event) {
 // ID returns the id of this member.
 func (g *Group) ID() string { return g.id }
 
+// Name returns the name of the group.
+func (g *Group) Name() string { return g.cfg.Name }
+
 // Leave gives all keys up in good order, when their work has returned, and then resigns as coordinator. back is how long
 // the keys are kept for a member with the same id, because it will be back: 0 frees them at once. When ctx ends first,
 // the rest lapses by itself, and Leave returns the cause. It then closes the Group and its election, once: a later call
@@ -514,6 +517,7 @@ type Status struct {
 	Keys        int         `json:"keys"`    // that it knows
 	Held        int         `json:"held"`    // how many of these a member holds
 	Moving      int         `json:"moving"`  // how many of these are on their way to another member
+	Moves       uint64      `json:"moves"`   // that the coordinator has begun since it joined the group
 	Version     uint64      `json:"version"` // rises with each change, under one Token
 }
 

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,11 +20,15 @@ const schemePrefix = "group+"
 
 // Opener returns an opener of named elections of a group: of URLs whose scheme is group+ and one that inner opens, such
 // as group+file:/var/lib/elect. The coordinator is elected there, in the election that has the group's name. The
-// elections that are opened by one Opener under one URL and id share a member, from the first one to the last.
+// elections that are opened by one Opener under one URL and id share a member, from the first one to the last. As of
+// [elect.Election] sets a **Group to that member, for its metrics.
 //
 // Parameters of the group are those of [Config]: group-name, group-listen, group-advertise, group-promise, group-cover,
 // group-token-bits, group-zone, group-weight, group-flight, and group-insecure=true. The others are inner's.
 func Opener(inner driver.Opener) driver.Opener { return OpenerWith(inner, nil) }
+
+// NameOf returns the name of the group that a URL names.
+func NameOf(u *url.URL) string { return cmp.Or(u.Query().Get("group-name"), defaultName) }
 
 // OpenerWith is [Opener] with what a URL cannot say: configure sets it, such as Config.TLS. It gets the parameters that
 // begin with group-, and removes those that it knows.

@@ -37,6 +37,10 @@ func TestOpener(t *testing.T) {
 		return e
 	}
 	a, b := open(here, "a", "m1"), open(here, "b", "m1")
+	var one, two *Group
+	if !a.As(&one) || !b.As(&two) || one != two || one.ID() != "m1" || one.Name() != "jobs" || a.As(new(string)) {
+		t.Errorf("the member of the elections is %v, and %v; want one, and no string", one, two)
+	}
 	ta, err := a.Campaign(ctx)
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"reflect"
@@ -15,7 +16,6 @@ import (
 	_ "time/tzdata" // for transfers at a time of day, also where the system has none
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect"
@@ -189,7 +189,9 @@ func runAgent(cmd *cobra.Command, openers elect.Openers, path string, cfg runner
 	}
 	cfg.State, cfg.Registry = dir, prometheus.NewRegistry()
 	var shared electhttp.Config
-	if cfg.HTTP, shared, err = listenAgent(file, cfg.Registry); err != nil {
+	groups := newLookups(openers)
+	defer groups.close()
+	if cfg.HTTP, shared, err = listenAgent(file, cfg.Registry, groups); err != nil {
 		return err
 	}
 	if d := file.Watchdog; d != nil {
@@ -205,12 +207,15 @@ func runAgent(cmd *cobra.Command, openers elect.Openers, path string, cfg runner
 			return nil, errors.New("the settings of http, state or watchdog have changed, which are read at the start only; want a restart of the agent, or the former settings")
 		}
 		first = false
+		var urls []string
 		for i := range entries {
 			e := &entries[i]
 			of := e.HTTP
 			e.HTTP = shared
 			e.HTTP.Name, e.HTTP.ID, e.HTTP.Election, e.HTTP.Tenure = of.Name, of.ID, of.Election, of.Tenure
+			urls = append(urls, e.Config.URL)
 		}
+		groups.set(urls)
 		return entries, nil
 	}
 	if err := runner.RunAgent(cmd.Context(), cfg); err != nil {
@@ -241,8 +246,8 @@ func agentState(f *config.File) (*safe.Dir, error) {
 }
 
 // listenAgent begins to listen. It returns what the Handlers of all elections have in common.
-func listenAgent(f *config.File, registry *prometheus.Registry) (*runner.HTTP, electhttp.Config, error) {
-	var shared electhttp.Config
+func listenAgent(f *config.File, registry *prometheus.Registry, groups http.Handler) (*runner.HTTP, electhttp.Config, error) {
+	shared := electhttp.Config{Groups: groups}
 	h := f.HTTP
 	if h == (config.HTTP{}) {
 		return nil, shared, nil
@@ -265,8 +270,7 @@ func listenAgent(f *config.File, registry *prometheus.Registry) (*runner.HTTP, e
 		host, _, _ := net.SplitHostPort(h.Listen) // listenHTTP refuses what is wrong
 		shared.Hosts = []string{host}
 	}
-	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{DisableCompression: true, MaxRequestsInFlight: maxScrapes})
-	s.Group = electhttp.NewGroup(electhttp.GroupConfig{Hosts: shared.Hosts, Metrics: metrics, Token: shared.Token, Trusted: shared.Trusted})
+	s.Group = electhttp.NewGroup(electhttp.GroupConfig{Hosts: shared.Hosts, Metrics: metricsHandler(registry), Token: shared.Token, Trusted: shared.Trusted, Groups: groups})
 	s.Listener, s.Shown, err = listenHTTP("http.listen", h.Listen, s.Certificate != nil, "http.cert and http.key")
 	return s, shared, err
 }

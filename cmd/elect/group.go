@@ -122,16 +122,21 @@ func (p *place) openGroup(cmd *cobra.Command, openers elect.Openers) (*group.Cli
 	if err := p.resolveURL(openers); err != nil {
 		return nil, err
 	}
-	u, err := elect.ParseURL(p.election)
+	return openGroupURL(cmd.Context(), openers, p.election)
+}
+
+// openGroupURL opens a client of the group that a URL names.
+func openGroupURL(ctx context.Context, openers elect.Openers, of string) (*group.Client, error) {
+	u, err := elect.ParseURL(of)
 	if err != nil {
 		return nil, exit.Usagef("the election URL does not parse; want one such as group+file:/var/lib/myjob")
 	}
-	scheme := strings.TrimPrefix(u.Scheme, "group+")
+	scheme := strings.TrimPrefix(u.Scheme, groupPrefix)
 	inner := openers[scheme]
 	if inner == nil {
 		return nil, exit.Usagef("the election URL has the unknown scheme %q; want one such as group+file:/var/lib/myjob", u.Scheme)
 	}
-	c, err := group.OpenClient(cmd.Context(), inner, u, groupCertsOf(scheme))
+	c, err := group.OpenClient(ctx, inner, u, groupCertsOf(scheme))
 	return c, failed.Opening(err)
 }
 
@@ -168,6 +173,7 @@ const groupStatusFields = `-o json writes one object on one line:
   keys         how many keys the coordinator knows
   held         how many of them are held
   moving       how many are on their way to another member
+  moves        how many moves the coordinator has begun since it joined the group
   version      rises with each change, under one token
 -o yaml writes the same on several lines.`
 

@@ -10,18 +10,21 @@ import (
 	"github.com/electd/elect/peer/certs"
 )
 
+// groupPrefix comes before the scheme of the coordinator's election.
+const groupPrefix = "group+"
+
 // withGroups adds to each back end the groups whose coordinator is elected there: their schemes begin with group+.
 func withGroups(openers elect.Openers) elect.Openers {
 	all := make(elect.Openers, 2*len(openers))
 	for scheme, open := range openers {
 		all[scheme] = open
-		all["group+"+scheme] = group.OpenerWith(open, groupCertsOf(scheme))
+		all[groupPrefix+scheme] = group.OpenerWith(open, groupCertsOf(scheme))
 	}
 	return all
 }
 
 // isGroup reports whether a URL, or its scheme, is that of a group.
-func isGroup(url string) bool { return strings.HasPrefix(url, "group+") }
+func isGroup(url string) bool { return strings.HasPrefix(url, groupPrefix) }
 
 // groupCertsOf is groupCerts for a group whose coordinator is elected by that scheme.
 func groupCertsOf(scheme string) func(url.Values, *group.Config) error {

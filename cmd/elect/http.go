@@ -62,8 +62,10 @@ func (f *httpFlags) listen(cfg electhttp.Config) (*runner.HTTP, error) {
 	if local && f.cert != "" {
 		return nil, exit.Usagef("%s is %q, which has no certificate; want it without %s and %s", f.from("http"), f.addr, f.from("http-cert"), f.from("http-key"))
 	}
-	s := &runner.HTTP{Metrics: electprom.New(cfg.Name)}
-	cfg.Metrics = metricsHandler(s.Metrics)
+	registry := prometheus.NewRegistry()
+	s := &runner.HTTP{Metrics: electprom.New(cfg.Name), Groups: &runner.Groups{Registry: registry}}
+	registry.MustRegister(s.Metrics)
+	cfg.Metrics = metricsHandler(registry)
 	if f.cert != "" {
 		pair, err := keyPair(f.from("http-cert"), f.cert, f.from("http-key"), f.key)
 		if err != nil {
@@ -119,10 +121,8 @@ func listenHTTP(flag, addr string, secure bool, certificate string) (l net.Liste
 	return l, shown, err
 }
 
-// metricsHandler serves the metrics of collectors. It does not compress: on a near network that saves no time.
-func metricsHandler(of ...prometheus.Collector) http.Handler {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(of...)
+// metricsHandler serves the metrics of a registry. It does not compress: on a near network that saves no time.
+func metricsHandler(registry *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{DisableCompression: true, MaxRequestsInFlight: maxScrapes})
 }
 

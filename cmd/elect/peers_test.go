@@ -67,6 +67,7 @@ func TestShownPeers(t *testing.T) {
 		three + "?data=d&key=k%20%26":     three + "?data=" + here + "/d&key=" + here + "/k+%26",
 		three + "?data=/d&cluster=x":      three + "?data=/d&cluster=x",
 		three + "?observers=o1,o2@h:7400": three + "?observers=o1,o2@h:7400",
+		"group+" + three + "?data=d":      "group+" + three + "?data=" + here + "/d",
 	} {
 		p := place{election: url, name: "nightly"}
 		got := p.shown()
@@ -77,7 +78,7 @@ func TestShownPeers(t *testing.T) {
 		if got := again.shown(); got != want {
 			t.Errorf("%s, shown again, is %s", url, got)
 		}
-		if u, err := elect.ParseURL(got); err != nil || u.Scheme != peerScheme {
+		if u, err := elect.ParseURL(got); err != nil || strings.TrimPrefix(u.Scheme, groupPrefix) != peerScheme {
 			t.Errorf("%s does not parse: %v, %v", got, u, err)
 		}
 	}

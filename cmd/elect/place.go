@@ -139,6 +139,14 @@ func (p *place) shown() string {
 	if err != nil {
 		return ""
 	}
+	if scheme, ok := strings.CutPrefix(u.Scheme, groupPrefix); ok {
+		u.Scheme = scheme
+		return groupPrefix + shownURL(u)
+	}
+	return shownURL(u)
+}
+
+func shownURL(u *url.URL) string {
 	if u.Scheme == peerScheme {
 		return shownPeers(u)
 	}
@@ -146,7 +154,7 @@ func (p *place) shown() string {
 	if u.Scheme != "file" {
 		return u.String()
 	}
-	path := u.Path
+	path, err := u.Path, error(nil)
 	if u.Opaque != "" {
 		if path, err = url.PathUnescape(u.Opaque); err != nil {
 			return u.String()

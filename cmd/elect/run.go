@@ -146,6 +146,7 @@ that service manager, and hides the variable from COMMAND. docs/notify.md has mo
 --http serves the state of this candidate and its leader: GET /leader, /follower, /livez,
 /readyz, /v1/elections/NAME, /v1/elections/NAME/watch, /metrics for Prometheus,
 /openapi.json, and with --http-sidecar / as the leader-elector sidecar of Kubernetes did.
+In a group GET /v1/groups/NAME/keys/KEY says who holds any key of it.
 The address is on loopback (127.0.0.1:4040) or a Unix socket (unix:PATH) that only this
 user can open; any other needs --http-cert and --http-key. On loopback without them the
 Host of a request must be localhost, an address of loopback or that of --http. One
@@ -283,7 +284,14 @@ func newRun(openers elect.Openers) *cobra.Command {
 			}
 			cfg.NonExclusive = !exclusive
 			cfg.Grace = max(cfg.Grace, 1) // 0 would be the supervisor's default; here it means none
-			if cfg.HTTP, err = server.listen(electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown}); err != nil {
+			of := electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: cfg.Shown}
+			if isGroup(cfg.URL) {
+				groups := newLookups(openers)
+				defer groups.close()
+				groups.set([]string{cfg.URL})
+				of.Groups = groups
+			}
+			if cfg.HTTP, err = server.listen(of); err != nil {
 				return err
 			}
 			return runner.Run(cmd.Context(), cfg)

@@ -21,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/electd/elect"
 	"github.com/electd/elect/electprom"
 	"github.com/electd/elect/internal/harness"
@@ -319,7 +321,9 @@ func TestVocabularyOfTerms(t *testing.T) {
 			t.Log(last)
 		}
 		w := httptest.NewRecorder()
-		metricsHandler(metrics).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(metrics)
+		metricsHandler(registry).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 		measured := scraped(t, w.Body.String())
 		mu.Lock()
 		defer mu.Unlock()

@@ -53,6 +53,7 @@ type agent struct {
 	say     *lines.Writer
 	manager manager
 	device  *watchdog.Watchdog // or nil
+	groups  Groups
 	members map[string]*member // owned by RunAgent, as is leaving
 	leaving []*member          // not in the configuration any more
 
@@ -85,7 +86,7 @@ func Maintain(state *place.Dir, on bool) error { return keepMark(state, maintena
 // RunAgent stands in all elections, until a signal asks for the end, and then until all have ended. An election that
 // fails for good is tried again, and disturbs no other.
 func RunAgent(ctx context.Context, cfg AgentConfig) error {
-	a := &agent{cfg: cfg, say: lines.New(os.Stderr, lines.Form{JSON: cfg.JSON, Time: cfg.Time}), members: map[string]*member{}, stills: map[*member]bool{}}
+	a := &agent{cfg: cfg, groups: Groups{Registry: cfg.Registry}, say: lines.New(os.Stderr, lines.Form{JSON: cfg.JSON, Time: cfg.Time}), members: map[string]*member{}, stills: map[*member]bool{}}
 	defer a.say.Close()
 	log := a.say.Logger(cfg.Verbose)
 	a.manager.take(log)
@@ -306,7 +307,7 @@ func (m *member) once(failed func(string), wait func() <-chan time.Time) (again 
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	cfg := m.entry.Config
-	cfg.HTTP = &HTTP{Metrics: m.metrics}
+	cfg.HTTP = &HTTP{Metrics: m.metrics, Groups: &m.a.groups}
 	var err error
 	of := m.entry.HTTP
 	of.Pause = m.pause

@@ -22,6 +22,7 @@ type HTTP struct {
 	Handler     *electhttp.Handler
 	Metrics     *electprom.Metrics // what Handler serves at /metrics
 	Group       *electhttp.Group   // instead of Handler, for the server of an agent
+	Groups      *Groups            // their metrics, beside Metrics
 }
 
 // handler is what it serves.

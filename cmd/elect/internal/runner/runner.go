@@ -343,6 +343,7 @@ func (r *run) stand() (err error) {
 	if cfg.HTTP != nil {
 		cfg.HTTP.Metrics.Attach(r.election)
 		defer cfg.HTTP.Metrics.Close()
+		defer cfg.HTTP.Groups.use(r.election, r.log())()
 		if cfg.HTTP.Shown != "" {
 			r.tell(slog.LevelInfo, eventServing, 0, "serving HTTP on %s", cfg.HTTP.Shown)
 		}
