@@ -31,6 +31,7 @@ const groupHelp = `Show and change a group: many keys, which its coordinator han
   elect group move KEY --to ID  move a key to a member
   elect group drain ID          empty a member; --off lets it have keys again
   elect group watch             the status, and each change
+  elect group top               the members, their keys and alerts on one screen, live
 
 --election is the URL of the group, such as group+file:/var/lib/myjob, or that of its
 coordinator's election; the group's name is its parameter group-name. The command asks
@@ -58,7 +59,7 @@ type groupVerb struct {
 func newGroup(openers elect.Openers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "group",
-		Short:   "show and change a group of keys: status, members, keys, plan, move, drain, watch",
+		Short:   "show and change a group of keys: status, members, keys, plan, move, drain, watch, top",
 		Long:    groupHelp + groupCodes,
 		Example: "  elect group status --election group+file:/var/lib/myjob\n  elect group drain m1 --wait 1m",
 		Args:    cli.VerbOnly,
@@ -67,7 +68,7 @@ func newGroup(openers elect.Openers) *cobra.Command {
 			return exit.Silent(exit.Usage)
 		},
 	}
-	for _, v := range []groupVerb{groupStatus(), groupMembers(), groupKeys(), groupPlan(), groupMove(), groupDrain(), groupWatch()} {
+	for _, v := range []groupVerb{groupStatus(), groupMembers(), groupKeys(), groupPlan(), groupMove(), groupDrain(), groupWatch(), groupTop()} {
 		cmd.AddCommand(v.command(openers))
 	}
 	return cmd

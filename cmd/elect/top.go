@@ -97,7 +97,7 @@ func newTop(openers elect.Openers) *cobra.Command {
 			defer stop()
 			t := &topSources{
 				cmd: cmd, openers: openers, every: every, live: format == "table" && onTerminal(),
-				reports: make(chan top.Report), found: make(chan place), panicked: make(chan error, 1), known: map[top.Key]bool{},
+				liveness: newLiveness(), known: map[top.Key]bool{},
 			}
 			t.model.Fresh = max(2*every, 2*time.Second)
 			t.ctx, t.cancel = context.WithCancel(ctx)
@@ -108,7 +108,7 @@ func newTop(openers elect.Openers) *cobra.Command {
 				return err
 			}
 			if t.live {
-				return t.show(os.Stdin, os.Stdout)
+				return t.show(t.ctx, &t.model, t.every, os.Stdin, os.Stdout)
 			}
 			if err := t.once(); err != nil {
 				return err
@@ -159,14 +159,30 @@ type topSources struct {
 
 	ctx    context.Context
 	cancel context.CancelFunc
-	work   sync.WaitGroup
 	first  sync.WaitGroup // sources that have not reported yet
 
-	reports  chan top.Report
-	found    chan place // elections that list has found
+	*liveness
+	known map[top.Key]bool // the elections that were added
+	model top.Model
+}
+
+// liveness is what happens beside the goroutine that owns a model.
+type liveness struct {
+	work     sync.WaitGroup
+	events   chan func() // called by that goroutine
 	panicked chan error
-	known    map[top.Key]bool // the elections that were added
-	model    top.Model
+}
+
+func newLiveness() *liveness {
+	return &liveness{events: make(chan func()), panicked: make(chan error, 1)}
+}
+
+// put has the owner of the model call do, unless ctx ends first.
+func (l *liveness) put(ctx context.Context, do func()) {
+	select {
+	case l.events <- do:
+	case <-ctx.Done():
+	}
 }
 
 // add begins to ask what the arguments name.
@@ -246,10 +262,8 @@ func (t *topSources) list(p place, report func(top.Report)) {
 			err = top.ErrNone
 		}
 		for _, p.name = range names {
-			select {
-			case t.found <- p: // before the report, so that the first report of each is awaited
-			case <-t.ctx.Done():
-			}
+			found := p
+			t.put(t.ctx, func() { t.addFound(found) }) // before the report, so that the first report of each is awaited
 		}
 		report(top.Report{Source: p.shown(), At: time.Now(), Err: err})
 		if !t.live || !t.pause(t.every) {
@@ -339,12 +353,12 @@ func (t *topSources) pause(d time.Duration) bool {
 }
 
 // start runs do in a goroutine. A panic ends elect top in order: an uncaught one would not restore the terminal.
-func (t *topSources) start(do func()) {
-	t.work.Go(func() {
+func (l *liveness) start(do func()) {
+	l.work.Go(func() {
 		defer func() {
 			if p := recover(); p != nil {
 				select {
-				case t.panicked <- fmt.Errorf("panic: %v\n%s", p, debug.Stack()):
+				case l.panicked <- fmt.Errorf("panic: %v\n%s", p, debug.Stack()):
 				default:
 				}
 			}
@@ -360,10 +374,7 @@ func (t *topSources) ask(do func(report func(top.Report))) {
 	t.start(func() {
 		defer first()
 		do(func(r top.Report) {
-			select {
-			case t.reports <- r:
-			case <-t.ctx.Done():
-			}
+			t.put(t.ctx, func() { t.model.Apply(r) })
 			first()
 		})
 	})
@@ -387,11 +398,8 @@ func (t *topSources) once() error {
 	late := time.After(askTimeout)
 	for {
 		select {
-		case r := <-t.reports:
-			t.model.Apply(r)
-			continue
-		case p := <-t.found:
-			t.addFound(p)
+		case do := <-t.events:
+			do()
 			continue
 		case err := <-t.panicked:
 			return exit.With(1, err)
@@ -405,38 +413,42 @@ func (t *topSources) once() error {
 	}
 }
 
-// show shows the model on a terminal until the user quits.
-func (t *topSources) show(in, out *os.File) error {
+// shown is a model that elect top or elect group top shows.
+type shown interface {
+	Judge(now time.Time)
+	Picture(v *top.View, now time.Time, width, height int) []string
+}
+
+// show shows a model on a terminal until the user quits.
+func (l *liveness) show(ctx context.Context, model shown, every time.Duration, in, out *os.File) error {
 	s, err := tty.Open(in, out)
 	if err != nil {
 		return exit.With(1, err)
 	}
 	defer s.Leave()
 	keys, gone := make(chan string, 16), make(chan error, 1)
-	t.work.Go(func() {
-		if err := tty.ReadKeys(t.ctx, in, keys); err != nil {
+	l.work.Go(func() {
+		if err := tty.ReadKeys(ctx, in, keys); err != nil {
 			gone <- err
 		}
 	})
 	resized, unwatch := tty.WatchSize()
 	defer unwatch()
-	tick := time.NewTicker(t.every)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	view := &top.View{Colour: cli.Colour(out)}
 	for {
 		now := time.Now()
-		t.model.Judge(now)
-		if err := s.Draw(func(width, height int) []string { return t.model.Picture(view, now, width, height) }); err != nil {
+		model.Judge(now)
+		if err := s.Draw(func(width, height int) []string { return model.Picture(view, now, width, height) }); err != nil {
 			return exit.With(1, err)
 		}
 		select {
 		case <-tick.C:
 		case <-resized:
 			s.Clear()
-		case r := <-t.reports:
-			t.model.Apply(r)
-		case p := <-t.found:
-			t.addFound(p)
+		case do := <-l.events:
+			do()
 		case key := <-keys:
 			if key == tty.CtrlZ {
 				if err := s.Suspend(); err != nil {
@@ -446,11 +458,11 @@ func (t *topSources) show(in, out *os.File) error {
 			if view.Key(key) {
 				return nil
 			}
-		case err := <-t.panicked:
+		case err := <-l.panicked:
 			return exit.With(1, err)
 		case err := <-gone:
 			return exit.With(1, err)
-		case <-t.ctx.Done():
+		case <-ctx.Done():
 			return nil
 		}
 	}

@@ -18,7 +18,8 @@ import (
 type View struct {
 	Colour bool
 
-	sort     int // of orders
+	sort     int     // of orders
+	orders   []order // that there are
 	selected Key
 	detail   bool // the nodes of the selected election
 	first    int  // row that is shown
@@ -26,11 +27,14 @@ type View struct {
 	page     int // rows at once
 }
 
-// orders are the orders of rows, by the name of each; elections that are equal are in the order of names.
-var orders = [...]struct {
+// order is an order of rows, with its name. Rows that are equal are in the order of names.
+type order struct {
 	name    string
 	compare func(a, b *line) int
-}{
+}
+
+// orders are those of elections.
+var orders = [...]order{
 	{"name", func(a, b *line) int { return 0 }},
 	{"alerts", func(a, b *line) int { return cmp.Compare(b.grade, a.grade) }},
 	{"changes", func(a, b *line) int { return cmp.Compare(b.changes, a.changes) }},
@@ -40,14 +44,14 @@ var orders = [...]struct {
 // line is a row: an election, or a source of which no election is known.
 type line struct {
 	Key
-	cells   [9]string
-	grade   int // 2: red, 1: yellow
-	changes int
+	cells   []string // as many as the header has
+	grade   int      // 2: red, 1: yellow
+	changes int      // or, of a member of a group, its keys
 	since   time.Time
 }
 
-// header are the columns.
-var header = [9]string{"ELECTION", "LEADER", "TOKEN", "FOR", "LEASE", "CHANGES", "NODES", "RTT", "TROUBLE"}
+// header are the columns. The first two and the last are texts, and the others are numbers.
+var header = [...]string{"ELECTION", "LEADER", "TOKEN", "FOR", "LEASE", "CHANGES", "NODES", "RTT", "TROUBLE"}
 
 // Key handles a key, and reports whether it means to quit.
 func (v *View) Key(key string) (quit bool) {
@@ -69,7 +73,7 @@ func (v *View) Key(key string) (quit bool) {
 	case "G":
 		at = last
 	case "s":
-		v.sort = (v.sort + 1) % len(orders)
+		v.sort = (v.sort + 1) % max(len(v.orders), 1)
 	case screen.KeyEnter, "\n", screen.KeyRight:
 		v.detail = true
 	case screen.KeyEsc, screen.KeyLeft:
@@ -84,7 +88,31 @@ func (v *View) Key(key string) (quit bool) {
 // Picture is the screen: at most height lines, none wider than width.
 func (m *Model) Picture(v *View, now time.Time, width, height int) []string {
 	lines := m.lines(now)
-	slices.SortStableFunc(lines, func(a, b line) int { return orders[v.sort].compare(&a, &b) })
+	v.arrange(lines, orders[:])
+	nodes := 0
+	for _, e := range m.elections {
+		nodes += len(e.Nodes)
+	}
+	p := painter{width: width, colour: v.Colour}
+	p.title(v, fmt.Sprintf("elect top  %s, %s, %s", count(len(m.elections), "election"), count(nodes, "node"), count(len(m.alerts), "alert")), now)
+	keys := "q quit  j/k or arrows select  enter nodes  s sort by " + v.next()
+	if v.detail {
+		keys = "q quit  esc all elections  j/k next election"
+	}
+	bottom := bottom(m.alerts, keys, height)
+	room := max(height-1-len(bottom), 1)
+	if e := m.elections[v.selected]; v.detail && e != nil {
+		m.detail(&p, e, now, room)
+	} else {
+		p.table(v, header[:], lines, room)
+	}
+	return p.end(bottom, height)
+}
+
+// arrange sorts rows, and keeps one of them selected.
+func (v *View) arrange(lines []line, by []order) {
+	v.orders = by
+	slices.SortStableFunc(lines, func(a, b line) int { return by[v.sort].compare(&a, &b) })
 	v.rows = v.rows[:0]
 	for _, l := range lines {
 		v.rows = append(v.rows, l.Key)
@@ -92,21 +120,19 @@ func (m *Model) Picture(v *View, now time.Time, width, height int) []string {
 	if !slices.Contains(v.rows, v.selected) && len(v.rows) > 0 {
 		v.selected = v.rows[min(v.first, len(v.rows)-1)]
 	}
-	nodes := 0
-	for _, e := range m.elections {
-		nodes += len(e.Nodes)
-	}
-	left := fmt.Sprintf("elect top  %s, %s, %s", count(len(m.elections), "election"), count(nodes, "node"), count(len(m.alerts), "alert"))
-	right := "by " + orders[v.sort].name + "  " + now.Format("15:04:05")
-	p := painter{width: width, colour: v.Colour}
-	p.add(bold, left+strings.Repeat(" ", max(width-len(left)-len(right), 1))+right)
-	bottom := m.bottom(v, height)
-	room := max(height-1-len(bottom), 1)
-	if e := m.elections[v.selected]; v.detail && e != nil {
-		m.detail(&p, e, now, room)
-	} else {
-		p.table(v, lines, room)
-	}
+}
+
+// next is the name of the order after the present one.
+func (v *View) next() string { return v.orders[(v.sort+1)%len(v.orders)].name }
+
+// title adds the first line.
+func (p *painter) title(v *View, left string, now time.Time) {
+	right := "by " + v.orders[v.sort].name + "  " + now.Format("15:04:05")
+	p.add(bold, left+strings.Repeat(" ", max(p.width-len(left)-len(right), 1))+right)
+}
+
+// end adds the last lines at the bottom of the screen.
+func (p *painter) end(bottom []styled, height int) []string {
 	for len(p.lines) < height-len(bottom) {
 		p.add(plain, "")
 	}
@@ -123,11 +149,11 @@ type styled struct {
 }
 
 // bottom are the alerts, and the keys.
-func (m *Model) bottom(v *View, height int) (all []styled) {
+func bottom(alerts []Alert, keys string, height int) (all []styled) {
 	room := max(height/4, 1)
-	for i, a := range m.alerts {
-		if i == room-1 && len(m.alerts) > room {
-			all = append(all, styled{yellow, fmt.Sprintf("and %d more alerts", len(m.alerts)-i)})
+	for i, a := range alerts {
+		if i == room-1 && len(alerts) > room {
+			all = append(all, styled{yellow, fmt.Sprintf("and %d more alerts", len(alerts)-i)})
 			break
 		}
 		look := yellow
@@ -135,10 +161,6 @@ func (m *Model) bottom(v *View, height int) (all []styled) {
 			look = red
 		}
 		all = append(all, styled{look, a.line()})
-	}
-	keys := "q quit  j/k or arrows select  enter nodes  s sort by " + orders[(v.sort+1)%len(orders)].name
-	if v.detail {
-		keys = "q quit  esc all elections  j/k next election"
 	}
 	return append(all, styled{faint, keys})
 }
@@ -148,11 +170,11 @@ func (a *Alert) line() string {
 }
 
 // table adds the rows around the selected one.
-func (p *painter) table(v *View, lines []line, room int) {
+func (p *painter) table(v *View, header []string, lines []line, room int) {
 	v.page = max(room-1, 1)
 	at := max(slices.Index(v.rows, v.selected), 0)
 	v.first = max(min(v.first, at, len(lines)-v.page), at-v.page+1, 0)
-	widths := columns(lines, p.width)
+	widths := columns(header, lines, p.width)
 	p.add(bold, "  "+cells(header, widths))
 	for i := v.first; i < min(v.first+v.page, len(lines)); i++ {
 		l := &lines[i]
@@ -165,9 +187,10 @@ func (p *painter) table(v *View, lines []line, room int) {
 }
 
 // columns are the widths of columns: the numbers get what they need, and the texts share the rest.
-func columns(lines []line, width int) (w [9]int) {
-	rest := width - 2
-	for c := 2; c <= 7; c++ {
+func columns(header []string, lines []line, width int) (w []int) {
+	w = make([]int, len(header))
+	rest, last := width-2, len(header)-1
+	for c := 2; c < last; c++ {
 		w[c] = len(header[c])
 		for i := range lines {
 			w[c] = max(w[c], utf8.RuneCountInString(lines[i].cells[c]))
@@ -176,20 +199,20 @@ func columns(lines []line, width int) (w [9]int) {
 	}
 	rest = max(rest-2, 12)
 	w[0], w[1] = rest*4/10, rest*3/10
-	w[8] = rest - w[0] - w[1]
+	w[last] = rest - w[0] - w[1]
 	return w
 }
 
 // cells formats a row. Numbers are at the right of their columns.
-func cells(texts [9]string, widths [9]int) string {
+func cells(texts []string, widths []int) string {
 	var b strings.Builder
 	for c, text := range texts {
 		blank := strings.Repeat(" ", max(widths[c]-utf8.RuneCountInString(text), 0))
 		switch text = clip(text, widths[c]); {
-		case c >= 2 && c <= 7:
-			b.WriteString(blank + text + " ")
 		case c == len(texts)-1:
 			b.WriteString(text)
+		case c >= 2:
+			b.WriteString(blank + text + " ")
 		default:
 			b.WriteString(text + blank + " ")
 		}
@@ -221,7 +244,7 @@ func (m *Model) lines(now time.Time) (all []line) {
 	}
 	for _, s := range d.Sources {
 		if m.sources[s.Source].unknown() {
-			l := line{Key: Key{Election: s.Source}, cells: [9]string{s.Source, "(no answer)", "-", "-", "-", "-", "-", "-", s.Error}, grade: 1}
+			l := line{Key: Key{Election: s.Source}, cells: []string{s.Source, "(no answer)", "-", "-", "-", "-", "-", "-", s.Error}, grade: 1}
 			if s.Error == ErrNone.Error() {
 				l.cells[1] = "(no election)"
 			}
@@ -242,7 +265,7 @@ func (s *Source) unknown() bool {
 }
 
 func (m *Model) row(e *Election, name string, now time.Time) line {
-	l := line{Key: Key{e.Election, e.Name}, cells: [9]string{name, e.leader(), "-", "-", "-", fmt.Sprint(e.Changes), "-", "-", ""}, changes: e.Changes}
+	l := line{Key: Key{e.Election, e.Name}, cells: []string{name, e.leader(), "-", "-", "-", fmt.Sprint(e.Changes), "-", "-", ""}, changes: e.Changes}
 	if e.Leader != nil {
 		l.cells[2], l.since = e.Leader.Token.String(), e.Leader.Since
 		if !e.Leader.Since.IsZero() {
@@ -380,7 +403,7 @@ func (m *Model) Write(w io.Writer, now time.Time) error {
 	fmt.Fprintln(t, strings.Join(header[:], "\t"))
 	for _, l := range m.lines(now) {
 		l.cells[8] = cmp.Or(l.cells[8], "-")
-		fmt.Fprintln(t, strings.Join(l.cells[:], "\t"))
+		fmt.Fprintln(t, strings.Join(l.cells, "\t"))
 	}
 	if err := t.Flush(); err != nil {
 		return err

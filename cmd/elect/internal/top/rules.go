@@ -21,10 +21,10 @@ type Alert struct {
 }
 
 // rule is a rule of deploy/prometheus, judged by what top sees. A test compares names, severities and times.
-type rule struct {
+type rule[T any] struct {
 	name, severity string
 	wait           time.Duration
-	holds          func(e *Election, now time.Time) []finding
+	holds          func(of T, now time.Time) []finding
 }
 
 // finding is a case in which a condition holds.
@@ -36,10 +36,11 @@ const (
 
 	changeWindow, manyChanges = 15 * time.Minute, 4
 	slackWindow, slackTop     = 10 * time.Minute, time.Hour
+	lateLease, lateSession    = 0.5, 0.6 // of the greatest slack
 )
 
 // rules are all that can be judged from here. TestRules lists the others.
-var rules = [...]rule{
+var rules = [...]rule[*Election]{
 	{"ElectTwoLeadersInOneTerm", critical, 0, twoInOneTerm},
 	{"ElectTwoLeaders", critical, 2 * time.Minute, twoLeaders},
 	{"ElectNoLeader", critical, time.Minute, noLeader},
@@ -113,12 +114,15 @@ func ill(e *Election, _ time.Time) (all []finding) {
 	return all
 }
 
-func slackLow(e *Election, now time.Time) (all []finding) {
-	for _, of := range slices.Sorted(maps.Keys(e.leases)) {
-		s := e.leases[of]
+func slackLow(e *Election, now time.Time) []finding { return late(e.leases, now, lateLease, "lease") }
+
+// late finds those of whom in a quarter of the cases a small share of the greatest slack is left.
+func late(of map[string]*slack, now time.Time, share float64, what string) (all []finding) {
+	for _, who := range slices.Sorted(maps.Keys(of)) {
+		s := of[who]
 		s.forget(now)
-		if quarter, top := s.quarter(), s.top(); len(s.recent) > 0 && quarter < top/2 {
-			all = append(all, finding{of, fmt.Sprintf("%s renews its lease late: %v is left in a quarter of the cases, and at most %v", s.id, quarter, top)})
+		if quarter, top := s.quarter(), s.top(); len(s.recent) > 0 && float64(quarter) < share*float64(top) {
+			all = append(all, finding{who, fmt.Sprintf("%s renews its %s late: %v is left in a quarter of the cases, and at most %v", s.id, what, quarter, top)})
 		}
 	}
 	return all
@@ -147,10 +151,13 @@ func (e *Election) sample(n *Node) {
 		s = &slack{id: n.ID}
 		e.leases[of] = s
 	}
-	if i := len(s.recent); i > 0 && !n.At.After(s.recent[i-1].at) {
+	s.add(lease{n.At, time.Duration(*n.Lease) * time.Millisecond})
+}
+
+func (s *slack) add(l lease) {
+	if i := len(s.recent); i > 0 && !l.at.After(s.recent[i-1].at) {
 		return // this reading is kept already
 	}
-	l := lease{n.At, time.Duration(*n.Lease) * time.Millisecond}
 	s.recent = append(s.recent, l)
 	if i := len(s.tops) - 1; i >= 0 && l.at.Sub(s.tops[i].at) < time.Minute {
 		s.tops[i].left = max(s.tops[i].left, l.left)
@@ -190,20 +197,26 @@ func (m *Model) Judge(now time.Time) {
 	elections := m.Document(now).Elections
 	for _, r := range rules {
 		for _, e := range elections {
-			for _, f := range r.holds(e, now) {
-				key := fmt.Sprintf("%s\x00%s\x00%s\x00%s", r.name, e.Election, e.Name, f.of)
-				since, ok := m.holding[key]
-				if !ok {
-					since = now
-				}
-				holding[key] = since
-				if now.Sub(since) >= r.wait {
-					m.alerts = append(m.alerts, Alert{r.name, r.severity, e.Election, e.Name, f.text, since})
-				}
-			}
+			m.alerts = append(m.alerts, r.judge(e, Key{e.Election, e.Name}, now, m.holding, holding)...)
 		}
 	}
 	m.holding = holding
+}
+
+// judge finds the alerts of a rule. Conditions held since the times in was; those that hold are put into is.
+func (r *rule[T]) judge(of T, name Key, now time.Time, was, is map[string]time.Time) (all []Alert) {
+	for _, f := range r.holds(of, now) {
+		key := fmt.Sprintf("%s\x00%s\x00%s\x00%s", r.name, name.Election, name.Name, f.of)
+		since, ok := was[key]
+		if !ok {
+			since = now
+		}
+		is[key] = since
+		if now.Sub(since) >= r.wait {
+			all = append(all, Alert{r.name, r.severity, name.Election, name.Name, f.text, since})
+		}
+	}
+	return all
 }
 
 // of are the alerts of an election.

@@ -116,7 +116,21 @@ var notJudged = map[string]string{
 
 // TestRules: names, severities and times are those of deploy/prometheus.
 func TestRules(t *testing.T) {
-	text, err := os.ReadFile("../../../../deploy/prometheus/elect.rules.yml")
+	var all, groups []string
+	for _, r := range rules {
+		all = append(all, fmt.Sprint(r.name, r.severity, r.wait))
+	}
+	for _, r := range groupRules {
+		groups = append(groups, fmt.Sprint(r.name, r.severity, r.wait))
+	}
+	asShipped(t, "elect.rules.yml", all)
+	asShipped(t, "group.rules.yml", groups)
+}
+
+// asShipped compares rules with those of a file.
+func asShipped(t *testing.T, name string, got []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../../../deploy/prometheus/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +146,7 @@ func TestRules(t *testing.T) {
 	if err := yaml.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	var want, got []string
+	var want []string
 	for _, r := range file.Groups[0].Rules {
 		if notJudged[r.Alert] != "" {
 			continue
@@ -144,9 +158,6 @@ func TestRules(t *testing.T) {
 			}
 		}
 		want = append(want, fmt.Sprint(r.Alert, r.Labels["severity"], wait))
-	}
-	for _, r := range rules {
-		got = append(got, fmt.Sprint(r.name, r.severity, r.wait))
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant those of the rules for Prometheus, or a line in notJudged: %q", got, want)
@@ -199,24 +210,30 @@ func TestPictures(t *testing.T) {
 			v.Key(key)
 			lines = m.Picture(v, noon(), c.width, c.height)
 		}
-		for _, l := range lines {
-			if plain := strings.NewReplacer("\x1b[1m", "", "\x1b[2m", "", "\x1b[31;1m", "", "\x1b[33;1m", "", "\x1b[0m", "").Replace(l); utf8.RuneCountInString(plain) > c.width || strings.Contains(plain, "\x1b") {
-				t.Errorf("%s: %q is wider than %d or has more than colours", name, l, c.width)
-			}
+		asPictured(t, name, lines, c.width, c.height)
+	}
+}
+
+// asPictured compares lines with a file of testdata, and their sizes with a screen's.
+func asPictured(t *testing.T, name string, lines []string, width, height int) {
+	t.Helper()
+	for _, l := range lines {
+		if plain := strings.NewReplacer("\x1b[1m", "", "\x1b[2m", "", "\x1b[31;1m", "", "\x1b[33;1m", "", "\x1b[0m", "").Replace(l); utf8.RuneCountInString(plain) > width || strings.Contains(plain, "\x1b") {
+			t.Errorf("%s: %q is wider than %d or has more than colours", name, l, width)
 		}
-		if len(lines) > c.height {
-			t.Errorf("%s: %d lines", name, len(lines))
+	}
+	if len(lines) > height {
+		t.Errorf("%s: %d lines", name, len(lines))
+	}
+	got := strings.ReplaceAll(strings.Join(lines, "\n")+"\n", "\x1b", "^")
+	path := filepath.Join("testdata", name+".txt")
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
 		}
-		got := strings.ReplaceAll(strings.Join(lines, "\n")+"\n", "\x1b", "^")
-		path := filepath.Join("testdata", name+".txt")
-		if *rewrite {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if want, err := os.ReadFile(path); err != nil || string(want) != got {
-			t.Errorf("%s: %v\n%s", name, err, got)
-		}
+	}
+	if want, err := os.ReadFile(path); err != nil || string(want) != got {
+		t.Errorf("%s: %v\n%s", name, err, got)
 	}
 }
 
