@@ -53,6 +53,13 @@ func described(of prometheus.Collector) []string {
 	return find(`fqName: "(\w+)"`, all.String())
 }
 
+// existing returns the names of all metrics of elections and of groups, in order.
+func existing() []string {
+	all := append(described(electprom.New("job")), described(electprom.NewGroup("group", nil))...)
+	slices.Sort(all)
+	return all
+}
+
 // fences returns the names of the metrics of elect fence proxy.
 func fences(t *testing.T) []string {
 	return find(`"(elect_fence_\w+)"`, read(t, "../cmd/elect/internal/proxy/metrics.go"))
@@ -61,8 +68,7 @@ func fences(t *testing.T) []string {
 // TestRulesNameWhatExists: the rules, their tests and the page name metrics of the collector and of elect fence proxy
 // only, and the page all of the former, and all alerts. Each alert is tested to fire and not to fire.
 func TestRulesNameWhatExists(t *testing.T) {
-	all := append(described(electprom.New("job")), described(electprom.NewGroup("group", nil))...)
-	slices.Sort(all)
+	all := existing()
 	text, tests := read(t, rules+"elect.rules.yml")+read(t, rules+"group.rules.yml"), read(t, rules+"elect.rules_test.yml")+read(t, rules+"group.rules_test.yml")
 	page := read(t, "../docs/metrics.md")
 	if named := find(`(?m)^\| .(elect_\w+)`, page); !slices.Equal(named, all) {
@@ -121,8 +127,8 @@ func shown(t *testing.T) (expressions []string, text string) {
 	return expressions, text
 }
 
-// TestDashboardShowsWhatExists: the dashboard names metrics of elections and of elect fence proxy only, and all of the
-// former.
+// TestDashboardShowsWhatExists: the dashboard names metrics of elections, of groups and of elect fence proxy only, and
+// all of the former two.
 func TestDashboardShowsWhatExists(t *testing.T) {
 	_, text := shown(t)
 	fences := fences(t)
@@ -132,7 +138,7 @@ func TestDashboardShowsWhatExists(t *testing.T) {
 			named = append(named, name)
 		}
 	}
-	if all := described(electprom.New("job")); !slices.Equal(named, all) {
+	if all := existing(); !slices.Equal(named, all) {
 		t.Errorf("the dashboard shows %q;\nthere are %q, and of fences %q", named, all, fences)
 	}
 }

@@ -148,7 +148,7 @@ func TestTerminalStop(t *testing.T) {
 	}
 }
 
-// elect top restores the terminal however it ends, and draws anew when a shell has continued it.
+// elect top and elect group top restore the terminal however it ends, and draws anew when a shell has continued it.
 func TestTopOnTerminal(t *testing.T) {
 	env := append(environment(t), "TERM=xterm", "NO_COLOR=1")
 	s := open(t, env, "sh", "-i")
@@ -177,6 +177,15 @@ func TestTopOnTerminal(t *testing.T) {
 	s.Expect(pictureBegins)
 	s.Expect("(nobody)")
 	s.Type(terminal.CtrlC)
+	s.Expect(pictureEnds)
+	s.Expect("code=0\r\n")
+	s.Type("elect run --election group+file:$HOME/g --name k --id m1 -- elect group top --election group+file:$HOME/g; echo code=$?\n")
+	s.Expect(pictureBegins)
+	s.Expect("1 member,")
+	s.Expect("coordinator m1, token 1")
+	s.Type("s")
+	s.Expect("by keys")
+	s.Type("q")
 	s.Expect(pictureEnds)
 	s.Expect("code=0\r\n")
 	s.Type("exec elect top\n")

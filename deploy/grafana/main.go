@@ -1,5 +1,5 @@
-// Command grafana writes elect.json, a dashboard for Grafana over the metrics of elections and of elect fence proxy:
-// the dashboard's variables are the data source, the jobs and the elections. go generate runs it, and nothing imports
+// Command grafana writes elect.json, a dashboard for Grafana over the metrics of elections, of groups and of elect fence
+// proxy: the dashboard's variables are the data source, the jobs, the elections and the groups. go generate runs it, and nothing imports
 // it. docs/metrics.md says what the panels show.
 package main
 
@@ -119,6 +119,7 @@ func overview() dashboard {
 			choice("job", "Job", "label_values(elect_leaderless_seconds_total, job)"),
 			choice("election", "Election", `label_values(elect_leaderless_seconds_total{job=~"$job"}, election)`),
 			choice("fence", "Fence", "label_values(elect_fence_in_flight, job)"),
+			choice("group", "Group", `label_values(elect_group_keys_held{job=~"$job"}, group)`),
 		}},
 	}
 	d.place(4,
@@ -203,6 +204,20 @@ func overview() dashboard {
 			`sum by (job, resource, result) (increase(elect_fence_checks_total{$F}[$__rate_interval]))`, "{{job}} {{resource}}: {{result}}"),
 		lines("Fence: marks", "The greatest token that each resource has seen.", "short", `max by (job, resource) (elect_fence_highest_token{$F})`, "{{job}} {{resource}}"),
 		heat("Fence: time of requests", "From a request to the end of its answer.", `elect_fence_request_duration_seconds_bucket{$F}`))
+	d.place(8,
+		lines("Groups: keys by member", "Keys that each member of a group holds, as its coordinator sees it.", "short",
+			`max by (job, group, member) (elect_group_member_keys{$G})`, "{{job}} {{group}}: {{member}}"),
+		lines("Groups: keys", "Keys that the coordinator knows, those that nobody holds, and those that the members say that they hold.", "short",
+			`max by (job, group) (elect_group_keys{$G})`, "{{job}} {{group}}: known").
+			and(`max by (job, group) (elect_group_keys_unowned{$G})`, "{{job}} {{group}}: unowned").
+			and(`sum by (job, group) (elect_group_keys_held{$G})`, "{{job}} {{group}}: held"),
+		bars("Groups: moves of keys, by cause", "Moves that coordinators have begun. Free: nobody held the key before.", "short",
+			`sum by (job, group, cause) (increase(elect_group_moves_total{$G}[$__rate_interval])) > 0`, "{{job}} {{group}}: {{cause}}"))
+	d.place(8,
+		lines("Groups: session slack", "For how long the keys of each member are proven without another renewal.", "s",
+			`elect_group_session_slack_seconds{$G}`, "{{job}} {{group}}: {{instance}}"),
+		timeline("Groups: coordinator", "Which member coordinates.",
+			`elect_group_is_coordinator{$G}`, "{{job}} {{group}}: {{instance}}", value(0, "member", "blue"), value(1, "coordinator", "green")))
 	return d
 }
 
@@ -231,8 +246,8 @@ func choice(name, label, query string) object {
 	}
 }
 
-// draw is a panel over one expression, in which $E are the matchers of the elections that were chosen, and $F those of
-// the fences.
+// draw is a panel over one expression, in which $E are the matchers of the elections that were chosen, $G those of the
+// groups, and $F those of the fences.
 func draw(kind, title, description, expr, legendFormat string) panel {
 	expr = expand(expr)
 	return panel{
@@ -255,6 +270,8 @@ func expand(expr string) string {
 		switch name {
 		case "E":
 			return `job=~"$job", election=~"$election"`
+		case "G":
+			return `job=~"$job", group=~"$group"`
 		case "F":
 			return `job=~"$fence"`
 		}

@@ -236,10 +236,11 @@ func (f *field) fence() {
 // TestAlertsFire: each alert fires by its condition and ends when that is mended, and no other one does. In an election
 // with takeovers none does. Each panel of the dashboard finds something in what was scraped.
 func TestAlertsFire(t *testing.T) {
-	long.Full(t, "it waits for the alerts of 37 processes, for some minutes")
+	long.Full(t, "it waits for the alerts of 40 processes, for some minutes")
 	program := harness.Need(t, "prometheus", "prometheus")
 	f := &field{t: t, program: harness.Build(t, "../../../cmd/elect")}
 	f.elections()
+	f.groups()
 	f.fence()
 
 	targets := map[string][]string{}

@@ -207,7 +207,7 @@ func panels(t *testing.T) (all []panel) {
 	if err := json.Unmarshal(text, &dashboard); err != nil {
 		t.Fatal(err)
 	}
-	grafana := strings.NewReplacer("$job", ".+", "$election", ".+", "$fence", ".+", "$__range", "10m", "$__rate_interval", (4 * interval).String())
+	grafana := strings.NewReplacer("$job", ".+", "$election", ".+", "$group", ".+", "$fence", ".+", "$__range", "10m", "$__rate_interval", (4 * interval).String())
 	for _, p := range dashboard.Panels {
 		for _, target := range p.Targets {
 			all = append(all, panel{p.Title, grafana.Replace(target.Expr)})

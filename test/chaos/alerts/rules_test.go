@@ -31,14 +31,22 @@ func hastened(rules string) (text string, err error) {
 	return text, err
 }
 
-// shipped returns the rules that users get.
+// shipped returns the rules that users get, those of elections and those of groups as one file.
 func shipped(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../../../deploy/prometheus/elect.rules.yml")
+	elections, err := os.ReadFile("../../../deploy/prometheus/elect.rules.yml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text)
+	groups, err := os.ReadFile("../../../deploy/prometheus/group.rules.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(groups), "groups:\n")
+	if !found {
+		t.Fatal("the rules of groups have lost their form")
+	}
+	return string(elections) + rest
 }
 
 // TestOnlyTimesDiffer: the rules of the test are those that are shipped, but for times, each of which is shorter by
