@@ -5,6 +5,7 @@ package check
 import (
 	"errors"
 
+	"github.com/electd/elect/internal/protocol/group"
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
@@ -12,3 +13,5 @@ import (
 var ErrNoMutants = errors.New("this build has no mutants; build it with -tags mutants")
 
 func mutate(*quorum.Config, string) error { return ErrNoMutants }
+
+func mutateGroup(*group.MemberConfig, *group.CoordinatorConfig, string) error { return ErrNoMutants }

@@ -171,6 +171,9 @@ func (c *Coordinator) stateOfSessions(e *protocol.Coder) {
 		e.Bools(&s.admitted, &s.shown, &s.voucher)
 		e.Uints(&s.since, &s.acked)
 		e.Instants(&s.toldAt)
+		if c.cfg.Mutant.Has("registry-of-arrival") {
+			codeRegistry(e, &s.arrival)
+		}
 	})
 	if !e.Loads() {
 		return
@@ -405,4 +408,18 @@ func codeMap[K comparable, V any](c *protocol.Coder, m *map[K]V, least int, comp
 
 func (l life) compare(o life) int {
 	return cmp.Or(l.member.Compare(o.member), cmp.Compare(l.process[0], o.process[0]), cmp.Compare(l.process[1], o.process[1]))
+}
+
+// Runs reports whether the work of a key has begun, and was not told to stop.
+func (m *Member) Runs(k Key) bool {
+	p := m.keys.find(k)
+	return p != nil && p.stage == running
+}
+
+// Version is the version of the registry of this tenure; 0 before there is one.
+func (c *Coordinator) Version() uint64 {
+	if c.enrolment.registry == nil {
+		return 0
+	}
+	return c.enrolment.registry.Version
 }

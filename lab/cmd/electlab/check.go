@@ -37,6 +37,12 @@ Every message may be lost, delayed and overtaken. --mode says how time passes:
 A violation is printed as a transcript, and kept as a file (--keep, or elect-check.json
 in this directory) that --replay repeats.
 
+With --protocol group it is the members and coordinators of a group with one key, without
+clocks: --nodes members (default: 2), --terms tenures of coordinators (default: 2), and
+--crashes deaths of members (default: 0), of which a witness tells. Claims end as
+--lapses says, and cover when no claim is left of an earlier coordinator, or by account.
+It uses one core, and keeps no file.
+
 Memory is the limit: a state takes 20 to 100 bytes. --memory stops the search in time.
 
 stderr first names the world and its limits, then shows the progress. The report is on
@@ -63,6 +69,7 @@ views}, and violation.`
 type checkRun struct {
 	protocol    string
 	world       check.World
+	group       check.GroupWorld
 	mode, begin string
 	rates       []int
 	voters      []string
@@ -87,6 +94,9 @@ func newCheck() *cobra.Command {
 			if err := cli.FromEnvironment(cmd); err != nil {
 				return err
 			}
+			if r.protocol == "group" {
+				return r.groups(cmd)
+			}
 			if r.replay != "" {
 				return r.again(cmd)
 			}
@@ -94,7 +104,7 @@ func newCheck() *cobra.Command {
 		},
 	}
 	f, w := cmd.Flags(), &r.world
-	f.StringVar(&r.protocol, "protocol", quorum.Name, "the `PROTOCOL`: quorum")
+	f.StringVar(&r.protocol, "protocol", quorum.Name, "the `PROTOCOL`: quorum or group")
 	f.StringVar(&r.mode, "mode", string(check.Async), "how time passes: `async` or timed")
 	f.StringVar(&r.begin, "begin", "", "how the world begins: `idle`, cold (no node has started), led (n1 leads), or apart (n1 leads, and n2 has not heard it for long)")
 	f.IntVar(&w.Nodes, "nodes", 3, "`N` nodes, 1 to 5")
@@ -120,6 +130,12 @@ func newCheck() *cobra.Command {
 	f.BoolVar(&w.Swing, "swing", false, "timed: a clock may change its rate in each tick")
 	f.BoolVar(&w.Outlives, "outlives", false, "timed: work goes on after its process dies, until its lease ends")
 	f.IntVar(&w.Promise, "promise", 0, "a promise of `N` heartbeats (default: 4, or the least that the rates allow)")
+	f.IntVar(&r.group.Versions, "versions", 3, "group: `N` versions of the registry in a tenure")
+	f.IntVar(&r.group.Vouchers, "vouchers", 0, "group: `N` members vouch (default: all)")
+	f.IntVar(&r.group.Settled, "settled", 0, "group: the first `N` members are admitted when the world begins")
+	f.IntVar(&r.group.Cuts, "cuts", 0, "group: `N` connections are cut")
+	f.IntVar(&r.group.Lapses, "lapses", 0, "group: `N` claims end")
+	f.IntVar(&r.group.Moves, "moves", 0, "group: placement moves the key `N` times")
 	f.Uint64Var(&r.limit, "limit", 0, "stop after `N` states (default: none)")
 	f.Float64Var(&r.memory, "memory", 8, "stop when about `GIB` of memory are used; 0 is no bound")
 	f.IntVar(&r.jobs, "jobs", runtime.GOMAXPROCS(0), "explore on `N` cores; the answer is the same")
@@ -158,7 +174,7 @@ func (r *checkRun) bounds() (check.World, error) {
 	}
 	switch {
 	case r.protocol != quorum.Name:
-		return w, exit.Usagef("protocol %q; want %s, the only one that can be checked", r.protocol, quorum.Name)
+		return w, exit.Usagef("protocol %q; want %s or group", r.protocol, quorum.Name)
 	case r.jobs < 1 || r.jobs > 1024:
 		return w, exit.Usagef("--jobs is %d; want 1 to 1024", r.jobs)
 	case !(r.memory >= 0 && r.memory <= 1<<20):
@@ -180,7 +196,7 @@ func (r *checkRun) run(cmd *cobra.Command) error {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	fmt.Fprintf(cmd.ErrOrStderr(), "electlab: %s\n", r.sketch(&w))
-	tell := &checkProgress{w: cmd.ErrOrStderr(), terminal: cli.AtTerminal(os.Stderr), begin: time.Now(), ticks: w.Ticks}
+	tell := newCheckProgress(cmd, w.Ticks)
 	result, err := check.Explore(w, check.Options{
 		Cores: r.jobs, Limit: r.limit, Memory: uint64(r.memory * (1 << 30)),
 		Look: func(p check.Progress) bool { tell.look(p); return ctx.Err() == nil },
@@ -214,7 +230,9 @@ func (r *checkRun) run(cmd *cobra.Command) error {
 }
 
 // sketch is the world that is about to be explored, and its limits.
-func (r *checkRun) sketch(w *check.World) string {
+func (r *checkRun) sketch(w *check.World) string { return r.bounded(w.String()) }
+
+func (r *checkRun) bounded(world string) string {
 	var bounds []string
 	if r.limit > 0 {
 		bounds = append(bounds, thousands(r.limit)+" states")
@@ -223,9 +241,9 @@ func (r *checkRun) sketch(w *check.World) string {
 		bounds = append(bounds, fmt.Sprintf("%v GiB", r.memory))
 	}
 	if len(bounds) == 0 {
-		return w.String() + "; until all is explored"
+		return world + "; until all is explored"
 	}
-	return w.String() + "; until all is explored, or " + strings.Join(bounds, " or ")
+	return world + "; until all is explored, or " + strings.Join(bounds, " or ")
 }
 
 // again replays a trail.
@@ -284,6 +302,10 @@ type checkProgress struct {
 	ticks    int // of mode timed
 	last     time.Duration
 	shown    bool
+}
+
+func newCheckProgress(cmd *cobra.Command, ticks int) *checkProgress {
+	return &checkProgress{w: cmd.ErrOrStderr(), terminal: cli.AtTerminal(os.Stderr), begin: time.Now(), ticks: ticks}
 }
 
 func (t *checkProgress) look(p check.Progress) {
