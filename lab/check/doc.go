@@ -24,6 +24,11 @@
 // only its fingerprint of 64 bits and the path to it are kept. See state.go for which states count
 // as equal, and why that is sound.
 //
+// # Groups
+//
+// A [GroupWorld] has the two machines of package group, one key, and no clock: [ExploreGroup] explores it by the same
+// means, for the rules about sessions, the registry and the account (G6 to G9).
+//
 // # Use and failure
 //
 // [Explore] uses the given number of cores and returns when it is done; its counts and
