@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/electd/elect/internal/protocol/group"
 )
@@ -296,23 +297,24 @@ func (x *groupExpander) text(l uint32) string {
 		return ""
 	}
 	m := &x.e.messages[l].msg
-	text := string(m.Type)
+	var text strings.Builder
+	text.WriteString(string(m.Type))
 	if m.Session != (group.Session{}) {
-		text += " " + m.Session.String()
+		text.WriteString(" " + m.Session.String())
 	}
 	if m.Admitted {
-		text += " admitted"
+		text.WriteString(" admitted")
 	}
 	if m.Acked > 0 {
-		text += fmt.Sprintf(" acked %d", m.Acked)
+		text.WriteString(fmt.Sprintf(" acked %d", m.Acked))
 	}
 	if m.Registry != nil {
-		text += fmt.Sprintf(" %d.%d%v", m.Registry.Tenure, m.Registry.Version, m.Registry.Sessions)
+		text.WriteString(fmt.Sprintf(" %d.%d%v", m.Registry.Tenure, m.Registry.Version, m.Registry.Sessions))
 	}
 	for _, h := range m.Held {
-		text += " " + h.Token.String()
+		text.WriteString(" " + h.Token.String())
 	}
-	return text
+	return text.String()
 }
 
 func push(queue *[groupQueue]uint32, l uint32) bool {
