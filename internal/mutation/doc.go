@@ -35,6 +35,9 @@ const (
 // OfGroups lists the names of the mistakes of groups.
 func OfGroups() []string { return []string{ReleaseBeforeJoin, ClaimFromAnswer, NoCover} }
 
+// AddressKept is a mistake with virtual addresses: the keeper does not remove them.
+const AddressKept = "address-kept"
+
 // The names of mistakes in the runtime. Unit tests catch them.
 const (
 	SendAtOnce         = "send-at-once"
