@@ -99,7 +99,7 @@ func (s *rig) all(f fleet, rounds int, name string) (results []result) {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d rounds, %v\n", name, rounds, conditions.Now())
+	fmt.Fprintf(&b, "%s, %d rounds, %v\n", name, rounds, load())
 	fmt.Fprintf(&b, "| what happens | IPv4: median | worst | IPv6: median | worst | two send | two have it |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range results {
 		fmt.Fprintf(&b, "| %s |", r.fault.name)
@@ -132,8 +132,7 @@ func (s *rig) disturb(f fault) outcome {
 	s.together()
 	begun := clock.Now()
 	f.do(old)
-	time.Sleep(settled) // the old machine may have answered until now
-	o := outcome{taken: s.holder(-1, 15*time.Second) >= 0, gap: map[byte]time.Duration{}}
+	o := outcome{taken: s.holder(old, 8*time.Second) >= 0, gap: map[byte]time.Duration{}}
 	frames := s.diary.since(begun.Add(-20 * time.Millisecond))
 	for _, family := range []byte{'4', '6'} {
 		o.gap[family] = gap(frames, family)
@@ -144,6 +143,15 @@ func (s *rig) disturb(f fault) outcome {
 	o.twice = max(overlap(frames, '4'), overlap(frames, '6'))
 	o.both = s.together()
 	return o
+}
+
+// load is what else the machine does, as uptime prints it.
+func load() string {
+	c := conditions.Now()
+	if c.LoadBefore == nil {
+		return fmt.Sprintf("%s, %d processors", c.System, c.CPUs)
+	}
+	return fmt.Sprintf("%s, %d processors, load %.1f", c.System, c.CPUs, c.LoadBefore[0])
 }
 
 // standBy is for how long a machine is left alone that stands by anew.

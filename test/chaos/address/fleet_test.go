@@ -49,12 +49,12 @@ func (e *elects) url() string {
 	for i := range machines {
 		voters = append(voters, fmt.Sprintf("n%d@%s", i+1, e.s.net.Addr(i)))
 	}
-	return "peer://" + strings.Join(voters, ",")
+	return "peer://" + strings.Join(voters, ",") + "?insecure=true"
 }
 
 func (e *elects) start(i int) {
 	id := fmt.Sprint("n", i+1)
-	cmd := e.s.net.Command(i, e.program, "run", "--election", e.url(), "--name", "address", "--id", id, "--insecure", "--profile", e.profile,
+	cmd := e.s.net.Command(i, e.program, "run", "--election", e.url(), "--name", "address", "--id", id, "--profile", e.profile,
 		"--data", filepath.Join(e.s.dir, "data", id), "--restart", "always", "--grace", "50ms",
 		"--address", ipv4+"/24@eth0", "--address", ipv6+"/64@eth0", "--", "sleep", "infinity")
 	cmd.Env = append(cmd.Env, e.env...)
@@ -95,7 +95,7 @@ func children(pid int) (all []int) {
 func (e *elects) verb(args ...string) {
 	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
-	cmd := e.s.net.Command(network.Operator, e.program, append(args, "--election", e.url(), "--insecure", "address")...)
+	cmd := e.s.net.Command(network.Operator, e.program, append(args, "--election", e.url(), "address")...)
 	out := make(chan error, 1)
 	go func() {
 		text, err := cmd.CombinedOutput()

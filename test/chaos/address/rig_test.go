@@ -127,9 +127,9 @@ func (s *rig) start(cmd *exec.Cmd) *os.Process {
 // the two in a round had it again in the next one.
 func (s *rig) look(ctx context.Context, six bool) {
 	var last, now [machines]bool
+	seen := clock.Now() // when the last round was over
 	var since [machines][machines]clock.Boot
 	for ctx.Err() == nil {
-		begun := clock.Now()
 		for i := range machines {
 			now[i] = s.has(i, six)
 		}
@@ -139,7 +139,7 @@ func (s *rig) look(ctx context.Context, six bool) {
 				case !last[a] || !now[a] || !last[b]:
 					since[a][b] = 0
 				case since[a][b] == 0:
-					since[a][b] = begun
+					since[a][b] = seen
 				}
 				if since[a][b] != 0 {
 					s.mu.Lock()
@@ -148,14 +148,14 @@ func (s *rig) look(ctx context.Context, six bool) {
 				}
 			}
 		}
-		last = now
+		last, seen = now, clock.Now()
 		time.Sleep(time.Millisecond)
 	}
 }
 
 // has reports whether a machine has the address of that family.
 func (s *rig) has(i int, six bool) bool {
-	file, text := "fib_trie", "|-- "+ipv4+"\n           /32 host LOCAL"
+	file, text := "fib_trie", "|-- "+ipv4+"\n"
 	if six {
 		file, text = "if_inet6", "fd770000000000000000000000000100"
 	}
