@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/electd/elect/agent/supervise/internal/address"
 	"github.com/electd/elect/agent/supervise/internal/keeper"
@@ -22,12 +23,33 @@ type Address struct {
 
 // ParseAddress reads ADDRESS/BITS@INTERFACE, such as 192.0.2.10/24@eth0 or 2001:db8::10/64@eth0.
 func ParseAddress(s string) (Address, error) {
-	a, err := address.Parse(s)
-	return Address(a), err
+	text, name, ok := strings.Cut(s, "@")
+	prefix, err := netip.ParsePrefix(text)
+	a := Address{prefix, name}
+	if !ok || err != nil {
+		return a, fmt.Errorf("%q is no address on an interface; want ADDRESS/BITS@INTERFACE, such as 192.0.2.10/24@eth0 or 2001:db8::10/64@eth0", s)
+	}
+	return a, a.check()
 }
 
 // String is what ParseAddress reads.
-func (a Address) String() string { return address.Address(a).String() }
+func (a Address) String() string { return a.Prefix.String() + "@" + a.Interface }
+
+// check returns what is wrong with the address on any machine.
+func (a Address) check() error {
+	ip := a.Prefix.Addr()
+	switch {
+	case !a.Prefix.IsValid() || ip.Is4In6() || ip.Zone() != "":
+		return fmt.Errorf("%v is no address with the length of its network's prefix; want one such as 192.0.2.10/24", a.Prefix)
+	case ip.IsUnspecified() || ip.IsMulticast() || ip.IsLoopback() || ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return fmt.Errorf("%v cannot move between machines; want an address of one machine", ip)
+	case ip.Is4() && a.Prefix.Bits() < 31 && (a.Prefix.Masked().Addr() == ip || !a.Prefix.Contains(ip.Next())):
+		return fmt.Errorf("%v is the first or last address of its network, which no machine may have; want another, or another length than %d", ip, a.Prefix.Bits())
+	case a.Interface == "" || len(a.Interface) > 15 || strings.ContainsAny(a.Interface, "/: \t\n\x00"):
+		return fmt.Errorf("%q is no name of a network interface; want one such as eth0", a.Interface)
+	}
+	return nil
+}
 
 // CheckAddresses tries what a keeper needs to hold the addresses for a family in the containment c, which may be nil.
 // It is called before a campaign. What a keeper that was killed together with its parent has left of the addresses is
@@ -38,7 +60,7 @@ func CheckAddresses(c *Containment, list ...Address) error {
 		err = errors.New("at the level pid the keeper of this user is in a user namespace, where it has no right to the network; want CAP_SYS_ADMIN, too, or the level cgroup or sweep")
 	}
 	if err == nil {
-		err = keeper.CheckAddresses(texts(list))
+		err = keeper.CheckAddresses(encoded(list))
 	}
 	if err == nil {
 		return nil
@@ -52,7 +74,7 @@ func checkAddresses(list []Address) error {
 	}
 	seen := map[netip.Addr]bool{}
 	for _, a := range list {
-		if err := address.Address(a).Check(); err != nil {
+		if err := a.check(); err != nil {
 			return err
 		}
 		if seen[a.Prefix.Addr()] {
@@ -63,9 +85,10 @@ func checkAddresses(list []Address) error {
 	return nil
 }
 
-func texts(list []Address) (all []string) {
+// encoded is for the keeper.
+func encoded(list []Address) (all []string) {
 	for _, a := range list {
-		all = append(all, a.String())
+		all = append(all, address.Address{IP: a.Prefix.Addr().AsSlice(), Bits: a.Prefix.Bits(), Interface: a.Interface, Text: a.String()}.Encode())
 	}
 	return all
 }

@@ -43,7 +43,7 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	s := keeper.Spec{
 		Path: path, Dir: c.Dir, Args: c.Args, Env: c.Env, Grace: c.grace(),
 		Group: unix.Getpgrp(), Hold: len(c.under.hold),
-		Run: len(c.under.keep), Testament: string(c.under.testament), Guard: c.guard, Addresses: texts(c.Addresses),
+		Run: len(c.under.keep), Testament: string(c.under.testament), Guard: c.guard, Addresses: encoded(c.Addresses),
 	}
 	for _, file := range c.under.hold {
 		place := file.Name()

@@ -3,8 +3,10 @@
 package address
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,8 +31,8 @@ func TestMoves(t *testing.T) {
 		// What two machines have at the same time is seen in the namespaces, except where nobody can remove it; what
 		// they send, at the client, in all cases.
 		for _, o := range r.outcomes {
-			if !o.taken || o.twice > 0 || o.both > 0 && !r.fault.dead {
-				t.Errorf("%s: taken over %v, two machines had the address for %v, and sent from it for %v", r.fault.name, o.taken, o.both, o.twice)
+			if !o.taken || o.twice > 0 || o.both > 0 && !r.fault.dead || o.left != 1 {
+				t.Errorf("%s: taken over %v, two machines had the address for %v, and sent from it for %v; %d have it now", r.fault.name, o.taken, o.both, o.twice, o.left)
 			}
 		}
 	}
@@ -65,6 +67,56 @@ func TestTooth(t *testing.T) {
 		if o.twice > 0 {
 			t.Errorf("two machines sent from the address for %v: the kernel has not dropped what the dead one sent", o.twice)
 		}
+	}
+}
+
+// TestRefused: what a machine cannot do, or must not, is said in one line before it stands, and with the code 72.
+func TestRefused(t *testing.T) {
+	long.Test(t, "it needs network namespaces")
+	s := newRig(t)
+	program := harness.Build(t, "../../../cmd/elect")
+	s.ip(0, "addr", "add", "10.77.0.50/24", "dev", "eth0")
+	s.ip(0, "link", "add", "veth6", "type", "veth", "peer", "name", "peer6")
+	if out, err := s.net.Command(0, "sh", "-c", "echo 1 >/proc/sys/net/ipv6/conf/veth6/disable_ipv6").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, c := range []struct {
+		address, without, says string
+	}{
+		{address: "10.77.0.50/24@eth0", says: "10.77.0.50/24@eth0: this machine has that address, and not from elect; want it removed"},
+		{address: "10.77.0.60/24@eth9", says: "there is no network interface eth9; want one of "},
+		{address: "10.77.0.60/24@lo", says: "lo is no Ethernet interface; want one"},
+		{address: "fd77::60/64@veth6", says: "IPv6 is disabled on veth6; want net.ipv6.conf.veth6.disable_ipv6=0"},
+		{address: "10.77.0.60/24@eth0", without: "net_admin", says: "want CAP_NET_ADMIN, CAP_BPF and CAP_NET_RAW"},
+		{address: "10.77.0.60/24@eth0", without: "net_raw", says: "want CAP_NET_RAW"},
+		{address: "10.77.0.60/24@eth0", without: "bpf", says: "want CAP_BPF"},
+		{address: "10.77.0.60/24@eth0"},
+	} {
+		command := []string{program, "run", "--election", "file:" + filepath.Join(s.dir, "place"), "--name", "refused", "--once", "--address", c.address, "--", "true"}
+		if c.without != "" {
+			caps := "-" + c.without
+			if c.without == "bpf" {
+				caps += ",-sys_admin" // which includes it
+			}
+			command = append([]string{"setpriv", "--bounding-set", caps, "--inh-caps", caps, "--"}, command...)
+		}
+		out, err := s.net.Command(0, command[0], command[1:]...).CombinedOutput()
+		code := 0
+		if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+			code = ended.ExitCode()
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		want := 72
+		if c.says == "" {
+			want = 0
+		}
+		if code != want || !strings.Contains(string(out), c.says) || want != 0 && strings.Count(string(out), "\n") != 1 {
+			t.Errorf("%s without %q: exit code %d: %s; want %d, and a line with %q", c.address, c.without, code, out, want, c.says)
+		}
+	}
+	if !strings.Contains(s.ip(0, "addr", "show", "dev", "eth0"), "10.77.0.50/24") {
+		t.Error("the operator's own address is gone")
 	}
 }
 
@@ -142,6 +194,11 @@ func (s *rig) disturb(f fault) outcome {
 	frames = s.diary.since(begun.Add(-20 * time.Millisecond))
 	o.twice = max(overlap(frames, '4'), overlap(frames, '6'))
 	o.both = s.together()
+	for i := range machines {
+		if s.has(i, false) || s.has(i, true) {
+			o.left++
+		}
+	}
 	return o
 }
 

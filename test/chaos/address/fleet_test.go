@@ -199,8 +199,9 @@ func (k *keepaliveds) faults() []fault {
 
 // outcome is what came of one fault.
 type outcome struct {
-	taken bool                   // another machine, or the same one, answers
+	taken bool                   // another machine answers
 	gap   map[byte]time.Duration // without answers, by family
 	twice time.Duration          // two machines sent from the address
 	both  time.Duration          // two machines had the address
+	left  int                    // how many have it in the end
 }

@@ -3,55 +3,42 @@
 //
 // A Conn belongs to one goroutine. It speaks of the network namespace in which it was opened. Every request is
 // answered by the kernel before its method returns, or fails with the kernel's error, a unix.Errno. Nothing here
-// decides when an address is held; the keeper does.
+// decides when an address is held; the keeper does. It imports little, as the keeper: not net/netip, which is
+// initialized late.
 package address
 
 import (
-	"fmt"
-	"net/netip"
+	"errors"
 	"strings"
 )
 
 // Address is an address, with the length of its network's prefix, on a network interface.
 type Address struct {
-	Prefix    netip.Prefix
+	IP        []byte // 4 or 16
+	Bits      int
 	Interface string
+	Text      string // for people
 }
 
-// Parse reads ADDRESS/BITS@INTERFACE.
-func Parse(s string) (Address, error) {
-	text, name, ok := strings.Cut(s, "@")
-	prefix, err := netip.ParsePrefix(text)
-	a := Address{prefix, name}
-	if !ok || err != nil {
-		return a, fmt.Errorf("%q is no address on an interface; want ADDRESS/BITS@INTERFACE, such as 192.0.2.10/24@eth0 or 2001:db8::10/64@eth0", s)
-	}
-	return a, a.Check()
+// String is Text.
+func (a Address) String() string { return a.Text }
+
+// Encode is what Decode reads.
+func (a Address) Encode() string {
+	return string(append([]byte{byte(len(a.IP)), byte(a.Bits)}, a.IP...)) + a.Interface + "\x00" + a.Text
 }
 
-// Check returns what is wrong with the address on any machine.
-func (a Address) Check() error {
-	ip := a.Prefix.Addr()
-	switch {
-	case !a.Prefix.IsValid() || ip.Is4In6() || ip.Zone() != "":
-		return fmt.Errorf("%v is no address with the length of its network's prefix; want one such as 192.0.2.10/24", a.Prefix)
-	case ip.IsUnspecified() || ip.IsMulticast() || ip.IsLoopback() || ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
-		return fmt.Errorf("%v cannot move between machines; want an address of one machine", ip)
-	case ip.Is4() && a.Prefix.Bits() < 31 && (a.Prefix.Masked().Addr() == ip || broadcast(a.Prefix) == ip):
-		return fmt.Errorf("%v is the first or last address of its network, which no machine may have; want another, or another length than %d", ip, a.Prefix.Bits())
-	case a.Interface == "" || len(a.Interface) > 15 || strings.ContainsAny(a.Interface, "/: \t\n\x00"):
-		return fmt.Errorf("%q is no name of a network interface; want one such as eth0", a.Interface)
-	}
-	return nil
-}
+var errAddress = errors.New("the encoding of an address is malformed")
 
-// String is what Parse reads.
-func (a Address) String() string { return a.Prefix.String() + "@" + a.Interface }
-
-func broadcast(p netip.Prefix) netip.Addr {
-	b := p.Addr().As4()
-	for i := p.Bits(); i < 32; i++ {
-		b[i/8] |= 0x80 >> (i % 8)
+// Decode reads what Encode wrote.
+func Decode(s string) (a Address, err error) {
+	if len(s) < 2 || s[0] != 4 && s[0] != 16 || len(s) < 2+int(s[0]) || int(s[1]) > 8*int(s[0]) {
+		return a, errAddress
 	}
-	return netip.AddrFrom4(b)
+	a.IP, a.Bits = []byte(s[2:2+s[0]]), int(s[1])
+	ok := false
+	if a.Interface, a.Text, ok = strings.Cut(s[2+s[0]:], "\x00"); !ok {
+		return a, errAddress
+	}
+	return a, nil
 }

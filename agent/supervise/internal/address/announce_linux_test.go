@@ -27,7 +27,7 @@ func TestAnnouncements(t *testing.T) {
 				"88007906a0000000" + "20010db8000000000000000000000010" + "0201020000000007",
 		}},
 	} {
-		got := Announcements(mac, netip.MustParseAddr(c.ip), c.router)
+		got := Announcements(mac, netip.MustParseAddr(c.ip).AsSlice(), c.router)
 		for i := range max(len(got), len(c.want)) {
 			if i >= len(got) || i >= len(c.want) || hex.EncodeToString(got[i]) != c.want[i] {
 				t.Errorf("%s: frame %d of %x; want %v", c.ip, i, got, c.want)

@@ -3,8 +3,6 @@ package address
 import (
 	"encoding/binary"
 	"errors"
-	"hash/fnv"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -69,7 +67,7 @@ func (c *Conn) Link(name string) (l Link, err error) {
 }
 
 // Has reports whether the machine has the address, and on which interface.
-func (c *Conn) Has(ip netip.Addr) (has bool, index int, err error) {
+func (c *Conn) Has(ip []byte) (has bool, index int, err error) {
 	r := request{kind: unix.RTM_GETADDR, body: make([]byte, unix.SizeofIfAddrmsg)}
 	r.body[0] = family(ip)
 	err = c.ask(&r, unix.NLM_F_DUMP, func(m message) {
@@ -88,7 +86,7 @@ func (c *Conn) Has(ip netip.Addr) (has bool, index int, err error) {
 		if local == nil {
 			local = other
 		}
-		if slices.Equal(local, ip.AsSlice()) {
+		if slices.Equal(local, ip) {
 			has, index = true, int(int32(binary.NativeEndian.Uint32(m.body[4:])))
 		}
 	})
@@ -101,9 +99,9 @@ const forever = ^uint32(0)
 // Add adds the address to an interface; unix.EEXIST is the error if it is there. One of IPv6 may be used at once: its
 // uniqueness is not checked (RFC 4862, 5.4), because the election has done so, and it is deprecated (5.5.4), so that
 // this machine does not choose it for connections that it makes.
-func (c *Conn) Add(p netip.Prefix, index int) error {
-	r := addressRequest(unix.RTM_NEWADDR, p, index)
-	if p.Addr().Is6() {
+func (c *Conn) Add(a Address, index int) error {
+	r := addressRequest(unix.RTM_NEWADDR, a, index)
+	if len(a.IP) == 16 {
 		r.attribute(unix.IFA_FLAGS, binary.NativeEndian.AppendUint32(nil, unix.IFA_F_NODAD))
 		life := binary.NativeEndian.AppendUint32(make([]byte, 4, 16), forever) // struct ifa_cacheinfo
 		r.attribute(unix.IFA_CACHEINFO, append(life, make([]byte, 8)...))
@@ -112,8 +110,8 @@ func (c *Conn) Add(p netip.Prefix, index int) error {
 }
 
 // Delete deletes the address. That it is not there, or its interface, is no error.
-func (c *Conn) Delete(p netip.Prefix, index int) error {
-	r := addressRequest(unix.RTM_DELADDR, p, index)
+func (c *Conn) Delete(a Address, index int) error {
+	r := addressRequest(unix.RTM_DELADDR, a, index)
 	err := c.ask(&r, 0, nil)
 	if err == unix.EADDRNOTAVAIL || err == unix.ENODEV {
 		return nil
@@ -121,16 +119,16 @@ func (c *Conn) Delete(p netip.Prefix, index int) error {
 	return err
 }
 
-func addressRequest(kind uint16, p netip.Prefix, index int) request {
-	r := request{kind: kind, body: []byte{family(p.Addr()), byte(p.Bits()), 0, unix.RT_SCOPE_UNIVERSE}}
+func addressRequest(kind uint16, a Address, index int) request {
+	r := request{kind: kind, body: []byte{family(a.IP), byte(a.Bits), 0, unix.RT_SCOPE_UNIVERSE}}
 	r.body = binary.NativeEndian.AppendUint32(r.body, uint32(index))
-	r.attribute(unix.IFA_LOCAL, p.Addr().AsSlice())
-	r.attribute(unix.IFA_ADDRESS, p.Addr().AsSlice())
+	r.attribute(unix.IFA_LOCAL, a.IP)
+	r.attribute(unix.IFA_ADDRESS, a.IP)
 	return r
 }
 
-func family(ip netip.Addr) byte {
-	if ip.Is4() {
+func family(ip []byte) byte {
+	if len(ip) == 4 {
 		return unix.AF_INET
 	}
 	return unix.AF_INET6
@@ -157,23 +155,23 @@ const (
 
 // Filter has a program of BPF decide about the packets of an interface in one way. It stays when this process ends.
 // There is one for each address; it replaces an earlier one.
-func (c *Conn) Filter(index int, way Way, ip netip.Addr, program int) error {
+func (c *Conn) Filter(index int, way Way, a Address, program int) error {
 	q := request{kind: unix.RTM_NEWQDISC, body: trafficMessage(index, clsact, clsact|0xfff1, 0)}
 	q.attribute(unix.TCA_KIND, []byte("clsact\x00"))
 	if err := c.ask(&q, unix.NLM_F_CREATE|unix.NLM_F_EXCL, nil); err != nil && err != unix.EEXIST {
 		return err
 	}
-	r := filterRequest(unix.RTM_NEWTFILTER, index, way, ip)
+	r := filterRequest(unix.RTM_NEWTFILTER, index, way, a.IP)
 	var of request
 	of.attribute(tcaBpfFD, binary.NativeEndian.AppendUint32(nil, uint32(program)))
-	of.attribute(tcaBpfName, []byte("elect "+ip.String()+"\x00"))
+	of.attribute(tcaBpfName, []byte("elect "+a.Text+"\x00"))
 	of.attribute(tcaBpfFlags, binary.NativeEndian.AppendUint32(nil, directAction))
 	r.attribute(unix.TCA_OPTIONS, of.body)
 	return c.ask(&r, unix.NLM_F_CREATE, nil)
 }
 
 // Unfilter removes a filter. That there is none is no error.
-func (c *Conn) Unfilter(index int, way Way, ip netip.Addr) error {
+func (c *Conn) Unfilter(index int, way Way, ip []byte) error {
 	r := filterRequest(unix.RTM_DELTFILTER, index, way, ip)
 	if err := c.ask(&r, 0, nil); !absent(err) {
 		return err
@@ -182,7 +180,7 @@ func (c *Conn) Unfilter(index int, way Way, ip netip.Addr) error {
 }
 
 // Filtered reports whether there is a filter.
-func (c *Conn) Filtered(index int, way Way, ip netip.Addr) (bool, error) {
+func (c *Conn) Filtered(index int, way Way, ip []byte) (bool, error) {
 	r := filterRequest(unix.RTM_GETTFILTER, index, way, ip)
 	err := c.ask(&r, 0, nil)
 	if absent(err) {
@@ -194,11 +192,13 @@ func (c *Conn) Filtered(index int, way Way, ip netip.Addr) (bool, error) {
 // absent reports whether there is no filter of that number, no other one, or nothing that could have one.
 func absent(err error) bool { return err == unix.ENOENT || err == unix.EINVAL || err == unix.ENODEV }
 
-func filterRequest(kind uint16, index int, way Way, ip netip.Addr) request {
-	h := fnv.New32a()
-	h.Write(ip.AsSlice())
+func filterRequest(kind uint16, index int, way Way, ip []byte) request {
+	handle := uint32(2166136261) // FNV-1a of the address
+	for _, b := range ip {
+		handle = (handle ^ uint32(b)) * 16777619
+	}
 	const all = uint32(unix.ETH_P_ALL&0xff<<8 | unix.ETH_P_ALL>>8) // in network order, as little-endian machines have it
-	r := request{kind: kind, body: trafficMessage(index, max(h.Sum32(), 1), clsact|uint32(way), filterPriority<<16|all)}
+	r := request{kind: kind, body: trafficMessage(index, max(handle, 1), clsact|uint32(way), filterPriority<<16|all)}
 	r.attribute(unix.TCA_KIND, []byte("bpf\x00"))
 	return r
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -112,7 +111,7 @@ func newAddresses(list []string) (_ *addresses, err error) {
 	}
 	for _, text := range list {
 		h := held{claim: -1}
-		if h.Address, err = address.Parse(text); err != nil {
+		if h.Address, err = address.Decode(text); err != nil {
 			return nil, err
 		}
 		if h.link, err = a.conn.Link(h.Interface); err == unix.ENODEV {
@@ -123,7 +122,7 @@ func newAddresses(list []string) (_ *addresses, err error) {
 		if !h.link.Ethernet {
 			return nil, fmt.Errorf("%v: %s is no Ethernet interface; want one, such as eth0", h.Address, h.Interface)
 		}
-		if off := setting(h.Interface, "disable_ipv6"); h.Prefix.Addr().Is6() && off != "0" {
+		if off := setting(h.Interface, "disable_ipv6"); len(h.IP) == 16 && off != "0" {
 			return nil, fmt.Errorf("%v: IPv6 is disabled on %s; want net.ipv6.conf.%s.disable_ipv6=0", h.Address, h.Interface, h.Interface)
 		}
 		a.list = append(a.list, h)
@@ -168,7 +167,7 @@ func (a *addresses) claim() error {
 		if err != nil {
 			return err
 		}
-		if err := unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("@elect/address/%d/%v", h.link.Index, h.Prefix.Addr())}); err != nil {
+		if err := unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("@elect/address/%d/%x", h.link.Index, h.IP)}); err != nil {
 			unix.Close(fd)
 			if err == unix.EADDRINUSE {
 				err = errClaimed
@@ -184,7 +183,7 @@ func (a *addresses) claim() error {
 func (a *addresses) add() error {
 	for i := range a.list {
 		h := &a.list[i]
-		if has, _, err := a.conn.Has(h.Prefix.Addr()); err != nil {
+		if has, _, err := a.conn.Has(h.IP); err != nil {
 			return fmt.Errorf("%v: %w", h.Address, err)
 		} else if has {
 			return errForeign(h.Address)
@@ -192,7 +191,7 @@ func (a *addresses) add() error {
 		if err := a.filter(h); err != nil {
 			return err
 		}
-		if err := a.conn.Add(h.Prefix, h.link.Index); err == unix.EEXIST {
+		if err := a.conn.Add(h.Address, h.link.Index); err == unix.EEXIST {
 			h.added = false // it was added since
 			return errors.Join(errForeign(h.Address), a.unfilter(h))
 		} else if err != nil {
@@ -210,9 +209,9 @@ func errForeign(h address.Address) error {
 func (a *addresses) filter(h *held) error {
 	h.added = true
 	for _, way := range []address.Way{address.In, address.Out} {
-		program, err := wayOfLink.load("elect_address", addressProgram(a.gate.gate, h.Prefix.Addr(), way))
+		program, err := wayOfLink.load("elect_address", addressProgram(a.gate.gate, h.IP, way))
 		if err == nil {
-			err = a.conn.Filter(h.link.Index, way, h.Prefix.Addr(), program)
+			err = a.conn.Filter(h.link.Index, way, h.Address, program)
 			unix.Close(program)
 		}
 		if err != nil {
@@ -223,7 +222,7 @@ func (a *addresses) filter(h *held) error {
 }
 
 func (a *addresses) unfilter(h *held) error {
-	return errors.Join(a.conn.Unfilter(h.link.Index, address.In, h.Prefix.Addr()), a.conn.Unfilter(h.link.Index, address.Out, h.Prefix.Addr()))
+	return errors.Join(a.conn.Unfilter(h.link.Index, address.In, h.IP), a.conn.Unfilter(h.link.Index, address.Out, h.IP))
 }
 
 // remove removes what add has added. The filters come last: without the address they do nothing.
@@ -233,7 +232,7 @@ func (a *addresses) remove() (err error) {
 		if !h.added {
 			continue
 		}
-		failed := a.conn.Delete(h.Prefix, h.link.Index)
+		failed := a.conn.Delete(h.Address, h.link.Index)
 		if failed == nil {
 			failed = a.unfilter(h)
 		}
@@ -263,7 +262,7 @@ func (a *addresses) announce(now int64) {
 	for i := range a.list {
 		h := &a.list[i]
 		// A full queue loses one of several; an interface that is down has no neighbours.
-		_ = a.told.Announce(h.link, h.Prefix.Addr(), h.Prefix.Addr().Is6() && setting(h.Interface, "forwarding") == "1")
+		_ = a.told.Announce(h.link, h.IP, len(h.IP) == 16 && setting(h.Interface, "forwarding") == "1")
 	}
 	a.at = 0
 	if pause := rest(a.number); pause != 0 {
@@ -339,12 +338,12 @@ func DropAddresses(list []string) error {
 func (a *addresses) left() error {
 	for i := range a.list {
 		h := &a.list[i]
-		out, err := a.conn.Filtered(h.link.Index, address.Out, h.Prefix.Addr())
+		out, err := a.conn.Filtered(h.link.Index, address.Out, h.IP)
 		if err != nil {
 			return fmt.Errorf("%v: %w", h.Address, err)
 		}
 		h.added = out
-		if has, at, err := a.conn.Has(h.Prefix.Addr()); err == nil && has && (!out || at != h.link.Index) {
+		if has, at, err := a.conn.Has(h.IP); err == nil && has && (!out || at != h.link.Index) {
 			return errForeign(h.Address)
 		}
 	}
@@ -373,12 +372,12 @@ const (
 
 // addressProgram sends the packets of the address through the gate: those to it on the way in, those from it on the way
 // out. Other packets go on.
-func addressProgram(gate int, ip netip.Addr, way address.Way) []uint64 {
+func addressProgram(gate int, ip []byte, way address.Way) []uint64 {
 	const stack, protocol, ethernet = -16, 16, 14 // protocol is in __sk_buff
 	ipv4, arp, ipv6 := network(0x0800), network(0x0806), network(0x86dd)
 	source, destination := int32(ethernet+12), int32(ethernet+16)
 	kind := ipv4
-	if ip.Is6() {
+	if len(ip) == 16 {
 		source, destination, kind = ethernet+8, ethernet+24, ipv6
 	}
 	at := source
@@ -391,23 +390,22 @@ func addressProgram(gate int, ip netip.Addr, way address.Way) []uint64 {
 		{op: setK, dst: 7, imm: at},
 		{op: equalK, dst: 2, imm: kind, to: "load"},
 	}
-	if ip.Is4() && way == address.Out {
+	if len(ip) == 4 && way == address.Out {
 		code = append(code, instruction{op: setK, dst: 7, imm: ethernet + 14}, instruction{op: equalK, dst: 2, imm: arp, to: "load"})
 	}
-	bytes := ip.AsSlice()
 	code = append(code,
 		instruction{op: goTo, to: "pass"},
 		instruction{op: setX, dst: 1, src: 6, label: "load"},
 		instruction{op: setX, dst: 2, src: 7},
 		instruction{op: setX, dst: 3, src: 10},
 		instruction{op: addK, dst: 3, imm: stack},
-		instruction{op: setK, dst: 4, imm: int32(len(bytes))},
+		instruction{op: setK, dst: 4, imm: int32(len(ip))},
 		instruction{op: callHelper, imm: bpfLoadBytes},
 		instruction{op: otherK, dst: 0, imm: 0, to: "pass"}, // too short
 	)
-	for i := 0; i < len(bytes); i += 4 {
+	for i := 0; i < len(ip); i += 4 {
 		code = append(code, instruction{op: load32, dst: 1, src: 10, off: int16(stack + i)},
-			instruction{op: other32K, dst: 1, imm: int32(binary.LittleEndian.Uint32(bytes[i:])), to: "pass"})
+			instruction{op: other32K, dst: 1, imm: int32(binary.LittleEndian.Uint32(ip[i:])), to: "pass"})
 	}
 	return assemble(append(code,
 		instruction{op: setX, dst: 1, src: 6},

@@ -24,7 +24,7 @@ type Spec struct {
 	Run        int // number of files to keep, after those
 	// Places are the paths at which the files with locks must be found, in their order; "" is any.
 	Places []string
-	// Addresses are held on network interfaces, as address.Parse reads them.
+	// Addresses are held on network interfaces, as address.Decode reads them.
 	Addresses []string
 	Network   bool   // the cgroup has a network guard, and its gate comes with the files
 	Deadline  int64  // on the shared clock; 0 is none
