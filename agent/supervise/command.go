@@ -50,6 +50,10 @@ type Command struct {
 	Spare *Spare
 	// Containment is what Contain returned. nil is the level Sweep.
 	Containment *Containment
+	// Addresses are held by the keeper while leadership is proven, on Linux. They are added and announced before the
+	// command starts. They are removed before anything else when the family ends, whatever the reason, and before the end
+	// of the lease; see docs/address.md. They need Under, with an exclusive mandate, and should have passed CheckAddresses.
+	Addresses []Address
 	// LeasePage sets ELECT_LEASE in Env: the path of a file from which the command, or any process of this machine, reads
 	// until when leadership is proven; see package agent/lease. It is there on Linux, for exclusive work. If it cannot be
 	// made, a line is logged and the command starts without the variable.
@@ -133,6 +137,12 @@ func (c *Command) check() error {
 		if f == nil {
 			return errors.New("supervise: the mandate has a nil file with a lock; want open files")
 		}
+	}
+	if err := checkAddresses(c.Addresses); err != nil {
+		return fmt.Errorf("%w: %w", ErrAddress, err)
+	}
+	if len(c.Addresses) > 0 && c.under.lease == nil {
+		return fmt.Errorf("%w: nothing proves that only this process has it; want an exclusive mandate (Under)", ErrAddress)
 	}
 	return checkTestament(c.under.testament, c.under.keep)
 }

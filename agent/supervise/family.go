@@ -35,6 +35,8 @@ type Family struct {
 	terminal  *os.File // or nil
 	tracker   tracker  // finds the family if the keeper dies
 	bounds    keeper.Bounds
+	addresses []string                                  // for when the keeper is dead
+	noted     string                                    // the keeper's last note before the start; owned by Start
 	page      *leasepage.Writer                         // for when the keeper is dead; or nil
 	proving   sync.Mutex                                // held while the lease is asked, and told to bounds
 	told      bool                                      // the keeper has its specification; guarded by proving
@@ -147,6 +149,13 @@ func prolong(lease func() (time.Duration, bool), over <-chan struct{}, push func
 			return
 		case <-time.After(max(left/8, time.Millisecond)):
 		}
+	}
+}
+
+// Withdraw has the keeper remove the addresses of Command.Addresses for good. It does not wait. Stop and Kill do so, too.
+func (f *Family) Withdraw() {
+	if len(f.addresses) > 0 {
+		_ = f.send(keeper.AppendNumber(nil, keeper.KindWithdraw, 0)) // Stop follows, which does not rely on it
 	}
 }
 
@@ -331,6 +340,10 @@ func (f *Family) watch() {
 
 func (f *Family) hear(k keeper.Kind, payload []byte) {
 	if k == keeper.KindNote {
+		if f.pid == 0 && len(f.addresses) > 0 {
+			f.noted = string(payload) // Start returns it
+			return
+		}
 		f.log.Warn(string(payload), "keeper", f.keeper)
 		return
 	}
@@ -382,6 +395,11 @@ func (f *Family) over() {
 	if !f.announced {
 		if f.exit.Reason == 0 {
 			f.exit.Reason = KeeperLost
+		}
+		if len(f.addresses) > 0 {
+			if err := keeper.DropAddresses(f.addresses); err != nil { // they do not answer since the keeper is dead
+				f.log.Error("the addresses of a keeper that died cannot be removed", "error", err)
+			}
 		}
 		f.exit.Err = errors.New("supervise: the keeper was killed, the family after it")
 		f.log.Warn("the keeper died: killing the family", "keeper", f.keeper)

@@ -43,7 +43,7 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	s := keeper.Spec{
 		Path: path, Dir: c.Dir, Args: c.Args, Env: c.Env, Grace: c.grace(),
 		Group: unix.Getpgrp(), Hold: len(c.under.hold),
-		Run: len(c.under.keep), Testament: string(c.under.testament), Guard: c.guard,
+		Run: len(c.under.keep), Testament: string(c.under.testament), Guard: c.guard, Addresses: encoded(c.Addresses),
 	}
 	for _, file := range c.under.hold {
 		place := file.Name()
@@ -102,7 +102,7 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 			return nil, err
 		}
 	}
-	f.bounds, f.page, f.proof = held, page, c.under.lease
+	f.bounds, f.page, f.proof, f.addresses = held, page, c.under.lease, s.Addresses
 	f.proven()
 	f.lease.Store(keeper.LeaseEnd(s.Deadline))
 	f.log, f.grace = c.logger().With("command", filepath.Base(path)), s.Grace
@@ -128,6 +128,9 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	f.others.Wait()
 	close(f.done)
 	if errno, ok := errors.AsType[refusedError](err); ok {
+		if errno == refusedError(keeper.NoAddress) && f.noted != "" {
+			return nil, fmt.Errorf("%w: %s", ErrAddress, f.noted)
+		}
 		if errno == refusedError(keeper.Late) {
 			return nil, fmt.Errorf("supervise: the command was not started in time: %w", driver.ErrExpired)
 		}

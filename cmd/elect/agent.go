@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"os/exec"
 	"path/filepath"
 	"reflect"
@@ -387,6 +388,20 @@ func (b *builder) entry() (runner.Entry, bool) {
 		to, err := runner.ParseAllow(text)
 		b.check(fmt.Sprintf("guard-allow[%d]", i), err)
 		cfg.Allow = append(cfg.Allow, to)
+	}
+	used := map[netip.Addr]bool{}
+	for i, text := range e.Address {
+		a, err := supervise.ParseAddress(text)
+		field := fmt.Sprintf("address[%d]", i)
+		b.check(field, err)
+		if used[a.Prefix.Addr()] {
+			b.wrong(field, "%v is listed twice; want it once", a.Prefix.Addr())
+		}
+		used[a.Prefix.Addr()] = true
+		cfg.Addresses = append(cfg.Addresses, a)
+	}
+	if len(e.Address) > 0 && e.NonExclusive {
+		b.wrong("address", "it contradicts non-exclusive: there is no lease at whose end the address would leave; want one of them")
 	}
 	switch {
 	case len(e.GuardAllow) > 0 && e.Guard == "":

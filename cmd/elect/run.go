@@ -95,6 +95,13 @@ that it has started are dead: an address, or an address and a port of TCP or UDP
 (10.0.0.9:514), at most 64. Unix sockets, files and packet sockets are not covered:
 docs/containment.md.
 
+--address gives this machine an address while it leads, on Linux. It is added and
+announced before COMMAND starts (ARP, IPv6 neighbour discovery), and removed before
+COMMAND is stopped and before the lease ends, even if elect is frozen or dead. If elect
+and its keeper are killed together, the kernel drops its packets at once, and the next
+elect run with that address here removes it. It needs CAP_NET_ADMIN, CAP_NET_RAW and
+CAP_BPF; exit code 72 says what is missing. docs/address.md has more.
+
 Root refuses a place and a --data directory that other users can write to (exit code
 73), unless --shared-place says that these users are trusted. Links below the place
 are not followed.
@@ -187,7 +194,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	cfg := runner.Config{Openers: openers, Wait: runner.NoLimit, Grace: supervise.DefaultGrace, Stdin: os.Stdin}
 	restart := runner.OnFailure.String()
 	contain, guard := supervise.Auto.String(), ""
-	var allow []string
+	var allow, addresses []string
 	logFormat := logFormat("text")
 	cmd := &cobra.Command{
 		Use:     "run [flags] -- COMMAND [ARG…]",
@@ -220,6 +227,16 @@ func newRun(openers elect.Openers) *cobra.Command {
 			}
 			if !exclusive && cfg.Guard != runner.Unguarded {
 				return exit.Usagef("--guard and --exclusive=false contradict each other: there is no lease at whose end a guard could close; want one of them")
+			}
+			for _, text := range addresses {
+				a, err := supervise.ParseAddress(text)
+				if err != nil {
+					return exit.With(exit.Usage, err)
+				}
+				cfg.Addresses = append(cfg.Addresses, a)
+			}
+			if !exclusive && len(addresses) > 0 {
+				return exit.Usagef("--address and --exclusive=false contradict each other: there is no lease at whose end the address would leave; want one of them")
 			}
 			if len(args) == 0 || args[0] == "" {
 				return exit.Usagef("no command to run; want elect run [flags] -- COMMAND [ARG…]")
@@ -312,6 +329,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	f.StringVar(&guard, "guard", "", "`WHAT` of COMMAND the kernel stops at the end of the lease, even if elect is frozen or dead: network, or network,optional")
 	_ = cmd.RegisterFlagCompletionFunc("guard", cobra.FixedCompletions([]string{"network", "network,optional"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	f.StringSliceVar(&allow, "guard-allow", nil, "`ADDRESS[:PORT]` to which packets may go after the lease; may be given several times, at most 64")
+	f.StringSliceVar(&addresses, "address", nil, "`ADDRESS/BITS@INTERFACE` that this machine has while it leads, such as 192.0.2.10/24@eth0; may be given several times, at most 16")
 	f.StringSliceVar(&cfg.Limits, "limit", nil, "`NAME=VALUE` of a limit of COMMAND and all that it starts, such as memory=2G; may be given several times")
 	f.BoolVar(&exclusive, "exclusive", true, "start COMMAND only when leadership is proven exclusive; =false if its token fences all that it does")
 	peers.flags(f)
@@ -357,7 +375,7 @@ func runSettings(cmd *cobra.Command, cfg *runner.Config) error {
 	f := cmd.Flags()
 	var except []string
 	if os.Getenv("ELECT_TOKEN") != "" {
-		except = append(except, "election", "name", "id", "exclusive", "limit") // those of the outer run hold
+		except = append(except, "election", "name", "id", "exclusive", "limit", "address") // those of the outer run hold
 		except = append(except, peerFlagNames[:]...)
 		except = append(except, positionFlagNames[:]...)
 		except = append(except, healthFlagNames[:]...)

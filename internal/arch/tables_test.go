@@ -187,7 +187,7 @@ var repository = house{
 			why: "it runs and kills processes by a deadline; of elections it knows the mandate, which has the deadline, and that is all",
 		},
 		{
-			at: "agent/supervise/internal/...", may: []string{"agent/supervise/internal/keeper", "internal/clock", "internal/leasepage", "internal/proc"}, others: system,
+			at: "agent/supervise/internal/...", may: []string{"agent/supervise/internal/keeper", "internal/clock", "internal/leasepage", "internal/mutation", "internal/proc"}, others: system,
 			why: "the keeper begins before what its program imports is initialized, so it imports little",
 		},
 		{
@@ -316,7 +316,7 @@ var repository = house{
 		{at: "adapter/controllerruntime", names: 3, why: "manager"},
 		{at: "adapter/leaderelection", names: 24, why: "the names of client-go's leaderelection; the term"},
 		{at: "agent/lease", names: 8, why: "readers of lease pages"},
-		{at: "agent/supervise", names: 91, why: "keeper; limits and lease pages of commands; hooks; network guard of commands, and of what a program starts"},
+		{at: "agent/supervise", names: 100, why: "keeper; virtual addresses; limits and lease pages of commands; hooks; network guard of commands, and of what a program starts"},
 		{at: "driver", names: 157, why: "contract, timers of leases that are shared, and why work has ended; measurements of peers, of voters by their leader, and of requests to stores; durations; probes for doctor; streams between participants"},
 		{at: "driver/electtest", names: 25, why: "conformance"},
 		{at: "electhttp", names: 74, why: "tenure; HTTP of one election, of several in one process, and of the keys of a group; by which names it is called; why a participant stands aside; a client; what elect run tells its service manager"},

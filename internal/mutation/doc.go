@@ -39,6 +39,9 @@ func OfGroups() []string { return []string{ReleaseBeforeJoin, ClaimFromAnswer, N
 // answered, which with three nodes is its own alone.
 const PostgresQuorum = "postgres-quorum"
 
+// AddressKept is a mistake with virtual addresses: the keeper does not remove them.
+const AddressKept = "address-kept"
+
 // The names of mistakes in the runtime. Unit tests catch them.
 const (
 	SendAtOnce         = "send-at-once"

@@ -17,6 +17,7 @@ const (
 	KindSignal   Kind = 's' // a signal's number, for the command's group
 	KindDeadline Kind = 'd' // the deadline, ns on the shared clock
 	KindUnproven Kind = 'u' // the lease is lost before its end: for the lease page
+	KindWithdraw Kind = 'w' // take the addresses away: the term has ended
 	KindStop     Kind = 't' // TERM, then KILL after the grace
 	KindKill     Kind = 'k' // sweep now
 	KindAbort    Kind = 'a' // sweep now and leave the locks alone: Start has failed

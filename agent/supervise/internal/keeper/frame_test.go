@@ -10,12 +10,12 @@ import (
 
 func fullSpec() Spec {
 	return Spec{Path: "/bin/sh", Dir: "/", Args: []string{"sh", "-c", ""}, Env: []string{"A=b", strings.Repeat("x", 300)},
-		Grace: 3 * time.Second, Terminal: true, Foreground: true, Guard: true, Group: 4711, Hold: 2, Places: []string{"", "/x/lock"}, Deadline: 7,
+		Grace: 3 * time.Second, Terminal: true, Foreground: true, Guard: true, Group: 4711, Hold: 2, Places: []string{"", "/x/lock"}, Addresses: []string{"192.0.2.10/24@eth0"}, Deadline: 7,
 		Run: 3, Testament: "told\x00", Parent: 4712}
 }
 
 func TestSpecRoundTrip(t *testing.T) {
-	for _, want := range []Spec{{Args: []string{}, Env: []string{}, Places: []string{}}, fullSpec()} {
+	for _, want := range []Spec{{Args: []string{}, Env: []string{}, Places: []string{}, Addresses: []string{}}, fullSpec()} {
 		data := want.Append(nil)
 		var got Spec
 		if err := got.load(data); err != nil {

@@ -56,6 +56,7 @@ type keeper struct {
 	bounds    Bounds
 	outer     *outer            // if the keeper is the init of a pid namespace; else nil
 	page      *leasepage.Writer // or nil
+	addresses *addresses        // or nil
 
 	pid    int // the command's, and that of its group
 	reaped bool
@@ -163,6 +164,10 @@ func (k *keeper) start() bool {
 	for _, slot := range []int{slotReports, slotCommands} {
 		// A parent that does not read must not stop a sweep.
 		_ = unix.SetNonblock(k.base+slot, true)
+	}
+	if err := k.appear(); err != nil {
+		k.note(err.Error())
+		return k.fail(NoAddress)
 	}
 	outside, err := k.launch(attr)
 	if err != nil && k.pid == 0 && k.spec.Foreground {
@@ -273,6 +278,9 @@ func (k *keeper) place() error {
 // Late is the errno of a command that was not started because its lease was about to end.
 const Late = unix.ECANCELED
 
+// NoAddress is the errno of a command that was not started because its addresses could not be added. A note says why.
+const NoAddress = unix.EADDRINUSE
+
 // launch starts the command, unless it is time to kill it by now. A keeper that got no processor may be here long
 // after its parent asked for the lease.
 func (k *keeper) launch(attr *syscall.ProcAttr) (outside int, err error) {
@@ -339,6 +347,7 @@ func (k *keeper) watch() {
 		if k.state == sweeping {
 			return
 		}
+		k.addresses.announce(now)
 		k.sleep(now)
 	}
 }
@@ -359,6 +368,11 @@ func (k *keeper) sleep(now int64) {
 	}
 	if k.nextLook != 0 {
 		if left := time.Duration(k.nextLook - now); timeout < 0 || timeout > left {
+			timeout = left
+		}
+	}
+	if next := k.addresses.next(); next != 0 {
+		if left := time.Duration(max(next-now, 0)); timeout < 0 || timeout > left {
 			timeout = left
 		}
 	}
@@ -408,6 +422,7 @@ func (k *keeper) expect(deadline int64) {
 	if deadline != 0 {
 		k.page.Prove(LeaseEnd(deadline))
 	}
+	k.addresses.until(LeaseEnd(deadline))
 }
 
 // pageTime is how long a lease page proves leadership without a lease, from before a look that found the locks in their
@@ -504,6 +519,9 @@ func (k *keeper) obey(kind Kind, payload []byte) {
 		k.expect(n)
 	case KindUnproven:
 		k.page.Prove(0)
+		k.withdraw()
+	case KindWithdraw:
+		k.withdraw()
 	case KindStop:
 		k.end(stopping, BecauseStopped)
 	case KindKill:
@@ -521,6 +539,7 @@ func (k *keeper) end(to state, why reason) {
 	if to <= k.state {
 		return
 	}
+	k.withdraw() // first: it must not wait for a process
 	if k.reason == 0 {
 		k.reason = why
 		k.report(KindEnding, int64(why))

@@ -38,6 +38,7 @@ const (
 
 	bpfMapArray, bpfMapProgArray = 2, 3
 	bpfMmapable                  = 1 << 10
+	bpfProgSchedCls              = 3
 	bpfProgCgroupSKB             = 8
 	bpfCgroupInetEgress          = 1
 	bpfAllowMulti                = 2 // programs of cgroups above and below count, too: each must let a packet pass
@@ -254,12 +255,24 @@ func bpf(what string, command int, attr ...any) (int, error) {
 	return int(r), nil
 }
 
-// loadProgram loads code for the way out of a cgroup.
-func loadProgram(name string, code []uint64) (int, error) {
+// hook is a type of programs, which is also where they are attached.
+type hook int
+
+const (
+	wayOutOfCgroup hook = bpfProgCgroupSKB
+	wayOfLink      hook = bpfProgSchedCls // in or out
+)
+
+// load loads code for the place.
+func (h hook) load(name string, code []uint64) (int, error) {
 	license := []byte("Apache-2.0\x00")
+	attach := 0
+	if h == wayOutOfCgroup {
+		attach = bpfCgroupInetEgress
+	}
 	for tries := 0; ; tries++ {
-		fd, err := bpf("load", bpfProgLoad, bpfProgCgroupSKB, len(code), unsafe.Pointer(&code[0]), unsafe.Pointer(&license[0]),
-			0, 0, unsafe.Pointer(nil), 0, 0, name, 0, bpfCgroupInetEgress)
+		fd, err := bpf("load", bpfProgLoad, int(h), len(code), unsafe.Pointer(&code[0]), unsafe.Pointer(&license[0]),
+			0, 0, unsafe.Pointer(nil), 0, 0, name, 0, attach)
 		if tries == 1000 || !errors.Is(err, unix.EAGAIN) { // a signal came in while the kernel verified it
 			return fd, err
 		}
@@ -267,9 +280,29 @@ func loadProgram(name string, code []uint64) (int, error) {
 }
 
 // newNetGuard attaches a guard that is closed, except for the allowed destinations.
-func newNetGuard(cgroup int, allow []Destination) (_ *netGuard, err error) {
+func newNetGuard(cgroup int, allow []Destination) (*netGuard, error) {
+	g, err := newGate(wayOutOfCgroup, func(deadlines int) []uint64 { return deadlineProgram(deadlines, allow) })
+	if err == nil {
+		var gate int
+		if gate, err = wayOutOfCgroup.load("elect_gate", gateProgram(g.gate)); err == nil {
+			_, err = bpf("attach", bpfProgAttach, cgroup, gate, bpfCgroupInetEgress, bpfAllowMulti)
+			unix.Close(gate) // the cgroup holds it
+		}
+		if err != nil {
+			g.close()
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the network guard cannot be made: %w; want CAP_BPF and CAP_NET_ADMIN, a seccomp profile that allows bpf, and Linux 5.15 with CONFIG_CGROUP_BPF", err)
+	}
+	return g, nil
+}
+
+// newGate makes the array and the program in it, which compares the clock with a deadline that has passed. program is
+// its code, for the map with that deadline.
+func newGate(at hook, program func(deadlines int) []uint64) (_ *netGuard, err error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
-		return nil, errors.New("the network guard is made for little-endian machines; want one")
+		return nil, errors.New("this machine is big-endian; want a little-endian one")
 	}
 	g := &netGuard{gate: -1}
 	open := []int{}
@@ -279,7 +312,6 @@ func newNetGuard(cgroup int, allow []Destination) (_ *netGuard, err error) {
 		}
 		if err != nil {
 			g.close()
-			err = fmt.Errorf("the network guard cannot be made: %w; want CAP_BPF and CAP_NET_ADMIN, a seccomp profile that allows bpf, and Linux 5.15 with CONFIG_CGROUP_BPF", err)
 		}
 	}()
 	deadlines, err := bpf("map", bpfMapCreate, bpfMapArray, 4, 8, 1, bpfMmapable, 0, 0, "elect_deadline")
@@ -293,22 +325,14 @@ func newNetGuard(cgroup int, allow []Destination) (_ *netGuard, err error) {
 	if g.gate, err = bpf("map", bpfMapCreate, bpfMapProgArray, 4, 4, 1, 0, 0, 0, "elect_gate"); err != nil {
 		return nil, err
 	}
-	deadline, err := loadProgram("elect_deadline", deadlineProgram(deadlines, allow))
+	deadline, err := at.load("elect_deadline", program(deadlines))
 	if err != nil {
 		return nil, err
 	}
 	open = append(open, deadline)
-	gate, err := loadProgram("elect_gate", gateProgram(g.gate))
-	if err != nil {
-		return nil, err
-	}
-	open = append(open, gate)
 	key, value := new(uint32), new(uint32)
 	*value = uint32(deadline)
-	if _, err := bpf("update", bpfMapUpdate, g.gate, 0, unsafe.Pointer(key), unsafe.Pointer(value), 0, 0); err != nil {
-		return nil, err
-	}
-	_, err = bpf("attach", bpfProgAttach, cgroup, gate, bpfCgroupInetEgress, bpfAllowMulti)
+	_, err = bpf("update", bpfMapUpdate, g.gate, 0, unsafe.Pointer(key), unsafe.Pointer(value), 0, 0)
 	return g, err
 }
 

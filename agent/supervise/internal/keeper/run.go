@@ -120,6 +120,7 @@ func Run(w Witness) {
 		k.testify()
 		k.bounds.Remove()
 	} else {
+		k.withdraw()
 		k.page.Remove()
 		k.bounds.Remove()
 		k.report(KindGone, 0) // nothing was started, and the parent keeps the locks

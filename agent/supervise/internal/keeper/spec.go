@@ -23,17 +23,19 @@ type Spec struct {
 	Hold       int // number of files with locks
 	Run        int // number of files to keep, after those
 	// Places are the paths at which the files with locks must be found, in their order; "" is any.
-	Places   []string
-	Network  bool   // the cgroup has a network guard, and its gate comes with the files
-	Deadline int64  // on the shared clock; 0 is none
-	Cgroup   string // the path of the family's; "" is none
-	Page     string // the path of the lease page; "" is none
+	Places []string
+	// Addresses are held on network interfaces, as address.Decode reads them.
+	Addresses []string
+	Network   bool   // the cgroup has a network guard, and its gate comes with the files
+	Deadline  int64  // on the shared clock; 0 is none
+	Cgroup    string // the path of the family's; "" is none
+	Page      string // the path of the lease page; "" is none
 	// Testament is for the witness, which speaks if the process Parent is dead. Its pidfd comes with the files; 0 is none.
 	Testament string
 	Parent    int
 }
 
-const specVersion = 6
+const specVersion = 7
 
 // Append appends the specification to dst.
 func (s *Spec) Append(dst []byte) []byte {
@@ -47,7 +49,7 @@ func (s *Spec) Append(dst []byte) []byte {
 	text(s.Testament)
 	text(s.Cgroup)
 	text(s.Page)
-	for _, list := range [][]string{s.Args, s.Env, s.Places} {
+	for _, list := range [][]string{s.Args, s.Env, s.Places, s.Addresses} {
 		dst = binary.AppendUvarint(dst, uint64(len(list)))
 		for _, t := range list {
 			text(t)
@@ -102,7 +104,7 @@ func (s *Spec) load(src []byte) error {
 	s.Testament = text()
 	s.Cgroup = text()
 	s.Page = text()
-	for _, list := range []*[]string{&s.Args, &s.Env, &s.Places} {
+	for _, list := range []*[]string{&s.Args, &s.Env, &s.Places, &s.Addresses} {
 		n := num(uint64(len(src))) // each takes a byte at least
 		*list = make([]string, 0, min(n, 1024))
 		for range n {
@@ -119,7 +121,7 @@ func (s *Spec) load(src []byte) error {
 	s.Run = int(num(MaxKeep))
 	s.Parent = int(num(1<<31 - 1))
 	s.Deadline = int64(num(most))
-	if bad || len(s.Places) > s.Hold || len(src) != 1 || src[0] > 15 {
+	if bad || len(s.Places) > s.Hold || len(s.Addresses) > MaxAddresses || len(src) != 1 || src[0] > 15 {
 		return errSpec
 	}
 	s.Terminal, s.Foreground, s.Guard, s.Network = src[0]&1 != 0, src[0]&2 != 0, src[0]&4 != 0, src[0]&8 != 0
@@ -128,6 +130,9 @@ func (s *Spec) load(src []byte) error {
 
 // MaxKeep bounds the number of files to keep.
 const MaxKeep = 64
+
+// MaxAddresses bounds the number of addresses.
+const MaxAddresses = 16
 
 // MaxTestament bounds a testament, in bytes.
 const MaxTestament = 1 << 20

@@ -47,6 +47,7 @@ type Election struct {
 	Limits       []string          `key:"limits" doc:"Limits of the command, NAME=VALUE, as for elect run --limit."`
 	Guard        string            `key:"guard" enum:"network,network-optional" doc:"As elect run --guard."`
 	GuardAllow   []string          `key:"guard-allow" doc:"As elect run --guard-allow."`
+	Address      []string          `key:"address" doc:"Addresses that this machine has while it leads, ADDRESS/BITS@INTERFACE, as elect run --address. They come after the hook activate, and go before the hook cut."`
 	NonExclusive bool              `key:"non-exclusive" doc:"The work begins before leadership is proven exclusive: its token fences all that it does. As elect run --exclusive=false."`
 	Environment  map[string]string `key:"environment" doc:"Further variables of the command and the hooks."`
 	WaitReady    time.Duration     `key:"wait-ready" doc:"Time within which the command must say READY=1, as for elect run --wait-ready."`

@@ -86,7 +86,7 @@ func TestSchemaIsTheDecoder(t *testing.T) {
 // What the schema forbids the decoder refuses, at its place.
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"elections: [{name: a, x: 1}]":                               "f:1:23: elections[0].x: there is no such field; want command,",
+		"elections: [{name: a, x: 1}]":                               "f:1:23: elections[0].x: there is no such field; want address, command,",
 		"elections: [{name: a}]\nid: ' '":                            "f:2:5: id: it is blank; want this candidate's id in all elections that name none, or the field left out",
 		"elections: [{}]":                                            "f:1:13: elections[0].name: it is missing; want the name of the election",
 		"elections: []":                                              "f:1:12: elections: it is empty; want at least one",

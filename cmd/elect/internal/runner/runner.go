@@ -39,7 +39,7 @@ import (
 const NoLimit time.Duration = -1
 
 // Config configures Run. All fields are required, except Once, Health, Watchdog, WaitReady, Prepare, Contained, Allow,
-// Limits, Verbose, Grace, Stdin, Drain, Hooks, Gate, Device, Stonith, State, Transfer, Tenure, Env and HTTP.
+// Limits, Addresses, Verbose, Grace, Stdin, Drain, Hooks, Gate, Device, Stonith, State, Transfer, Tenure, Env and HTTP.
 type Config struct {
 	Openers elect.Openers
 	URL     string // of the election
@@ -70,9 +70,12 @@ type Config struct {
 	Guard   Guard
 	Allow   []netip.AddrPort // where the network guard lets packets pass; port 0 is any
 	Limits  []string         // of the command's family: NAME=VALUE
-	Verbose bool             // log everything
-	JSON    bool             // lines on stderr are objects
-	Time    bool             // or, for people, begin with the time
+	// Addresses are held from before the command starts until the term ends.
+	Addresses []supervise.Address
+
+	Verbose bool // log everything
+	JSON    bool // lines on stderr are objects
+	Time    bool // or, for people, begin with the time
 
 	// Stdin is that of the command; nil is the null device.
 	Stdin *os.File
@@ -304,6 +307,11 @@ func (r *run) stand() (err error) {
 		case cfg.Guard == NetworkOptional:
 			r.tell(slog.LevelWarn, eventUnguarded, 0, "the network guard is off: %v", err)
 		default:
+			return exit.With(exit.NoProc, err)
+		}
+	}
+	if len(cfg.Addresses) > 0 {
+		if err := supervise.CheckAddresses(r.contain, cfg.Addresses...); err != nil {
 			return exit.With(exit.NoProc, err)
 		}
 	}

@@ -85,6 +85,13 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 		r.tell(slog.LevelWarn, eventNotStarted, term.Token(), "lost %s (token %v): %s", r.cfg.Name, term.Token(), because(o.loss))
 		return nil
 	}
+	if errors.Is(err, supervise.ErrAddress) && ctx.Err() == nil {
+		term.GiveWay(err) // another candidate may have what is missing here
+		if o.loss, _ = errors.AsType[*elect.LostError](context.Cause(ctx)); o.loss != nil {
+			r.lost(o.loss, because(o.loss))
+		}
+		return nil
+	}
 	if err != nil {
 		o.err, o.exit = err, supervise.Exit{Code: 1, Reason: supervise.Exited} // a failure, for the back-off
 		return nil                                                             // next reports the error
@@ -105,6 +112,7 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	case <-ctx.Done():
 		// The mandate also ends when the family releases it by ending.
 		if !family.Gone() {
+			family.Withdraw()
 			r.steps.cut(r, ctx, term)
 			o.loss = r.stop(ctx, family)
 		}
@@ -253,7 +261,8 @@ func (r *run) started(family *supervise.Family) (early []syscall.Signal, kill bo
 func (r *run) command(term *elect.Term) (c supervise.Command, release func(), err error) {
 	c = supervise.Command{
 		Path: r.cfg.Path, Args: r.cfg.Args, Grace: r.cfg.Grace, Terminal: r.terminal, Logger: r.log(), Containment: r.contain, LeasePage: true,
-		Stdin: r.cfg.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Addresses: r.cfg.Addresses,
+		Stdin:     r.cfg.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Env: append(slices.Clip(r.env), "ELECT_TOKEN="+term.Token().String(), "ELECT_TOKEN_FIXED="+term.Token().Fixed()),
 	}
 	if r.cfg.Path != "" {
