@@ -15,6 +15,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/config"
+	"github.com/electd/elect/cmd/elect/internal/recipe/postgres/server"
 	"github.com/electd/elect/driver"
 )
 
@@ -281,6 +282,7 @@ func (c *checker) parameters() {
 			c.wrong(field, "it is there as %s, too; want it once", first)
 		}
 		seen[lower] = name
+		before := len(c.errs)
 		if !simple(strings.ReplaceAll(name, ".", ""), 63) {
 			c.wrong(field, "%q is no name of a parameter; want letters, digits, _ or .", name)
 			continue
@@ -297,6 +299,9 @@ func (c *checker) parameters() {
 			if lower == n.name && !slices.Contains(n.values, strings.ToLower(strings.TrimSpace(value))) {
 				c.wrong(field, "with %q %s; want %s, or it left out", value, n.why, n.values[0])
 			}
+		}
+		if err := server.CheckParameter(name, value); err != nil && len(c.errs) == before {
+			c.wrong(field, "%v", err)
 		}
 		for _, least := range [...]struct {
 			name string
