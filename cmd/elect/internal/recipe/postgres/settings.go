@@ -65,7 +65,8 @@ func Schema() []byte {
 }
 
 // Read reads and completes a configuration. The error joins one for each thing that is wrong, with its line and column.
-func Read(name string, text []byte) (*Settings, error) {
+// place says what is wrong with the election, as far as somebody knows who has the back ends.
+func Read(name string, text []byte, place func(*Settings) error) (*Settings, error) {
 	s := &Settings{}
 	doc, err := config.ReadInto(name, text, s)
 	if err != nil {
@@ -77,6 +78,9 @@ func Read(name string, text []byte) (*Settings, error) {
 	c.election()
 	c.paths()
 	c.parameters()
+	if err := place(s); c.errs == nil && err != nil {
+		c.wrong("election", "%v", err)
+	}
 	if c.errs != nil {
 		return nil, errors.Join(c.errs...)
 	}
