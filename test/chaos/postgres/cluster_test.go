@@ -30,7 +30,7 @@ const (
 	user      = 65534 // of the nodes
 	password  = "correct horse battery"
 	promise   = 2 * time.Second // of the election
-	diskSize  = 500 << 20
+	diskSize  = 1500 << 20      // each promotion leaves a segment of WAL of 16 MiB until the next checkpoint
 	bin       = "/usr/lib/postgresql/15/bin"
 )
 
@@ -140,7 +140,7 @@ certs: %s
 http: "%s:8008"
 password-file: %s/password
 hba: ["host all all 0.0.0.0/0 scram-sha-256"]
-parameters: {shared_buffers: 16MB, max_wal_size: 64MB, min_wal_size: 32MB, wal_keep_size: 32MB, max_slot_wal_keep_size: 96MB}
+parameters: {shared_buffers: 16MB, checkpoint_timeout: 30s, max_wal_size: 64MB, min_wal_size: 32MB, wal_keep_size: 32MB, max_slot_wal_keep_size: 96MB}
 `, id(i), strings.Join(peers, ","), c.net.Listen(i), d.Path()+"/peer", own+"/certs", promise, nodes.String(), d.Path(), d.Path(), own, bin, own+"/certs", c.host(i), own)} {
 			if err := os.MkdirAll(own+"/s", 0o755); err != nil {
 				t.Fatal(err)

@@ -27,7 +27,7 @@ func (n *Node) lead(ctx context.Context, term *elect.Term) error {
 		n.poke()
 	}()
 	n.log.Info("elected", "token", term.Token())
-	err := n.reign(ctx, work, term)
+	err := n.attempt(ctx, work, term)
 	if err == nil && ctx.Err() == nil {
 		err = context.Cause(work)
 	}
@@ -50,9 +50,9 @@ func (n *Node) aside(term *elect.Term) {
 	term.Resign()
 }
 
-// reign is lead, with the context of the term and one that a promise to a later leader ends, too. After an error
+// attempt is lead, with the context of the term and one that a promise to a later leader ends, too. After an error
 // leadership is given up.
-func (n *Node) reign(ctx, work context.Context, term *elect.Term) error {
+func (n *Node) attempt(ctx, work context.Context, term *elect.Term) error {
 	token := uint64(term.Token())
 	own, release, err := n.prepare(work, token)
 	if release != nil {

@@ -10,6 +10,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/electd/elect/peer/certs"
@@ -194,4 +198,66 @@ func (o one) prepare(ctx context.Context, token uint64) (a answer, err error) {
 		err = fmt.Errorf("%s: it says that it is %s; want that node at this address", o.id, a.ID)
 	}
 	return a, err
+}
+
+// readSecret reads the one line of a file; "" for no file.
+func readSecret(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	line := strings.TrimSpace(string(text))
+	if line == "" || strings.ContainsAny(line, "\n\r") {
+		return "", fmt.Errorf("%s has not one line; want one", path)
+	}
+	return line, nil
+}
+
+// NewOperator makes a Client that asks as this node does, with what the configuration names.
+func NewOperator(s *Settings) (*Client, error) {
+	secret, err := readSecret(s.Secret)
+	if err != nil {
+		return nil, err
+	}
+	return NewClient(s, secret)
+}
+
+// All asks all nodes at once. Nodes that do not answer have their error.
+func (c *Client) All(ctx context.Context, s *Settings) (all []Status, errs map[string]error) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	errs = map[string]error{}
+	for _, id := range s.ids() {
+		wg.Go(func() {
+			one, err := c.Status(ctx, id)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs[id] = err
+				return
+			}
+			all = append(all, one)
+		})
+	}
+	wg.Wait()
+	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.ID, b.ID) })
+	return all, errs
+}
+
+// Primary is the node that is the primary.
+func (c *Client) Primary(ctx context.Context, s *Settings) (string, error) {
+	all, errs := c.All(ctx, s)
+	for _, one := range all {
+		if one.Serving {
+			return one.ID, nil
+		}
+	}
+	why := errors.New("no node is the primary")
+	for _, err := range errs {
+		why = errors.Join(why, err)
+	}
+	return "", why
 }

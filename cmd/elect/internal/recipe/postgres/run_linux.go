@@ -4,21 +4,16 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
-	"sync"
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/recipe/postgres/server"
+	"github.com/electd/elect/electprom"
 	"github.com/electd/elect/peer/certs"
 )
 
@@ -28,8 +23,7 @@ type RunConfig struct {
 	Openers  elect.Openers
 	Guardian elect.Guardian // kills this process and its server before a lease ends
 	Logger   *slog.Logger
-	Output   io.Writer    // the lines of PostgreSQL; it does not block
-	Metrics  http.Handler // GET /metrics; nil is none
+	Output   io.Writer // the lines of PostgreSQL; it does not block
 }
 
 // Run runs one node until ctx ends. The server is stopped when it returns.
@@ -63,11 +57,14 @@ func Run(ctx context.Context, cfg RunConfig) error {
 	if err != nil {
 		return err
 	}
-	n.election, err = cfg.Openers.Open(ctx, s.Election, s.Name, elect.Config{ID: s.ID, Guardian: cfg.Guardian, Logger: cfg.Logger})
+	metrics := electprom.New(s.Name)
+	n.election, err = cfg.Openers.Open(ctx, s.Election, s.Name, elect.Config{ID: s.ID, Guardian: cfg.Guardian, Logger: cfg.Logger, OnEvent: metrics.OnEvent})
 	if err != nil {
 		return err
 	}
 	defer n.election.Close()
+	metrics.Attach(n.election)
+	defer metrics.Close()
 	if err := s.CheckLimits(n.election.Limits()); err != nil {
 		return err
 	}
@@ -89,11 +86,7 @@ func Run(ctx context.Context, cfg RunConfig) error {
 		if err != nil {
 			return err
 		}
-		metrics := cfg.Metrics
-		if metrics == nil {
-			metrics = http.NotFoundHandler()
-		}
-		defer serve(l, &probes{of: n, metrics: metrics}, nil, cfg.Logger)()
+		defer serve(l, &probes{of: n, metrics: metricsOf(n, metrics)}, nil, cfg.Logger)()
 	}
 	return n.run(ctx)
 }
@@ -122,66 +115,4 @@ func newServer(s *Settings, log *slog.Logger, out io.Writer) (*server.Server, er
 		}
 	}
 	return server.New(cfg)
-}
-
-// readSecret reads the one line of a file; "" for no file.
-func readSecret(path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	line := strings.TrimSpace(string(text))
-	if line == "" || strings.ContainsAny(line, "\n\r") {
-		return "", fmt.Errorf("%s has not one line; want one", path)
-	}
-	return line, nil
-}
-
-// NewOperator makes a Client that asks as this node does, with what the configuration names.
-func NewOperator(s *Settings) (*Client, error) {
-	secret, err := readSecret(s.Secret)
-	if err != nil {
-		return nil, err
-	}
-	return NewClient(s, secret)
-}
-
-// All asks all nodes at once. Nodes that do not answer have their error.
-func (c *Client) All(ctx context.Context, s *Settings) (all []Status, errs map[string]error) {
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	errs = map[string]error{}
-	for _, id := range s.ids() {
-		wg.Go(func() {
-			one, err := c.Status(ctx, id)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				errs[id] = err
-				return
-			}
-			all = append(all, one)
-		})
-	}
-	wg.Wait()
-	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.ID, b.ID) })
-	return all, errs
-}
-
-// Primary is the node that is the primary.
-func (c *Client) Primary(ctx context.Context, s *Settings) (string, error) {
-	all, errs := c.All(ctx, s)
-	for _, one := range all {
-		if one.Serving {
-			return one.ID, nil
-		}
-	}
-	why := errors.New("no node is the primary")
-	for _, err := range errs {
-		why = errors.Join(why, err)
-	}
-	return "", why
 }

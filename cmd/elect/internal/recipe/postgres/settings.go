@@ -15,6 +15,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/config"
+	"github.com/electd/elect/cmd/elect/internal/recipe/postgres/server"
 	"github.com/electd/elect/driver"
 )
 
@@ -64,7 +65,8 @@ func Schema() []byte {
 }
 
 // Read reads and completes a configuration. The error joins one for each thing that is wrong, with its line and column.
-func Read(name string, text []byte) (*Settings, error) {
+// place says what is wrong with the election, as far as somebody knows who has the back ends.
+func Read(name string, text []byte, place func(*Settings) error) (*Settings, error) {
 	s := &Settings{}
 	doc, err := config.ReadInto(name, text, s)
 	if err != nil {
@@ -76,6 +78,9 @@ func Read(name string, text []byte) (*Settings, error) {
 	c.election()
 	c.paths()
 	c.parameters()
+	if err := place(s); c.errs == nil && err != nil {
+		c.wrong("election", "%v", err)
+	}
 	if c.errs != nil {
 		return nil, errors.Join(c.errs...)
 	}
@@ -281,6 +286,7 @@ func (c *checker) parameters() {
 			c.wrong(field, "it is there as %s, too; want it once", first)
 		}
 		seen[lower] = name
+		before := len(c.errs)
 		if !simple(strings.ReplaceAll(name, ".", ""), 63) {
 			c.wrong(field, "%q is no name of a parameter; want letters, digits, _ or .", name)
 			continue
@@ -297,6 +303,9 @@ func (c *checker) parameters() {
 			if lower == n.name && !slices.Contains(n.values, strings.ToLower(strings.TrimSpace(value))) {
 				c.wrong(field, "with %q %s; want %s, or it left out", value, n.why, n.values[0])
 			}
+		}
+		if err := server.CheckParameter(name, value); err != nil && len(c.errs) == before {
+			c.wrong(field, "%v", err)
 		}
 		for _, least := range [...]struct {
 			name string

@@ -10,7 +10,7 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/recipe/postgres/server"
 )
 
-// settle makes the server follow whoever leads, turn by turn, while this node does not.
+// settle makes the server follow the leader, turn by turn, while this node does not.
 func (n *Node) settle(ctx context.Context) {
 	for ctx.Err() == nil {
 		again, err := n.turn(ctx)

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/cmd/elect/internal/failed"
+	"github.com/electd/elect/cmd/elect/internal/lines"
+	"github.com/electd/elect/cmd/elect/internal/recipe/postgres"
+	"github.com/electd/elect/internal/cli/exit"
+)
+
+// runPostgres runs a node. The program is guarded: whatever becomes of it, its PostgreSQL is dead before its lease ends.
+func runPostgres(cmd *cobra.Command, openers elect.Openers, s *postgres.Settings, json, verbose bool) error {
+	level := slog.LevelInfo
+	if verbose {
+		level = slog.LevelDebug
+	}
+	// Before anything else this process becomes two. The other one, which waits, writes little.
+	guardian, err := supervise.Guard(supervise.GuardConfig{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Grace: s.Grace + 10*time.Second})
+	if err != nil {
+		return exit.With(1, err)
+	}
+	say := lines.New(os.Stderr, lines.Form{})
+	defer say.Close()
+	log := slog.New(slog.NewTextHandler(say, &slog.HandlerOptions{Level: level}))
+	if json {
+		log = slog.New(slog.NewJSONHandler(say, &slog.HandlerOptions{Level: level}))
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	err = postgres.Run(ctx, postgres.RunConfig{Settings: s, Openers: openers, Guardian: guardian, Logger: log.With("node", s.ID), Output: say})
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return failed.Opening(err)
+}
