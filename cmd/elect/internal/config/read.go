@@ -17,9 +17,14 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/printable"
 )
 
-// File is a configuration that was read, with the places of its fields.
+// File is a configuration of elect agent that was read.
 type File struct {
 	Agent
+	*Document
+}
+
+// Document knows the places of the fields of a configuration that was read.
+type Document struct {
 	name   string
 	places map[string]place
 }
@@ -51,7 +56,7 @@ func (e *Error) Error() string {
 }
 
 // Errorf is an error at the place of a field, or of the nearest one around it that is there.
-func (f *File) Errorf(field, format string, args ...any) error {
+func (f *Document) Errorf(field, format string, args ...any) error {
 	e := &Error{File: f.name, Field: field, Text: fmt.Sprintf(format, args...)}
 	for at := field; ; {
 		if p, ok := f.places[at]; ok {
@@ -67,19 +72,31 @@ func (f *File) Errorf(field, format string, args ...any) error {
 }
 
 // Has reports whether a field is there.
-func (f *File) Has(field string) bool {
+func (f *Document) Has(field string) bool {
 	_, ok := f.places[field]
 	return ok
 }
 
-// Read reads a configuration. The error joins an [Error] for each thing that is wrong. name is for errors.
+// Read reads a configuration of elect agent. The error joins an [Error] for each thing that is wrong. name is for
+// errors.
 func Read(name string, text []byte) (*File, error) {
-	f := &File{name: name, places: map[string]place{}}
+	f := &File{}
+	var err error
+	if f.Document, err = ReadInto(name, text, &f.Agent); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// ReadInto reads a configuration into the struct at which into points, by the tags of its fields: those of [Agent] are
+// an example. The errors are those of [Read].
+func ReadInto(name string, text []byte, into any) (*Document, error) {
+	f := &Document{name: name, places: map[string]place{}}
 	d := yaml.NewDecoder(strings.NewReader(string(text)))
 	var doc, more yaml.Node
 	switch err := d.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		return nil, f.Errorf("", "it is empty; want elections:")
+		return nil, f.Errorf("", "it is empty; want %s:", mostWanted(reflect.TypeOf(into).Elem()))
 	case err != nil:
 		return nil, f.syntax(err)
 	}
@@ -89,15 +106,26 @@ func Read(name string, text []byte) (*File, error) {
 		return nil, f.syntax(err)
 	}
 	r := &reader{f: f}
-	r.value(doc.Content[0], "", reflect.ValueOf(&f.Agent).Elem(), "")
+	r.value(doc.Content[0], "", reflect.ValueOf(into).Elem(), "")
 	if r.errs != nil {
 		return nil, errors.Join(r.errs...)
 	}
 	return f, nil
 }
 
+// mostWanted is the first field that a configuration must have.
+func mostWanted(t reflect.Type) string {
+	fields := fieldsOf(t)
+	for _, f := range fields {
+		if f.tag.Get("required") != "" {
+			return f.key
+		}
+	}
+	return fields[0].key
+}
+
 // syntax gives an error of the parser, "yaml: line 3: …", its place.
-func (f *File) syntax(err error) error {
+func (f *Document) syntax(err error) error {
 	e := &Error{File: f.name, Text: strings.TrimPrefix(err.Error(), "yaml: ") + "; want YAML"}
 	if rest, ok := strings.CutPrefix(e.Text, "line "); ok {
 		if n, text, ok := strings.Cut(rest, ": "); ok {
@@ -111,7 +139,7 @@ func (f *File) syntax(err error) error {
 
 // reader fills values from nodes.
 type reader struct {
-	f      *File
+	f      *Document
 	errs   []error
 	depth  int
 	values int

@@ -9,11 +9,14 @@ import (
 	"time"
 )
 
-// Schema is the JSON schema (draft 2020-12) of a configuration. Editors that know YAML use it, too.
-func Schema() []byte {
-	s := schemaOf(reflect.TypeFor[Agent](), "")
+// Schema is the JSON schema (draft 2020-12) of a configuration of elect agent. Editors that know YAML use it, too.
+func Schema() []byte { return SchemaOf[Agent]("Configuration of elect agent") }
+
+// SchemaOf is the JSON schema of what [ReadInto] reads into a T.
+func SchemaOf[T any](title string) []byte {
+	s := schemaOf(reflect.TypeFor[T](), "")
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	s["title"] = "Configuration of elect agent"
+	s["title"] = title
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
