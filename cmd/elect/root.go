@@ -39,7 +39,7 @@ func newRoot(openers elect.Openers) *cobra.Command {
 	root := cli.New("elect", "elect keeps exactly one of your replicas at work", rootHelp,
 		newRun(openers), newAgent(openers), newStatus(openers), newTop(openers), newWatch(openers), newResign(openers), newTransfer(openers), newPause(openers), newResume(openers),
 		newMembers(openers), newMember(openers), newGroup(openers), newHistory(openers), newForget(openers), newInstall(), newCerts(), newDoctor(openers),
-		newFence(), newLease(), newBench(openers), newDemo(),
+		newFence(), newLease(), newRecipe(openers), newBench(openers), newDemo(),
 		newJob(), newSweep(), newZombieClient(), newZombieStore(), newZombieWriter(), newStamp(), newNode(openers), newGroupNode(openers),
 	)
 	for _, verb := range [...]string{"sim", "check", "trace"} {

@@ -35,6 +35,17 @@ const (
 // OfGroups lists the names of the mistakes of groups.
 func OfGroups() []string { return []string{ReleaseBeforeJoin, ClaimFromAnswer, NoCover} }
 
+// The names of mistakes of the recipe for Redis. The tests of cmd/elect/internal/recipe/redis and of test/chaos/redis
+// catch them.
+const (
+	NoFence   = "redis-no-fence"   // a replica is promoted although an old master may still take writes
+	OneEye    = "redis-one-eye"    // one elector that finds the master down is enough
+	OwnLedger = "redis-own-ledger" // an acting elector believes its own disk, and asks no other elector
+)
+
+// OfRedis lists the names of the mistakes of the recipe for Redis.
+func OfRedis() []string { return []string{NoFence, OneEye, OwnLedger} }
+
 // The names of mistakes in the runtime. Unit tests catch them.
 const (
 	SendAtOnce         = "send-at-once"

@@ -16,7 +16,7 @@ func Is(name string) bool { return chosen == name }
 
 // Check returns an error, with the existing names, if the environment names no existing one.
 func Check() error {
-	all := append(Names(), OfGroups()...)
+	all := append(append(Names(), OfGroups()...), OfRedis()...)
 	for _, d := range OfDriving() {
 		all = append(all, d.Name)
 	}
