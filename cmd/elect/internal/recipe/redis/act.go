@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -363,55 +364,62 @@ func (a *actor) order(id string, requests ...[]string) ([]any, error) {
 // query sends requests to a server in one go, while this elector leads. The connection was made before the lease is
 // checked: so it is either closed by a newer acting elector, or used before that one's term.
 func (a *actor) query(id string, requests ...[]string) ([]any, error) {
-	c, err := a.connection(id)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.check(); err != nil {
-		return nil, err
-	}
-	replies, err := c.do(a.e.cfg.patience(), requests...)
-	if err != nil {
+	for again := false; ; again = true {
+		c, made, err := a.connection(id)
+		if err != nil {
+			return nil, err
+		}
+		if err := a.check(); err != nil {
+			return nil, err
+		}
+		replies, err := c.do(a.e.cfg.patience(), requests...)
+		if err == nil {
+			return replies, nil
+		}
 		a.mu.Lock()
 		delete(a.orders, id)
 		a.mu.Unlock()
-		return nil, errors.Join(fmt.Errorf("%s: %w", id, err), c.Close())
+		_ = c.Close()
+		// A connection from before may be that to an earlier life of the server. All requests may be sent twice.
+		if made || again || errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil, fmt.Errorf("%s: %w", id, err)
+		}
 	}
-	return replies, nil
 }
 
-// connection returns the connection for orders to a server. When it is made, those of older acting electors are closed.
-func (a *actor) connection(id string) (*conn, error) {
+// connection returns the connection for orders to a server, and whether it was made just now. Then those of older acting
+// electors were closed.
+func (a *actor) connection(id string) (c *conn, made bool, err error) {
 	a.mu.Lock()
-	c := a.orders[id]
+	c = a.orders[id]
 	a.mu.Unlock()
 	if c != nil {
-		return c, nil
+		return c, false, nil
 	}
 	s := a.e.cfg.server(id)
 	limit := a.e.cfg.patience()
-	c, err := a.e.servers.open(a.ctx, s.addr(), ordersName+strconv.FormatUint(uint64(a.token), 10), limit)
+	c, err = a.e.servers.open(a.ctx, s.addr(), ordersName+strconv.FormatUint(uint64(a.token), 10), limit)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", id, err)
+		return nil, false, fmt.Errorf("%s: %w", id, err)
 	}
 	v, err := c.one(limit, "CLIENT", "LIST", "TYPE", "normal")
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: CLIENT LIST: %w", id, err), c.Close())
+		return nil, false, errors.Join(fmt.Errorf("%s: CLIENT LIST: %w", id, err), c.Close())
 	}
 	list, _ := v.(string)
 	old, newer := olderActors(list, a.token)
 	if newer {
-		return nil, errors.Join(fmt.Errorf("%s: a newer acting elector is connected", id), c.Close())
+		return nil, false, errors.Join(fmt.Errorf("%s: a newer acting elector is connected", id), c.Close())
 	}
 	for _, client := range old {
 		if _, err := c.one(limit, "CLIENT", "KILL", "ID", client); err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: CLIENT KILL: %w", id, err), c.Close())
+			return nil, false, errors.Join(fmt.Errorf("%s: CLIENT KILL: %w", id, err), c.Close())
 		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.orders[id] = c
-	return c, nil
+	return c, true, nil
 }
 
 // olderActors finds, in CLIENT LIST, the connections of acting electors with smaller tokens, and whether there is one

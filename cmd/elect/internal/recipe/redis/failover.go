@@ -18,6 +18,7 @@ import (
 // take writes any more; the replica is promoted; the electors tell their clients; the others follow.
 func (a *actor) force(why, target string) error {
 	cfg := a.e.cfg
+	began := time.Now()
 	infos, silent := a.hold(target)
 	heldAt := time.Now()
 	wait, unfenced := cfg.fenced(len(silent))
@@ -57,19 +58,24 @@ func (a *actor) force(why, target string) error {
 		return err
 	}
 	a.followAll(target)
-	a.log("failover: the master is "+target, "took", time.Since(heldAt).Round(time.Millisecond), "why", why)
+	a.log("failover: the master is "+target, "took", time.Since(began).Round(time.Millisecond), "why", why)
 	return nil
 }
 
 // hold takes all servers away from their masters, but for target, and returns the state of those that have obeyed, and
-// target's. The silent ones are those that may run and have not: one whose process has ended is none of them.
+// target's. The silent ones are those that may run and have not: one whose process has ended is none of them. One that
+// has not answered lately is not waited for.
 func (a *actor) hold(target string) (infos map[string]Info, silent []string) {
 	cfg := a.e.cfg
 	infos = map[string]Info{}
 	var mu sync.Mutex
 	var try []string
 	for _, s := range cfg.servers {
-		if sight := a.e.watchers[s.id].sight(); sight.Gone < 2 {
+		switch sight := a.e.watchers[s.id].sight(); {
+		case sight.Gone >= 2:
+		case sight.Fails >= 2 && sight.Ill == "":
+			silent = append(silent, s.id)
+		default:
 			try = append(try, s.id)
 		}
 	}
