@@ -35,17 +35,6 @@ const (
 // OfGroups lists the names of the mistakes of groups.
 func OfGroups() []string { return []string{ReleaseBeforeJoin, ClaimFromAnswer, NoCover} }
 
-// The names of mistakes of the recipe for Redis. The tests of cmd/elect/internal/recipe/redis and of test/chaos/redis
-// catch them.
-const (
-	NoFence   = "redis-no-fence"   // a replica is promoted although an old master may still take writes
-	OneEye    = "redis-one-eye"    // one elector that finds the master down is enough
-	OwnLedger = "redis-own-ledger" // an acting elector believes its own disk, and asks no other elector
-)
-
-// OfRedis lists the names of the mistakes of the recipe for Redis.
-func OfRedis() []string { return []string{NoFence, OneEye, OwnLedger} }
-
 // The names of mistakes in the runtime. Unit tests catch them.
 const (
 	SendAtOnce         = "send-at-once"
@@ -99,5 +88,25 @@ func OfDriving() []Driving {
 		{FoundNotAwaited, "a machine that boots while turns are made has booted before its incarnation is durable", runtime, "TestFoundingSaveIsAwaited"},
 		{LapseNotFinal, "a term that Check has found to be over is proven again by a late answer", runtime, "TestLapseIsFinal"},
 		{NextLifesWill, "a testament names the life after the one that leads", "peer", "TestTestamentNamesThisLife"},
+	}
+}
+
+// The names of mistakes of the recipe for Redis.
+const (
+	NoFence   = "redis-no-fence"
+	OneEye    = "redis-one-eye"
+	OwnLedger = "redis-own-ledger"
+	OldOrders = "redis-old-orders"
+)
+
+// OfRedis lists the mistakes of the recipe for Redis. Tests run in builds with the tag "mutants"; test/chaos/redis
+// catches the first of them at real servers, too.
+func OfRedis() []Driving {
+	const recipe = "cmd/elect/internal/recipe/redis"
+	return []Driving{
+		{NoFence, "a replica is promoted although an old master may still take writes", recipe, "TestSilentMasterIsOutlasted"},
+		{OneEye, "one elector that finds the master down is enough", recipe, "TestQuorum"},
+		{OwnLedger, "an acting elector believes its own disk, and asks no other elector", recipe, "TestDecisionIsLearnt"},
+		{OldOrders, "the connections of older acting electors stay open", recipe, "TestOlderOrdersAreCutOff"},
 	}
 }

@@ -16,8 +16,8 @@ func Is(name string) bool { return chosen == name }
 
 // Check returns an error, with the existing names, if the environment names no existing one.
 func Check() error {
-	all := append(append(Names(), OfGroups()...), OfRedis()...)
-	for _, d := range OfDriving() {
+	all := append(Names(), OfGroups()...)
+	for _, d := range append(OfDriving(), OfRedis()...) {
 		all = append(all, d.Name)
 	}
 	if chosen == "" || slices.Contains(all, chosen) {

@@ -153,11 +153,9 @@ func (y *System) do(r *Round) error {
 			return err
 		}
 		time.Sleep(holdFor)
-		err := os.MkdirAll(y.data(m), 0o755)
-		// The directory of the process is gone, so that only a restart, or a new directory, helps.
-		_, cli := y.cli(m, "6379", "config", "set", "dir", y.data(m))
-		_, save := y.cli(m, "6379", "bgsave")
-		return errors.Join(err, cli, save)
+		// The directory of the process is gone for good, so that only a restart helps.
+		end(master)
+		return errors.Join(os.MkdirAll(y.data(m), 0o755), y.startServer(m))
 	case Planned:
 		r.Began = time.Now()
 		out, err := y.cli(others(m)[0], "26379", "sentinel", "failover", "mymaster")

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,11 +46,18 @@ type System struct {
 	writers []*exec.Cmd
 	stdins  []io.Closer
 	logs    []*os.File
+	starts  chan func() // are called on one thread, whose end ends the processes
 }
 
 // Start starts a system in namespaces, with clients that write.
 func Start(s Setting) (_ *System, err error) {
-	y := &System{Setting: s}
+	y := &System{Setting: s, starts: make(chan func())}
+	go func() {
+		runtime.LockOSThread()
+		for start := range y.starts {
+			start()
+		}
+	}()
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -137,7 +145,6 @@ func (y *System) keeperConf(i int) string { return filepath.Join(y.dir(i), "keep
 // start starts a program on a node, which ends with this process.
 func (y *System) start(i int, log string, program string, args ...string) (*exec.Cmd, error) {
 	cmd := y.net.Command(i, program, args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if y.Mutant != "" {
 		cmd.Env = append(cmd.Env, mutation.Env+"="+y.Mutant)
 	}
@@ -147,7 +154,15 @@ func (y *System) start(i int, log string, program string, args ...string) (*exec
 	}
 	y.logs = append(y.logs, f)
 	cmd.Stdout, cmd.Stderr = f, f
-	return cmd, cmd.Start()
+	return cmd, y.tie(cmd)
+}
+
+// tie starts a process that ends with this one, however that ends.
+func (y *System) tie(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	done := make(chan error)
+	y.starts <- func() { done <- cmd.Start() }
+	return <-done
 }
 
 func (y *System) startServer(i int) (err error) {
@@ -177,7 +192,6 @@ func (y *System) StartClients() error {
 		}
 		args = append(args, name, y.sentinels(), "mymaster")
 		cmd := y.net.Command(node, args[0], args[1:]...)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		out, err := os.Create(y.output(i))
 		if err != nil {
 			return err
@@ -188,7 +202,7 @@ func (y *System) StartClients() error {
 		if err != nil {
 			return err
 		}
-		if err := cmd.Start(); err != nil {
+		if err := y.tie(cmd); err != nil {
 			return err
 		}
 		y.writers, y.stdins = append(y.writers, cmd), append(y.stdins, in)
@@ -224,6 +238,7 @@ func (y *System) Close() {
 	for _, f := range y.logs {
 		_ = f.Close()
 	}
+	close(y.starts)
 }
 
 // end kills a process, stopped or not, and waits for it.

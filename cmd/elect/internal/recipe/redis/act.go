@@ -411,6 +411,9 @@ func (a *actor) connection(id string) (c *conn, made bool, err error) {
 	if newer {
 		return nil, false, errors.Join(fmt.Errorf("%s: a newer acting elector is connected", id), c.Close())
 	}
+	if mutation.Is(mutation.OldOrders) {
+		old = nil
+	}
 	for _, client := range old {
 		if _, err := c.one(limit, "CLIENT", "KILL", "ID", client); err != nil {
 			return nil, false, errors.Join(fmt.Errorf("%s: CLIENT KILL: %w", id, err), c.Close())
