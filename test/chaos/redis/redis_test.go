@@ -45,13 +45,11 @@ func run(t *testing.T, p programs, s Setting, schedule []Fault) (Report, []Round
 	if err := y.StartClients(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(time.Second)
 	var rounds []Round
 	for i, f := range schedule {
 		r := y.Do(f)
 		t.Logf("sentinel=%v round %d: %s of node %d at %s: whole after %v, switched %v %s", s.Sentinel, i+1, f, r.Old, r.Began.Format("15:04:05.000"), r.Whole.Sub(r.Began).Round(time.Millisecond), r.Switched, r.Trouble)
 		rounds = append(rounds, r)
-		time.Sleep(time.Second)
 		if r.Whole.IsZero() && y.settle(2*time.Minute) != nil {
 			break
 		}

@@ -119,7 +119,7 @@ func (y *System) prepare(i int) error {
 	if i > 0 {
 		conf += fmt.Sprintf("replicaof %s 6379\n", y.host(0))
 	}
-	keeper := fmt.Sprintf("port 26379\nbind 0.0.0.0\nprotected-mode no\ndir %s\nsentinel monitor mymaster %s 6379 2\nsentinel down-after-milliseconds mymaster %d\nsentinel failover-timeout mymaster 10000\nsentinel parallel-syncs mymaster 2\n",
+	keeper := fmt.Sprintf("port 26379\nbind 0.0.0.0\nprotected-mode no\ndir %s\nsentinel monitor mymaster %s 6379 2\nsentinel down-after-milliseconds mymaster %d\nsentinel failover-timeout mymaster 2000\nsentinel parallel-syncs mymaster 2\n",
 		y.dir(i), y.host(0), y.DownAfter.Milliseconds())
 	if !y.Sentinel {
 		keeper = fmt.Sprintf(`name: mymaster
@@ -179,7 +179,8 @@ func (y *System) startKeeper(i int) (err error) {
 	return err
 }
 
-// StartClients starts a client by go-redis on each node, and one by redis-py on the last one.
+// StartClients starts a client by go-redis on each node, and one by redis-py on the last one, and returns a second
+// later.
 func (y *System) StartClients() error {
 	for i := range Nodes + 1 {
 		node, name := min(i, Nodes-1), "go"+strconv.Itoa(i)
@@ -207,6 +208,7 @@ func (y *System) StartClients() error {
 		}
 		y.writers, y.stdins = append(y.writers, cmd), append(y.stdins, in)
 	}
+	time.Sleep(time.Second) // in which they connect and write
 	return nil
 }
 
@@ -312,10 +314,15 @@ func (y *System) settled() error {
 		return fmt.Errorf("not all replicas of node %d are online", m)
 	}
 	for i := range Nodes {
+		// Sentinels learn of each other, and of replicas, in seconds.
+		out, err := y.cli(i, "26379", "sentinel", "master", "mymaster")
+		if known := strings.ReplaceAll(out, "\n", " "); err != nil || !strings.Contains(known, "num-other-sentinels 2 ") || !strings.Contains(known, "num-slaves 2 ") {
+			return fmt.Errorf("node %d does not know all others: %w", i, err)
+		}
 		if i == m {
 			continue
 		}
-		out, err := y.cli(i, "6379", "info", "replication")
+		out, err = y.cli(i, "6379", "info", "replication")
 		if err != nil || !strings.Contains(out, "master_link_status:up") || !strings.Contains(out, "master_host:"+y.host(m)) {
 			return fmt.Errorf("node %d does not follow node %d: %w", i, m, err)
 		}

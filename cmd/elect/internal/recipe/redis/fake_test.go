@@ -363,6 +363,9 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{Port: 26379} }
 
+// pass lets fake time pass.
+func (w *fakeWorld) pass(d time.Duration) { time.Sleep(d) }
+
 // masters are what the electors tell clients; "" is nothing.
 func (w *fakeWorld) masters() map[string]string {
 	all := map[string]string{}
@@ -391,7 +394,7 @@ func (w *fakeWorld) wait(master string, most time.Duration) time.Duration {
 		} else if took > most {
 			w.t.Fatalf("after %v clients are told %v; want %s", took, w.masters(), master)
 		}
-		time.Sleep(time.Millisecond)
+		w.pass(time.Millisecond)
 	}
 }
 

@@ -25,7 +25,7 @@ func (w *fakeWorld) begin() {
 		w.start(id)
 	}
 	w.wait("r1", 10*time.Second)
-	time.Sleep(2 * time.Second)
+	w.pass(2 * time.Second)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, s := range w.servers {
@@ -44,9 +44,9 @@ func TestDeadMaster(t *testing.T) {
 		if took := w.wait("r3", 10*time.Second); took > 500*time.Millisecond {
 			t.Errorf("a failover took %v; want half a second at most", took)
 		}
-		time.Sleep(time.Second)
+		w.pass(time.Second)
 		w.servers["r1"].restart(true)
-		time.Sleep(time.Second)
+		w.pass(time.Second)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for _, id := range []string{"r1", "r2"} {
@@ -65,9 +65,9 @@ func TestEmptyMaster(t *testing.T) {
 		w.servers["r1"].restart(false)
 		deadline := time.Now().Add(5 * time.Second)
 		for w.masters()["e1"] == "r1" && time.Now().Before(deadline) {
-			time.Sleep(10 * time.Millisecond)
+			w.pass(10 * time.Millisecond)
 		}
-		time.Sleep(2 * time.Second)
+		w.pass(2 * time.Second)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for id, s := range w.servers {
@@ -89,7 +89,7 @@ func TestSilentMasterIsOutlasted(t *testing.T) {
 		w.isolate("r1", true)
 		deadline := time.Now().Add(30 * time.Second)
 		for w.masters()["e1"] == "r1" && time.Now().Before(deadline) {
-			time.Sleep(10 * time.Millisecond)
+			w.pass(10 * time.Millisecond)
 		}
 		w.mu.Lock()
 		for _, s := range w.servers {
@@ -106,7 +106,7 @@ func TestSilentMasterIsOutlasted(t *testing.T) {
 			t.Errorf("%d promotions; want one", n)
 		}
 		w.isolate("r1", false)
-		time.Sleep(2 * time.Second)
+		w.pass(2 * time.Second)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.servers["r1"].master {
@@ -121,7 +121,7 @@ func TestMinorityWaits(t *testing.T) {
 		w.begin()
 		w.isolate("r1", true)
 		w.isolate("r2", true)
-		time.Sleep(20 * time.Second)
+		w.pass(20 * time.Second)
 		w.mu.Lock()
 		n := len(w.servers["r3"].promoted)
 		w.mu.Unlock()
@@ -130,7 +130,7 @@ func TestMinorityWaits(t *testing.T) {
 		}
 		w.isolate("r2", false)
 		for w.masters()["e1"] == "r1" {
-			time.Sleep(10 * time.Millisecond)
+			w.pass(10 * time.Millisecond)
 		}
 	})
 }
@@ -141,7 +141,7 @@ func TestQuorum(t *testing.T) {
 		w.begin()
 		acting := w.acting()
 		w.change(func() { w.cut[[2]string{acting, "r1"}] = true })
-		time.Sleep(8 * time.Second)
+		w.pass(8 * time.Second)
 		for id, m := range w.masters() {
 			if m != "r1" {
 				t.Errorf("%s tells clients %q; want r1, which two electors see", id, m)
@@ -161,11 +161,11 @@ func TestDecisionIsLearnt(t *testing.T) {
 		w.end(late)
 		w.servers["r1"].kill()
 		for w.masters()[w.acting()] == "r1" {
-			time.Sleep(10 * time.Millisecond)
+			w.pass(10 * time.Millisecond)
 		}
 		next := w.masters()[w.acting()]
 		w.servers["r1"].restart(true)
-		time.Sleep(2 * time.Second)
+		w.pass(2 * time.Second)
 		// Now only the late one can act: the others never stand again before it.
 		for id, e := range w.electors {
 			if e.stop != nil {
@@ -173,7 +173,7 @@ func TestDecisionIsLearnt(t *testing.T) {
 			}
 		}
 		w.start(late)
-		time.Sleep(3 * time.Second) // it leads, alone, and finds no majority
+		w.pass(3 * time.Second) // it leads, alone, and finds no majority
 		if m := w.acting(); m != late && m != "" {
 			t.Fatalf("%s acts; want %s", m, late)
 		}
@@ -205,11 +205,11 @@ func TestOlderOrdersAreCutOff(t *testing.T) {
 		// It loses its lease, but does not notice on this connection: as if it were stopped between Check and an order.
 		old.elector.Cut(true)
 		for w.acting() == old.id || w.acting() == "" {
-			time.Sleep(10 * time.Millisecond)
+			w.pass(10 * time.Millisecond)
 		}
-		time.Sleep(3 * time.Second)
+		w.pass(3 * time.Second)
 		w.servers["r1"].kill() // the newer one orders something everywhere
-		time.Sleep(5 * time.Second)
+		w.pass(5 * time.Second)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for _, name := range w.servers["r2"].conns {
@@ -237,7 +237,7 @@ func TestSilentElector(t *testing.T) {
 		// Connections that exist are cut by their servers only; those of electors end here.
 		w.end(alone)
 		w.start(alone)
-		time.Sleep(10 * time.Second)
+		w.pass(10 * time.Second)
 		if m := w.masters(); m[alone] != "" {
 			t.Errorf("it tells clients %q; want nothing", m[alone])
 		}
