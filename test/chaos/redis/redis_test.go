@@ -128,7 +128,7 @@ func TestBeside(t *testing.T) {
 
 // TestTooth: without its fence, the recipe lets an old master take writes, which the judge sees.
 func TestTooth(t *testing.T) {
-	long.Test(t, "it breaks real servers")
+	long.Full(t, "mutants are caught in fake time, too")
 	p := build(t, "mutants")
 	s := setting(t, "tooth")
 	s.Mutant = mutation.NoFence

@@ -20,8 +20,8 @@ import (
 const (
 	switchLimit   = 15 * time.Second // of a planned failover
 	pauseLimit    = 5 * time.Second  // of it, for which the master takes no writes at most
-	alone         = 10 * time.Second // without a majority, after which it lets another elector act
-	skipTime      = 2 * time.Second  // after an order that has failed
+	alone         = 10 * time.Second // without a majority or the master, after which it lets another elector act
+	skipTime      = time.Second      // after an order that has failed
 	holdHost      = "127.0.0.1"      // where a server that is taken away from its master looks for another one, in vain
 	holdPort      = "1"
 	ordersName    = "elect-orders-"
@@ -45,6 +45,7 @@ type actor struct {
 	skip     map[string]time.Time // when an order has failed
 	said     string               // the last reason to wait
 	together time.Time            // when a majority of electors last answered
+	blind    time.Time            // since when others see the master, and this one does not; zero: that is not so
 
 	mu      sync.Mutex           // guards what follows
 	orders  map[string]*conn     // by server; used by one goroutine a server at a time
@@ -81,8 +82,8 @@ func (e *Elector) act(ctx context.Context, term *elect.Term) error {
 		if err := a.turn(); err != nil && ctx.Err() == nil {
 			a.wait(err.Error())
 		}
-		if time.Since(a.together) > alone {
-			term.GiveWay(fmt.Errorf("no majority of the electors has answered for %v; want another elector to act", alone))
+		if why := a.useless(); why != nil {
+			term.GiveWay(why)
 			break
 		}
 		select {
@@ -94,6 +95,17 @@ func (e *Elector) act(ctx context.Context, term *elect.Term) error {
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// useless is why another elector had better act, or nil.
+func (a *actor) useless() error {
+	switch {
+	case time.Since(a.together) > alone:
+		return fmt.Errorf("no majority of the electors has answered for %v; want another elector to act", alone)
+	case !a.blind.IsZero() && time.Since(a.blind) > alone:
+		return fmt.Errorf("this elector has not reached the master %s for %v, and others do; want another elector to act", a.decision.Master, alone)
+	}
+	return nil
 }
 
 // wait says why nothing can be done, once.
@@ -197,6 +209,12 @@ func (a *actor) world() *World {
 	}
 	if answering >= majority(len(cfg.Electors)) {
 		a.together = time.Now()
+	}
+	switch blind := m.down(w.Now, cfg.DownAfter) != Up && w.Votes < cfg.Quorum; {
+	case !blind:
+		a.blind = time.Time{}
+	case a.blind.IsZero():
+		a.blind = w.Now
 	}
 	return w
 }
@@ -455,15 +473,15 @@ func (a *actor) info(id string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	text := ""
+	var text strings.Builder
 	for _, r := range replies {
 		s, ok := r.(string)
 		if !ok {
 			return Info{}, fmt.Errorf("%s: INFO: %v", id, r)
 		}
-		text += s + "\n"
+		text.WriteString(s + "\n")
 	}
-	return parseInfo(text), nil
+	return parseInfo(text.String()), nil
 }
 
 // each does something at several servers at once, and returns those at which it succeeded.

@@ -228,7 +228,7 @@ func (a *actor) switchOver(to string) error {
 		return err
 	}
 	if !i.atLeast(6, 2) {
-		return fmt.Errorf("Redis %s has no FAILOVER; want 6.2 or newer", i.Version)
+		return fmt.Errorf("the master %s is Redis %s, which has no FAILOVER; want 6.2 or newer", from.Master, i.Version)
 	}
 	infos := map[string]Info{}
 	w := a.world()

@@ -26,7 +26,6 @@ type fakeRedis struct {
 	// Guarded by world.mu.
 	life     int // 0: it is down
 	lives    int
-	frozen   bool
 	master   bool
 	of       Address
 	replID   string
@@ -95,12 +94,7 @@ func inWorld(t *testing.T, test func(w *fakeWorld)) {
 			w.electors[id] = &fakeElector{id: id, cfg: cfg}
 		}
 		defer func() {
-			w.change(func() {
-				clear(w.cut)
-				for _, s := range w.servers {
-					s.frozen = false
-				}
-			})
+			w.change(func() { clear(w.cut) })
 			for id := range w.electors {
 				w.end(id)
 			}
@@ -218,8 +212,6 @@ func (s *fakeRedis) restart(data bool) {
 	})
 }
 
-func (s *fakeRedis) freeze(on bool) { s.world.change(func() { s.frozen = on }) }
-
 // isolate cuts a server off from all electors.
 func (w *fakeWorld) isolate(server string, on bool) {
 	w.change(func() {
@@ -241,7 +233,7 @@ func (s *fakeRedis) serve(c net.Conn, from string, life, id int) {
 		}
 		for {
 			s.world.mu.Lock()
-			stuck, thaw, dead := s.frozen || s.world.cut[[2]string{from, s.id}], s.world.thaw, s.life != life
+			stuck, thaw, dead := s.world.cut[[2]string{from, s.id}], s.world.thaw, s.life != life
 			s.world.mu.Unlock()
 			if dead {
 				return
@@ -288,12 +280,12 @@ func (s *fakeRedis) answer(c net.Conn, id int, args []string) any {
 	case "CLIENT SETNAME":
 		s.conns[c] = strconv.Itoa(id) + " " + args[2]
 	case "CLIENT LIST":
-		text := ""
+		var text strings.Builder
 		for _, name := range s.conns {
 			n, name, _ := strings.Cut(name, " ")
-			text += fmt.Sprintf("id=%s addr=x name=%s age=1\n", n, name)
+			fmt.Fprintf(&text, "id=%s addr=x name=%s age=1\n", n, name)
 		}
-		return text
+		return text.String()
 	case "CLIENT KILL":
 		for other, name := range s.conns {
 			if args[2] == "ID" && strings.HasPrefix(name, args[3]+" ") || args[2] == "TYPE" && other != c {

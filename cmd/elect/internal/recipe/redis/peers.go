@@ -134,14 +134,15 @@ func (p *colleague) try(ctx context.Context, q question) (a answer, err error) {
 		}
 		p.seal.server, _ = v.(string)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = p.c.Close() })
+	c := p.c // p.c is nil by the time that a late call closes it
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
 	text, err := json.Marshal(q)
 	if err != nil {
 		return a, err
 	}
 	p.seal.number++
-	v, err := p.c.one(p.limit, "ELECT", "ASK", string(text), p.seal.mac("question", string(text)))
+	v, err := c.one(p.limit, "ELECT", "ASK", string(text), p.seal.mac("question", string(text)))
 	if err != nil {
 		return a, err
 	}

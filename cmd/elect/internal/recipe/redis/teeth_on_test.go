@@ -8,5 +8,5 @@ import (
 	"github.com/electd/elect/internal/mutation/teeth"
 )
 
-// TestTeeth makes the mistakes that tests of this package catch.
-func TestTeeth(t *testing.T) { teeth.Hunt(t, "cmd/elect/internal/recipe/redis") }
+// TestDrivingTeeth makes the mistakes that tests of this package catch.
+func TestDrivingTeeth(t *testing.T) { teeth.Hunt(t, "cmd/elect/internal/recipe/redis") }

@@ -135,7 +135,7 @@ func TestMinorityWaits(t *testing.T) {
 	})
 }
 
-// One elector that does not reach the master is not enough.
+// One elector that does not reach the master is not enough; if it acts it gives way.
 func TestQuorum(t *testing.T) {
 	inWorld(t, func(w *fakeWorld) {
 		w.begin()
@@ -145,6 +145,12 @@ func TestQuorum(t *testing.T) {
 		for id, m := range w.masters() {
 			if m != "r1" {
 				t.Errorf("%s tells clients %q; want r1, which two electors see", id, m)
+			}
+		}
+		// It is of no use, and another one acts.
+		for deadline := time.Now().Add(20 * time.Second); w.acting() == acting || w.acting() == ""; w.pass(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s, which does not reach the master, still acts", acting)
 			}
 		}
 	})
