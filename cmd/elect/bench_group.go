@@ -52,8 +52,8 @@ native+etcd://127.0.0.1:2379/bench?lease=5s. There, too, is no keeper. A key is 
 moved there: its leader gives it up.
 
 The coordinator is elected at --election, which is a new directory by default. With
---peers the members elect it among themselves, with the times of a profile. The group's
-own connections are without TLS. Members that come or go move keys after 2 s, not after 10.
+--peers the members elect it among themselves, with certificates and the times of a
+profile. Elsewhere the members' connections are without TLS. Members that come or go move keys after 2 s, not after 10.
 
 The members record when each term begins and ends. Exit code 1 reports two that led one
 key at one instant, and a token that does not rise. All processes that were started are
