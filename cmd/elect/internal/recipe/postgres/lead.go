@@ -265,10 +265,8 @@ func (n *Node) serve(ctx context.Context, term *elect.Term) error {
 			return nil
 		case <-n.db.Done():
 			return n.succeed(ctx, term, errors.New("the server has ended"))
-		case h := <-n.handing:
-			if over, err := n.give(ctx, term, h); over {
-				return err
-			}
+		case to := <-n.handing:
+			return n.give(ctx, term, to)
 		case err := <-probes:
 			probing = false
 			if err == nil {
@@ -370,35 +368,34 @@ func (n *Node) succeed(ctx context.Context, term *elect.Term, why error) error {
 	return nil
 }
 
-// give hands over in order, as an operator wants: it reports whether this node is not a primary any more.
-func (n *Node) give(ctx context.Context, term *elect.Term, h handing) (over bool, err error) {
-	to := h.to
+// ready checks that a node can be handed to, or finds the best one, and waits until an orderly stop is short. It runs
+// beside the primary, which may hang.
+func (n *Node) ready(ctx context.Context, token uint64, to string) (string, error) {
 	if to == "" {
 		if to = n.successor(ctx); to == "" {
-			h.done <- errors.New("no other node has whole data; want one that has")
-			return false, nil
+			return "", errors.New("no other node has whole data; want one that has")
 		}
 	}
 	other := n.others[to]
 	if other == nil {
-		h.done <- fmt.Errorf("%q is no other node of this cluster; want one of the others", to)
-		return false, nil
+		return "", fmt.Errorf("%q is no other node of this cluster; want one of the others", to)
 	}
 	asked, done := context.WithTimeout(ctx, askTime)
+	defer done()
 	s, err := other.status(asked, false)
-	done()
 	switch {
 	case err != nil:
-	case !s.Whole || !s.Streaming || s.Followed != uint64(term.Token()):
-		err = fmt.Errorf("%s does not stream from this primary; want a replica that does", to)
+		return "", err
+	case !s.Whole || !s.Streaming || s.Followed != token:
+		return "", fmt.Errorf("%s does not stream from this primary; want a replica that does", to)
 	case s.Paused:
-		err = fmt.Errorf("%s is paused; want elect recipe postgres resume", to)
-	default:
-		err = n.near(ctx, to)
+		return "", fmt.Errorf("%s is paused; want elect recipe postgres resume", to)
 	}
-	if h.done <- err; err != nil {
-		return false, nil
-	}
+	return to, n.near(ctx, to)
+}
+
+// give hands over in order, as an operator wants.
+func (n *Node) give(ctx context.Context, term *elect.Term, to string) error {
 	n.log.Info("handing over in order", "to", to)
 	n.mu.Lock()
 	n.phase = promoted
@@ -406,12 +403,9 @@ func (n *Node) give(ctx context.Context, term *elect.Term, h handing) (over bool
 	stop, done := context.WithTimeout(ctx, n.s.Grace)
 	defer done()
 	if err := n.db.Stop(stop, server.Fast); err != nil {
-		return true, err
+		return err
 	}
-	if err := term.Transfer(to); err != nil {
-		return true, err
-	}
-	return true, nil
+	return term.Transfer(to)
 }
 
 // near returns when a replica is so near that an orderly stop is short.

@@ -61,8 +61,8 @@ type Node struct {
 	empty     bool
 	behind    int64 // bytes behind the primary, -1 if not known
 	does      string
-	handing   chan handing
-	follows   uint64 // the token that the running server was told to follow
+	handing   chan string // the node to hand over to
+	follows   uint64      // the token that the running server was told to follow
 	moved     time.Time
 	failures  int // of starts in a row
 }
@@ -77,12 +77,6 @@ const (
 	serving         // clients may write
 )
 
-// handing is a request to hand over.
-type handing struct {
-	to   string
-	done chan error
-}
-
 var (
 	errPromised = errors.New("this node has promised to a later leader")
 	errHold     = errors.New("this node lets another one try")
@@ -90,7 +84,7 @@ var (
 
 // newNode makes a node. The election is set before run.
 func newNode(s *Settings, db database, keep keeper, others map[string]remote, log *slog.Logger) (*Node, error) {
-	n := &Node{s: s, db: db, keep: keep, others: others, log: log, op: make(chan struct{}, 1), wake: make(chan struct{}, 1), handing: make(chan handing), behind: -1}
+	n := &Node{s: s, db: db, keep: keep, others: others, log: log, op: make(chan struct{}, 1), wake: make(chan struct{}, 1), handing: make(chan string), behind: -1}
 	var err error
 	n.saved, err = keep.load()
 	if mutation.Is(mutation.PostgresQuorum) {
