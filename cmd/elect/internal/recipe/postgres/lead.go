@@ -266,7 +266,12 @@ func (n *Node) serve(ctx context.Context, term *elect.Term) error {
 		case <-n.db.Done():
 			return n.succeed(ctx, term, errors.New("the server has ended"))
 		case to := <-n.handing:
-			return n.give(ctx, term, to)
+			// It is refused if the other one would not stand. Leadership is released when this server has ended in order: see
+			// halt.
+			n.log.Info("handing over in order", "to", to)
+			if err := term.Transfer(to); err != nil {
+				n.log.Warn("this node goes on, because it cannot hand over", "to", to, "error", err)
+			}
 		case err := <-probes:
 			probing = false
 			if err == nil {
@@ -277,10 +282,14 @@ func (n *Node) serve(ctx context.Context, term *elect.Term) error {
 				n.log.Warn("the probe of the primary has failed", "error", err, "in_a_row", failures)
 				continue
 			}
-			if ctx.Err() == nil {
-				term.GiveWay(fmt.Errorf("the probe of the primary has failed %d times: %w", failures, err))
+			if ctx.Err() != nil {
+				return nil
 			}
-			return nil
+			// Its orderly end could take long. This node stands again when its server is well: see consider.
+			if err := n.db.Stop(ctx, server.Immediate); err != nil {
+				n.log.Error("the primary cannot be stopped", "error", err)
+			}
+			return fmt.Errorf("the probe of the primary has failed %d times: %w", failures, err)
 		case <-tick.C:
 			if probing {
 				continue
@@ -392,20 +401,6 @@ func (n *Node) ready(ctx context.Context, token uint64, to string) (string, erro
 		return "", fmt.Errorf("%s is paused; want elect recipe postgres resume", to)
 	}
 	return to, n.near(ctx, to)
-}
-
-// give hands over in order, as an operator wants.
-func (n *Node) give(ctx context.Context, term *elect.Term, to string) error {
-	n.log.Info("handing over in order", "to", to)
-	n.mu.Lock()
-	n.phase = promoted
-	n.mu.Unlock()
-	stop, done := context.WithTimeout(ctx, n.s.Grace)
-	defer done()
-	if err := n.db.Stop(stop, server.Fast); err != nil {
-		return err
-	}
-	return term.Transfer(to)
 }
 
 // near returns when a replica is so near that an orderly stop is short.

@@ -112,6 +112,14 @@ func (n *Node) consider(ctx context.Context, r record, p server.Position, empty 
 	case failures > 2:
 		n.judge(false, "its server does not start")
 		return
+	case n.db.Running():
+		one, done := context.WithTimeout(ctx, n.s.Probe.Limit)
+		err := n.db.Probe(one)
+		done()
+		if err != nil && ctx.Err() == nil {
+			n.judge(false, "its server is not well: "+err.Error())
+			return
+		}
 	}
 	n.judge(true, "")
 }
