@@ -253,6 +253,9 @@ func (n *Node) serve(ctx context.Context, term *elect.Term) error {
 	n.log.Info("primary", "token", term.Token())
 	probes := make(chan error, 1)
 	probing, failures := false, 0
+	var next string // to whom to hand over
+	var until time.Time
+	var refused error
 	tick := time.NewTicker(n.s.Probe.Every)
 	defer tick.Stop()
 	var all sync.WaitGroup
@@ -266,12 +269,9 @@ func (n *Node) serve(ctx context.Context, term *elect.Term) error {
 		case <-n.db.Done():
 			return n.succeed(ctx, term, errors.New("the server has ended"))
 		case to := <-n.handing:
-			// It is refused if the other one would not stand. Leadership is released when this server has ended in order: see
-			// halt.
+			next, until = to, time.Now().Add(n.s.Patience)
 			n.log.Info("handing over in order", "to", to)
-			if err := term.Transfer(to); err != nil {
-				n.log.Warn("this node goes on, because it cannot hand over", "to", to, "error", err)
-			}
+			refused = term.Transfer(next)
 		case err := <-probes:
 			probing = false
 			if err == nil {
@@ -291,6 +291,14 @@ func (n *Node) serve(ctx context.Context, term *elect.Term) error {
 			}
 			return fmt.Errorf("the probe of the primary has failed %d times: %w", failures, err)
 		case <-tick.C:
+			// A hand-over is refused while the other one does not stand. Leadership is released when this server has ended in
+			// order: see halt.
+			if refused != nil && time.Now().After(until) {
+				n.log.Warn("this node goes on, because it cannot hand over", "to", next, "error", refused)
+				refused = nil
+			} else if refused != nil {
+				refused = term.Transfer(next)
+			}
 			if probing {
 				continue
 			}
