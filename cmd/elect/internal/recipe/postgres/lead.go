@@ -268,6 +268,8 @@ func (n *Node) serve(ctx context.Context, term *elect.Term) error {
 			return nil
 		case <-n.db.Done():
 			return n.succeed(ctx, term, errors.New("the server has ended"))
+		case do := <-n.changes:
+			do()
 		case to := <-n.handing:
 			next, until = to, time.Now().Add(n.s.Patience)
 			n.log.Info("handing over in order", "to", to)

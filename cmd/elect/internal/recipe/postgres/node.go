@@ -62,6 +62,7 @@ type Node struct {
 	behind    int64 // bytes behind the primary, -1 if not known
 	does      string
 	handing   chan string // the node to hand over to
+	changes   chan func() // what a primary, which holds op, does for another goroutine
 	follows   uint64      // the token that the running server was told to follow
 	moved     time.Time
 	failures  int // of starts in a row
@@ -84,7 +85,7 @@ var (
 
 // newNode makes a node. The election is set before run.
 func newNode(s *Settings, db database, keep keeper, others map[string]remote, log *slog.Logger) (*Node, error) {
-	n := &Node{s: s, db: db, keep: keep, others: others, log: log, op: make(chan struct{}, 1), wake: make(chan struct{}, 1), handing: make(chan string), behind: -1}
+	n := &Node{s: s, db: db, keep: keep, others: others, log: log, op: make(chan struct{}, 1), wake: make(chan struct{}, 1), handing: make(chan string), changes: make(chan func()), behind: -1}
 	var err error
 	n.saved, err = keep.load()
 	if mutation.Is(mutation.PostgresQuorum) {
@@ -225,6 +226,22 @@ func (n *Node) acquire(ctx context.Context) (context.Context, func(), error) {
 		cancel(nil)
 		<-n.op
 	}, nil
+}
+
+// change does something short to the server, whatever this node does.
+func (n *Node) change(ctx context.Context, do func() error) error {
+	var err error
+	done := make(chan struct{})
+	select {
+	case n.op <- struct{}{}:
+		defer func() { <-n.op }()
+		return do()
+	case n.changes <- func() { defer close(done); err = do() }:
+		<-done
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // look reads where the WAL of the server ends, and notes it. Its caller holds op, or only wants to know.
