@@ -407,7 +407,7 @@ func (l *lab) primary(not ...int) int {
 				return i
 			}
 		}
-		time.Sleep(10 * time.Millisecond)
+		pause(l.ctx, 10 * time.Millisecond)
 	}
 	l.t.Fatalf("no primary\n%s", l.state())
 	return -1
@@ -436,7 +436,7 @@ func (l *lab) settled(primary int) {
 		if all {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
+		pause(l.ctx, 10 * time.Millisecond)
 	}
 	l.t.Fatalf("the replicas do not stream\n%s", l.state())
 }
@@ -485,7 +485,7 @@ func TestFounding(t *testing.T) {
 		if inits != 1 {
 			t.Errorf("%d clusters were made; want one", inits)
 		}
-		time.Sleep(5 * time.Second)
+		pause(l.ctx, 5 * time.Second)
 		if l.nodes[p].record().Founding {
 			t.Error("it is still founding; want the end of that, as all have a copy")
 		}
@@ -622,12 +622,12 @@ func TestPause(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(2 * time.Second)
+		pause(l.ctx, 2 * time.Second)
 		if l.nodes[p].isPrimary() != nil {
 			t.Error("the primary has demoted; want it to stay")
 		}
 		l.crash(p)
-		time.Sleep(time.Minute)
+		pause(l.ctx, time.Minute)
 		for i, n := range l.nodes {
 			if n.isPrimary() == nil {
 				t.Errorf("%s was promoted; want nobody", l.nodes[i].s.ID)
@@ -646,7 +646,7 @@ func TestTwoAway(t *testing.T) {
 		a, b := (p+1)%3, (p+2)%3
 		l.stop(a)
 		l.stop(p)
-		time.Sleep(time.Minute)
+		pause(l.ctx, time.Minute)
 		if l.nodes[b].isPrimary() == nil {
 			t.Error("one of three nodes was promoted; want it to wait")
 		}
@@ -670,7 +670,7 @@ func TestPromise(t *testing.T) {
 		if _, err := l.nodes[next].promise(l.ctx, token); err == nil {
 			t.Error("it has answered an older leader; want a refusal")
 		}
-		time.Sleep(10 * time.Second)
+		pause(l.ctx, 10 * time.Second)
 		if l.servers[next].stream {
 			t.Error("it streams from the older leader again; want it to wait for a newer one")
 		}
