@@ -67,8 +67,8 @@ func newRecipePostgres(openers elect.Openers) *cobra.Command {
 		return cmd
 	}
 	format, verbose := logFormat("text"), false
-	run := verb("run", "run a node until SIGTERM", "Run a node until SIGTERM: it stands in the election, and its PostgreSQL is the primary while, and only\nwhile, it leads, and follows the leader otherwise. The lines of PostgreSQL are on stderr, too.", func(cmd *cobra.Command, s *postgres.Settings) error {
-		return runPostgres(cmd, openers, s, format == "json", verbose)
+	run := verb("run", "run a node until SIGTERM", "Run a node until SIGTERM: it stands in the election, and its PostgreSQL is the primary while, and only\nwhile, it leads, and follows the leader otherwise. The lines of PostgreSQL are on stderr, too.\nSIGHUP reads the file again: changed parameters and hba are put into force.", func(cmd *cobra.Command, s *postgres.Settings) error {
+		return runPostgres(cmd, openers, path, s, format == "json", verbose)
 	})
 	format.flag(run)
 	run.Flags().BoolVarP(&verbose, "verbose", "v", false, "log internal events to stderr, too")

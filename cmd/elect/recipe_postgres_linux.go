@@ -20,7 +20,7 @@ import (
 )
 
 // runPostgres runs a node. The program is guarded: whatever becomes of it, its PostgreSQL is dead before its lease ends.
-func runPostgres(cmd *cobra.Command, openers elect.Openers, s *postgres.Settings, json, verbose bool) error {
+func runPostgres(cmd *cobra.Command, openers elect.Openers, path string, s *postgres.Settings, json, verbose bool) error {
 	level := slog.LevelInfo
 	if verbose {
 		level = slog.LevelDebug
@@ -38,7 +38,13 @@ func runPostgres(cmd *cobra.Command, openers elect.Openers, s *postgres.Settings
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	err = postgres.Run(ctx, postgres.RunConfig{Settings: s, Openers: openers, Guardian: guardian, Logger: log.With("node", s.ID), Output: say})
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGHUP)
+	defer signal.Stop(again)
+	err = postgres.Run(ctx, postgres.RunConfig{
+		Settings: s, Openers: openers, Guardian: guardian, Logger: log.With("node", s.ID), Output: say,
+		Again: again, Reload: func() (*postgres.Settings, error) { return loadPostgres(openers, path) },
+	})
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

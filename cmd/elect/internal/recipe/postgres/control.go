@@ -22,7 +22,7 @@ import (
 type controlled interface {
 	state(ctx context.Context, confirm bool) Status
 	promise(ctx context.Context, token uint64) (answer, error)
-	handOver(to string) error
+	handOver(ctx context.Context, to string) error
 	pause(on bool) error
 }
 
@@ -71,7 +71,7 @@ func (c *control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			To string `json:"to"`
 		}
 		if read(w, r, &p) {
-			done(w, c.of.handOver(p.To))
+			done(w, c.of.handOver(r.Context(), p.To))
 		}
 	case "POST /v1/pause":
 		var p struct {

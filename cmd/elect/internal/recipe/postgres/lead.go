@@ -253,6 +253,9 @@ func (n *Node) serve(ctx context.Context, term *elect.Term) error {
 	n.log.Info("primary", "token", term.Token())
 	probes := make(chan error, 1)
 	probing, failures := false, 0
+	var next string // to whom to hand over
+	var until time.Time
+	var refused error
 	tick := time.NewTicker(n.s.Probe.Every)
 	defer tick.Stop()
 	var all sync.WaitGroup
@@ -265,10 +268,12 @@ func (n *Node) serve(ctx context.Context, term *elect.Term) error {
 			return nil
 		case <-n.db.Done():
 			return n.succeed(ctx, term, errors.New("the server has ended"))
-		case h := <-n.handing:
-			if over, err := n.give(ctx, term, h); over {
-				return err
-			}
+		case do := <-n.changes:
+			do()
+		case to := <-n.handing:
+			next, until = to, time.Now().Add(n.s.Patience)
+			n.log.Info("handing over in order", "to", to)
+			refused = term.Transfer(next)
 		case err := <-probes:
 			probing = false
 			if err == nil {
@@ -279,11 +284,23 @@ func (n *Node) serve(ctx context.Context, term *elect.Term) error {
 				n.log.Warn("the probe of the primary has failed", "error", err, "in_a_row", failures)
 				continue
 			}
-			if ctx.Err() == nil {
-				term.GiveWay(fmt.Errorf("the probe of the primary has failed %d times: %w", failures, err))
+			if ctx.Err() != nil {
+				return nil
 			}
-			return nil
+			// Its orderly end could take long. This node stands again when its server is well: see consider.
+			if err := n.db.Stop(ctx, server.Immediate); err != nil {
+				n.log.Error("the primary cannot be stopped", "error", err)
+			}
+			return fmt.Errorf("the probe of the primary has failed %d times: %w", failures, err)
 		case <-tick.C:
+			// A hand-over is refused while the other one does not stand. Leadership is released when this server has ended in
+			// order: see halt.
+			if refused != nil && time.Now().After(until) {
+				n.log.Warn("this node goes on, because it cannot hand over", "to", next, "error", refused)
+				refused = nil
+			} else if refused != nil {
+				refused = term.Transfer(next)
+			}
 			if probing {
 				continue
 			}
@@ -370,48 +387,30 @@ func (n *Node) succeed(ctx context.Context, term *elect.Term, why error) error {
 	return nil
 }
 
-// give hands over in order, as an operator wants: it reports whether this node is not a primary any more.
-func (n *Node) give(ctx context.Context, term *elect.Term, h handing) (over bool, err error) {
-	to := h.to
+// ready checks that a node can be handed to, or finds the best one, and waits until an orderly stop is short. It runs
+// beside the primary, which may hang.
+func (n *Node) ready(ctx context.Context, token uint64, to string) (string, error) {
 	if to == "" {
 		if to = n.successor(ctx); to == "" {
-			h.done <- errors.New("no other node has whole data; want one that has")
-			return false, nil
+			return "", errors.New("no other node has whole data; want one that has")
 		}
 	}
 	other := n.others[to]
 	if other == nil {
-		h.done <- fmt.Errorf("%q is no other node of this cluster; want one of the others", to)
-		return false, nil
+		return "", fmt.Errorf("%q is no other node of this cluster; want one of the others", to)
 	}
 	asked, done := context.WithTimeout(ctx, askTime)
+	defer done()
 	s, err := other.status(asked, false)
-	done()
 	switch {
 	case err != nil:
-	case !s.Whole || !s.Streaming || s.Followed != uint64(term.Token()):
-		err = fmt.Errorf("%s does not stream from this primary; want a replica that does", to)
+		return "", err
+	case !s.Whole || !s.Streaming || s.Followed != token:
+		return "", fmt.Errorf("%s does not stream from this primary; want a replica that does", to)
 	case s.Paused:
-		err = fmt.Errorf("%s is paused; want elect recipe postgres resume", to)
-	default:
-		err = n.near(ctx, to)
+		return "", fmt.Errorf("%s is paused; want elect recipe postgres resume", to)
 	}
-	if h.done <- err; err != nil {
-		return false, nil
-	}
-	n.log.Info("handing over in order", "to", to)
-	n.mu.Lock()
-	n.phase = promoted
-	n.mu.Unlock()
-	stop, done := context.WithTimeout(ctx, n.s.Grace)
-	defer done()
-	if err := n.db.Stop(stop, server.Fast); err != nil {
-		return true, err
-	}
-	if err := term.Transfer(to); err != nil {
-		return true, err
-	}
-	return true, nil
+	return to, n.near(ctx, to)
 }
 
 // near returns when a replica is so near that an orderly stop is short.

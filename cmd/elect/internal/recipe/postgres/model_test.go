@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/electd/elect/cmd/elect/internal/recipe/postgres/server"
+	"github.com/electd/elect/internal/long"
 )
 
 // The model is a cluster whose nodes decide by the rules of this package, above servers that do what PostgreSQL does:
@@ -133,6 +134,7 @@ type world struct {
 	turns   int
 	changed bool // since the last check
 	rare    int  // the greater, the fewer faults
+	late    int  // the greater, the later an old leader is told
 }
 
 func (w *world) has(rule string) bool { return w.off != rule }
@@ -368,8 +370,11 @@ func flow(all []*pg, j int, names bool) {
 		return
 	}
 	n.stream = true
-	if n.weak >= 0 {
-		n.weak = -1 // the segment was received again
+	if n.weak >= 0 { // the segment is received again
+		if n.weak++; n.weak < len(n.log) {
+			return
+		}
+		n.weak = -1
 	}
 	if len(n.log) < len(o.log) {
 		n.log = append(n.log, o.log[len(n.log)])
@@ -428,6 +433,7 @@ func (w *world) turn() error {
 	i, j := w.IntN(len(w.nodes)), w.IntN(len(w.nodes))
 	if w.turns++; w.turns%200 == 1 {
 		w.rare = []int{4, 15, 60}[w.IntN(3)] // times of trouble and of peace
+		w.late = []int{2, 30}[w.IntN(2)]
 	}
 	if lead := slices.IndexFunc(w.nodes, func(n *node) bool { return n.term == w.token && w.token > 0 }); lead >= 0 && w.IntN(3) == 0 {
 		i = lead
@@ -494,7 +500,7 @@ func (w *world) turn() error {
 			n.pg.up = true // with the primary_conninfo that it has
 		}
 	case 34: // the leader is told, or goes by itself
-		if n.term != 0 && n.term != w.token && w.IntN(2) == 0 {
+		if n.term != 0 && n.term != w.token && w.IntN(w.late) == 0 {
 			n.pg.crash(w.Rand)
 			n.term, n.begun, n.opened = 0, false, false
 		}
@@ -593,9 +599,10 @@ func TestModel(t *testing.T) {
 
 // TestRules switches single rules off, and the model has to find a loss.
 func TestRules(t *testing.T) {
+	long.Test(t, "it plays many worlds with each rule off")
 	for _, off := range []string{
-		"quorum", "promise", "detach", "floor", "whole", "term", "best",
-		"collision", "streamed", "lost",
+		"quorum", "promise", "durable", "detach", "stop", "begin", "floor", "whole", "term", "best",
+		"collision", "streamed", "names", "lost", "welcome",
 	} {
 		t.Run(off, func(t *testing.T) {
 			for seed := range uint64(seeds(20000)) {

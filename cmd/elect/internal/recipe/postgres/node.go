@@ -61,8 +61,9 @@ type Node struct {
 	empty     bool
 	behind    int64 // bytes behind the primary, -1 if not known
 	does      string
-	handing   chan handing
-	follows   uint64 // the token that the running server was told to follow
+	handing   chan string // the node to hand over to
+	changes   chan func() // what a primary, which holds op, does for another goroutine
+	follows   uint64      // the token that the running server was told to follow
 	moved     time.Time
 	failures  int // of starts in a row
 }
@@ -77,12 +78,6 @@ const (
 	serving         // clients may write
 )
 
-// handing is a request to hand over.
-type handing struct {
-	to   string
-	done chan error
-}
-
 var (
 	errPromised = errors.New("this node has promised to a later leader")
 	errHold     = errors.New("this node lets another one try")
@@ -90,7 +85,7 @@ var (
 
 // newNode makes a node. The election is set before run.
 func newNode(s *Settings, db database, keep keeper, others map[string]remote, log *slog.Logger) (*Node, error) {
-	n := &Node{s: s, db: db, keep: keep, others: others, log: log, op: make(chan struct{}, 1), wake: make(chan struct{}, 1), handing: make(chan handing), behind: -1}
+	n := &Node{s: s, db: db, keep: keep, others: others, log: log, op: make(chan struct{}, 1), wake: make(chan struct{}, 1), handing: make(chan string), changes: make(chan func()), behind: -1}
 	var err error
 	n.saved, err = keep.load()
 	if mutation.Is(mutation.PostgresQuorum) {
@@ -231,6 +226,22 @@ func (n *Node) acquire(ctx context.Context) (context.Context, func(), error) {
 		cancel(nil)
 		<-n.op
 	}, nil
+}
+
+// change does something short to the server, whatever this node does.
+func (n *Node) change(ctx context.Context, do func() error) error {
+	var err error
+	done := make(chan struct{})
+	select {
+	case n.op <- struct{}{}:
+		defer func() { <-n.op }()
+		return do()
+	case n.changes <- func() { defer close(done); err = do() }:
+		<-done
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // look reads where the WAL of the server ends, and notes it. Its caller holds op, or only wants to know.

@@ -90,13 +90,22 @@ func NewClient(s *Settings, secret string) (*Client, error) {
 		}
 	}
 	for _, e := range s.Nodes {
-		t := &http.Transport{MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, DialContext: (&net.Dialer{Timeout: 2 * time.Second}).DialContext}
-		if c.certs != nil {
-			t.TLSClientConfig = c.certs.Client(e.ID)
-		}
-		c.nodes[e.ID], c.clients[e.ID] = e, &http.Client{Transport: t}
+		c.nodes[e.ID] = e
 	}
+	c.use(c.certs)
 	return c, nil
+}
+
+// use makes the connections those of an identity; nil is plain text.
+func (c *Client) use(identity *certs.Identity) {
+	c.certs = identity
+	for id := range c.nodes {
+		t := &http.Transport{MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, DialContext: (&net.Dialer{Timeout: 2 * time.Second}).DialContext}
+		if identity != nil {
+			t.TLSClientConfig = identity.Client(id)
+		}
+		c.clients[id] = &http.Client{Transport: t}
+	}
 }
 
 // call makes one request to a node.

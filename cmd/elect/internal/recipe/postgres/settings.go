@@ -137,7 +137,8 @@ func (c *checker) nodes() {
 			}
 			return r
 		}, strings.ToLower(e.ID))
-		if first, twice := slots[slot]; twice && ids[e.ID] == first {
+		_, same := ids[e.ID]
+		if first, twice := slots[slot]; twice && same {
 			c.wrong(at+".id", "%q is that of nodes[%d], too; want different ids", e.ID, first)
 		} else if twice {
 			c.wrong(at+".id", "%q differs from the id of nodes[%d] only where names of slots do not; want other letters or digits", e.ID, first)

@@ -112,6 +112,14 @@ func (n *Node) consider(ctx context.Context, r record, p server.Position, empty 
 	case failures > 2:
 		n.judge(false, "its server does not start")
 		return
+	case n.db.Running():
+		one, done := context.WithTimeout(ctx, n.s.Probe.Limit)
+		err := n.db.Probe(one)
+		done()
+		if err != nil && ctx.Err() == nil {
+			n.judge(false, "its server is not well: "+err.Error())
+			return
+		}
 	}
 	n.judge(true, "")
 }
@@ -279,21 +287,23 @@ func (n *Node) state(ctx context.Context, confirm bool) Status {
 }
 
 // handOver implements controlled.
-func (n *Node) handOver(to string) error {
+func (n *Node) handOver(ctx context.Context, to string) error {
 	n.mu.Lock()
-	ph := n.phase
+	ph, term := n.phase, n.term
 	n.mu.Unlock()
 	if ph != serving {
 		return errors.New("this node is not the primary; want the request there")
 	}
-	h := handing{to, make(chan error, 1)}
-	limit := time.After(askTime)
+	to, err := n.ready(ctx, uint64(term.Token()), to)
+	if err != nil {
+		return err
+	}
 	select {
-	case n.handing <- h:
-	case <-limit:
+	case n.handing <- to:
+		return nil
+	case <-time.After(askTime):
 		return errors.New("the primary is busy; want the request once more")
 	}
-	return <-h.done
 }
 
 // pause implements controlled.

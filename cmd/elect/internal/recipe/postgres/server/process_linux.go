@@ -253,7 +253,9 @@ func (s *Server) stranger() int {
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
 	for _, pid := range s.processes() {
-		if strconv.Itoa(pid) == strings.TrimSpace(first) && !bytes.Contains(proc.ReadFile("/proc/"+first+"/cmdline", nil), []byte("elect.node=")) {
+		// One that is ending has no command line any more.
+		line := proc.ReadFile("/proc/"+first+"/cmdline", nil)
+		if strconv.Itoa(pid) == strings.TrimSpace(first) && len(line) > 0 && !bytes.Contains(line, []byte("elect.node=")) {
 			return pid
 		}
 	}
