@@ -4,6 +4,7 @@ package address
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,6 +21,8 @@ import (
 	"github.com/electd/elect/internal/mutation"
 )
 
+var only = flag.String("only", "", "break the machines only in the ways with this text in their names")
+
 // TestMoves: whatever happens to the machine that has the address, no other one has it at the same time, and another
 // one has it soon.
 func TestMoves(t *testing.T) {
@@ -28,10 +31,10 @@ func TestMoves(t *testing.T) {
 	e := &elects{s: s, program: harness.Build(t, "../../../cmd/elect"), profile: "lan"}
 	rounds := long.FullOr(10, 1)
 	for _, r := range s.all(e, rounds, "elect, "+e.profile) {
-		// What two machines have at the same time is seen in the namespaces, except where nobody can remove it; what
-		// they send, at the client, in all cases.
+		// That two machines send from the address is seen at the client, in all cases; that two have it, in the
+		// namespaces, where that is not a question of load.
 		for _, o := range r.outcomes {
-			if !o.taken || o.twice > 0 || o.both > 0 && !r.fault.dead || o.left != 1 {
+			if !o.taken || o.twice > 0 || o.both > 0 && !r.fault.dead && !r.fault.lease || o.left != 1 {
 				t.Errorf("%s: taken over %v, two machines had the address for %v, and sent from it for %v; %d have it now", r.fault.name, o.taken, o.both, o.twice, o.left)
 			}
 		}
@@ -46,7 +49,7 @@ func TestBeside(t *testing.T) {
 	long.Full(t, "it measures keepalived, which promises less")
 	for _, interval := range []string{"1", "0.1"} {
 		s := newRig(t)
-		s.all(&keepaliveds{s: s, interval: interval}, 5, "keepalived, advert_int "+interval)
+		s.all(&keepaliveds{s: s, interval: interval}, 3, "keepalived, advert_int "+interval)
 	}
 }
 
@@ -127,7 +130,7 @@ type result struct {
 }
 
 // up starts all machines, and waits until one has the address.
-func (s *rig) up(f fleet) {
+func (s *rig) up(f mover) {
 	s.t.Helper()
 	for i := range machines {
 		f.start(i)
@@ -139,10 +142,13 @@ func (s *rig) up(f fleet) {
 }
 
 // all breaks the holder in each way, rounds times, and logs a table.
-func (s *rig) all(f fleet, rounds int, name string) (results []result) {
+func (s *rig) all(f mover, rounds int, name string) (results []result) {
 	s.t.Helper()
 	s.up(f)
 	for _, fault := range f.faults() {
+		if !strings.Contains(fault.name, *only) {
+			continue
+		}
 		results = append(results, result{fault: fault})
 	}
 	for range rounds {
@@ -192,11 +198,14 @@ func (s *rig) disturb(f fault) outcome {
 	f.undo(old)
 	time.Sleep(standBy) // the old machine may wake up and speak
 	frames = s.diary.since(begun.Add(-20 * time.Millisecond))
-	o.twice = max(overlap(frames, '4'), overlap(frames, '6'))
+	o.twice = max(s.overlap(frames, '4'), s.overlap(frames, '6'))
 	o.both = s.together()
-	for i := range machines {
-		if s.has(i, false) || s.has(i, true) {
-			o.left++
+	for end := time.Now().Add(20 * time.Second); o.left != 1 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		o.left = 0 // or a busy machine is about to move it again
+		for i := range machines {
+			if s.has(i, false) || s.has(i, true) {
+				o.left++
+			}
 		}
 	}
 	return o

@@ -182,25 +182,23 @@ func gap(frames []frame, family byte) (longest time.Duration) {
 	return longest
 }
 
-// overlap is for how long two machines have both sent from the address of that family: from the first frame of one
-// that came later to the last one of the other.
-func overlap(frames []frame, family byte) (longest time.Duration) {
-	first, last := map[int]clock.Boot{}, map[int]clock.Boot{}
+// overlap is for how long two machines have both sent from the address of that family. One that has sent, and sends
+// again after another one, must have been without the address in between.
+func (s *rig) overlap(frames []frame, family byte) (longest time.Duration) {
+	var last, since [machines]clock.Boot // the last frame of a machine, and the first one since it was another's turn
+	owner := -1
 	for _, f := range frames {
 		if !f.of(family) {
 			continue
 		}
-		if _, ok := first[f.node]; !ok {
-			first[f.node] = f.at
+		if f.node != owner {
+			if owner >= 0 && last[f.node] != 0 && !s.without(f.node, family, last[f.node], f.at) {
+				longest = max(longest, f.at.Sub(since[owner]))
+			}
+			owner = f.node
+			since[owner] = f.at
 		}
 		last[f.node] = f.at
-	}
-	for a := range first {
-		for b := range first {
-			if a != b && first[a] <= first[b] {
-				longest = max(longest, last[a].Sub(first[b]))
-			}
-		}
 	}
 	return longest
 }

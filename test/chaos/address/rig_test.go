@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,7 +45,9 @@ type rig struct {
 	done sync.WaitGroup
 
 	mu   sync.Mutex
-	both time.Duration // for how long two machines have had an address, at most
+	both time.Duration                   // for how long two machines have had an address, at most
+	from clock.Boot                      // the last call of together
+	gone [machines]map[byte][]clock.Boot // when a machine was seen without that address, and had it before
 }
 
 func newRig(t testing.TB) *rig {
@@ -67,6 +70,7 @@ func newRig(t testing.TB) *rig {
 				s.diary.macs[strings.ReplaceAll(f[k+1], ":", "")] = i
 			}
 		}
+		s.gone[i] = map[byte][]clock.Boot{}
 		s.looks[i] = s.start(w.Command(i, "sleep", "infinity")).Pid
 	}
 	exe, err := os.Executable()
@@ -129,9 +133,17 @@ func (s *rig) look(ctx context.Context, six bool) {
 	var last, now [machines]bool
 	seen := clock.Now() // when the last round was over
 	var since [machines][machines]clock.Boot
+	family := byte('4')
+	if six {
+		family = '6'
+	}
 	for ctx.Err() == nil {
 		for i := range machines {
-			now[i] = s.has(i, six)
+			if now[i] = s.has(i, six); last[i] && !now[i] {
+				s.mu.Lock()
+				s.gone[i][family] = append(s.gone[i][family], clock.Now())
+				s.mu.Unlock()
+			}
 		}
 		for a := range machines {
 			for b := a + 1; b < machines; b++ {
@@ -143,7 +155,7 @@ func (s *rig) look(ctx context.Context, six bool) {
 				}
 				if since[a][b] != 0 {
 					s.mu.Lock()
-					s.both = max(s.both, clock.Now().Sub(since[a][b]))
+					s.both = max(s.both, clock.Now().Sub(max(since[a][b], s.from)))
 					s.mu.Unlock()
 				}
 			}
@@ -163,12 +175,19 @@ func (s *rig) has(i int, six bool) bool {
 	return strings.Contains(string(b), text)
 }
 
+// without reports whether a machine was seen to lose that address between two instants.
+func (s *rig) without(i int, family byte, from, to clock.Boot) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.gone[i][family], func(at clock.Boot) bool { return from < at && at < to })
+}
+
 // together returns for how long two machines have had an address since the last call, at most.
 func (s *rig) together() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	both := s.both
-	s.both = 0
+	s.both, s.from = 0, clock.Now()
 	return both
 }
 

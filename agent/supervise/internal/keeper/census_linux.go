@@ -136,7 +136,7 @@ func (k *keeper) count() {
 	if !k.census.part {
 		takes = min(takes, deathTime*found)
 	}
-	k.early = early(takes)
+	k.early = max(k.early, early(takes)) // the address of a family may have set it
 	if left := time.Duration(k.early) + KillTime; takes > left && !k.warned {
 		k.warned = true
 		k.note(fmt.Sprintf("to kill the %d processes of the command may take %v, and its lease leaves %v for it: they may outlive the lease; want a longer lease, or fewer processes",

@@ -432,6 +432,9 @@ const pageTime = 400 * time.Millisecond
 // forget drops the census, so that the family is counted again.
 func (k *keeper) forget() {
 	k.counted, k.early = false, 0
+	if len(k.spec.Addresses) > 0 {
+		k.early = k.ahead / 5 // a tenth of the lease: nothing may make the removal late
+	}
 	k.census.close()
 }
 
