@@ -47,7 +47,7 @@ LONG ?= work
 .PHONY: long
 long: ## all tests in full: storms, teeth, chaos, real servers, power loss, the checker; root, an hour or more (LONG=packages)
 	ELECT_LONG=1 go test -count=1 -timeout 0 -p 1 $(LONG)
-	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./internal/runtime ./peer -run TestDrivingTeeth
+	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./internal/runtime ./peer ./cmd/elect/internal/recipe/redis -run TestDrivingTeeth
 	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./internal/protocol/... -run TestMutants
 	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./lab/check -run TestTeeth
 	$(MAKE) adapters

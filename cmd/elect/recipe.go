@@ -19,6 +19,6 @@ func newRecipe(openers elect.Openers) *cobra.Command {
 			return exit.Silent(exit.Usage)
 		},
 	}
-	cmd.AddCommand(newRecipePostgres(openers))
+	cmd.AddCommand(newRecipePostgres(openers), newRecipeRedis(openers))
 	return cmd
 }

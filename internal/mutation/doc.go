@@ -97,3 +97,23 @@ func OfDriving() []Driving {
 		{NextLifesWill, "a testament names the life after the one that leads", "peer", "TestTestamentNamesThisLife"},
 	}
 }
+
+// The names of mistakes of the recipe for Redis.
+const (
+	NoFence   = "redis-no-fence"
+	OneEye    = "redis-one-eye"
+	OwnLedger = "redis-own-ledger"
+	OldOrders = "redis-old-orders"
+)
+
+// OfRedis lists the mistakes of the recipe for Redis. Tests run in builds with the tag "mutants"; test/chaos/redis
+// catches the first of them at real servers, too.
+func OfRedis() []Driving {
+	const recipe = "cmd/elect/internal/recipe/redis"
+	return []Driving{
+		{NoFence, "a replica is promoted although an old master may still take writes", recipe, "TestSilentMasterIsOutlasted"},
+		{OneEye, "one elector that finds the master down is enough", recipe, "TestQuorum"},
+		{OwnLedger, "an acting elector believes its own disk, and asks no other elector", recipe, "TestDecisionIsLearnt"},
+		{OldOrders, "the connections of older acting electors stay open", recipe, "TestOlderOrdersAreCutOff"},
+	}
+}

@@ -17,7 +17,7 @@ func Is(name string) bool { return chosen == name }
 // Check returns an error, with the existing names, if the environment names no existing one.
 func Check() error {
 	all := append(append(Names(), OfGroups()...), PostgresQuorum, AddressKept)
-	for _, d := range OfDriving() {
+	for _, d := range append(OfDriving(), OfRedis()...) {
 		all = append(all, d.Name)
 	}
 	if chosen == "" || slices.Contains(all, chosen) {

@@ -11,7 +11,7 @@ import (
 	"github.com/electd/elect/internal/mutation"
 )
 
-// Hunt makes each mistake in what drives a machine that a test of this package is to
+// Hunt makes each mistake in what drives a machine, or in a recipe, that a test of this package is to
 // catch, in a process of its own, and fails t if that test passes, or fails without a
 // mistake.
 func Hunt(t *testing.T, pkg string) {
@@ -31,7 +31,7 @@ func Hunt(t *testing.T, pkg string) {
 		return failed, out
 	}
 	whole := map[string]bool{}
-	for _, d := range mutation.OfDriving() {
+	for _, d := range append(mutation.OfDriving(), mutation.OfRedis()...) {
 		if d.Package != pkg {
 			continue
 		}

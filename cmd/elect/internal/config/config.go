@@ -1,10 +1,9 @@
 // Package config reads the configurations of elect agent and of recipes, in YAML, and describes them as JSON schemas.
 //
 // The types below are the one description of the agent's: [Read] fills them, and [Schema] is made of them; for recipes
-// these are [ReadInto] and [SchemaOf]. An error names the
-// file, the line, the column and the field, and what would be right; Read returns all that it finds. It decides nothing
-// that needs more than the text: whether a URL can be opened, or a command be found, is for the caller, who reports it
-// by [Document.Errorf] at the place of the field.
+// these are [ReadInto] and [SchemaOf]. An error names the file, the line, the column and the field, and what would be
+// right; Read returns all that it finds. It decides nothing that needs more than the text: whether a URL can be opened,
+// or a command be found, is for the caller, who reports it by [Document.Errorf] at the place of the field.
 //
 // A File is not changed after Read, so any number of goroutines may read it.
 package config

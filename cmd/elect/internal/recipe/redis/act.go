@@ -1,0 +1,589 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/internal/mutation"
+)
+
+// Times of an acting elector.
+const (
+	switchLimit   = 15 * time.Second // of a planned failover
+	pauseLimit    = 5 * time.Second  // of it, for which the master takes no writes at most
+	alone         = 10 * time.Second // without a majority or the master, after which it lets another elector act
+	skipTime      = time.Second      // after an order that has failed
+	holdHost      = "127.0.0.1"      // where a server that is taken away from its master looks for another one, in vain
+	holdPort      = "1"
+	ordersName    = "elect-orders-"
+	rewriteNeeds  = "CONFIG REWRITE failed, so that the settings that fence an old master are lost when it restarts; want a server that was started with a configuration file that it may write"
+	retryInterval = 100 * time.Millisecond
+)
+
+// actor is an elector that acts, for one term. Its fields belong to the goroutine of the work, but for those that say
+// otherwise.
+type actor struct {
+	e     *Elector
+	ctx   context.Context
+	token elect.Token
+	check func() error
+	log   func(msg string, args ...any)
+
+	decision Decision
+	told     Decision
+	number   uint64
+	set      map[string]bool
+	skip     map[string]time.Time // when an order has failed
+	said     string               // the last reason to wait
+	together time.Time            // when a majority of electors last answered
+	blind    time.Time            // since when others see the master, and this one does not; zero: that is not so
+
+	mu      sync.Mutex           // guards what follows
+	orders  map[string]*conn     // by server; used by one goroutine a server at a time
+	touched map[string]time.Time // after the last order: what was seen before it is old
+}
+
+// act is the work of a term.
+func (e *Elector) act(ctx context.Context, term *elect.Term) error {
+	a := &actor{
+		e: e, ctx: ctx, token: term.Token(), check: term.Check, orders: map[string]*conn{}, set: map[string]bool{},
+		skip: map[string]time.Time{}, touched: map[string]time.Time{}, together: time.Now(),
+	}
+	log := e.log.With("token", a.token)
+	a.log = func(msg string, args ...any) { log.Info(msg, args...) }
+	a.log("this elector acts")
+	e.mu.Lock()
+	e.actor = a
+	e.mu.Unlock()
+	// Others see who acts, and this one sees what they find, without waiting for an order.
+	var wg sync.WaitGroup
+	for _, p := range e.others {
+		wg.Go(func() { a.keepAsking(p) })
+	}
+	defer func() {
+		e.mu.Lock()
+		e.actor, e.waits = nil, ""
+		e.mu.Unlock()
+		wg.Wait()
+		for _, c := range a.orders {
+			_ = c.Close()
+		}
+	}()
+	for ctx.Err() == nil {
+		if err := a.turn(); err != nil && ctx.Err() == nil {
+			a.wait(err.Error())
+		}
+		if why := a.useless(); why != nil {
+			term.GiveWay(why)
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-e.wake:
+		case j := <-e.jobs:
+			j.done <- a.planned(j.to)
+		case <-time.After(e.cfg.poll()):
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// useless is why another elector had better act, or nil.
+func (a *actor) useless() error {
+	switch {
+	case time.Since(a.together) > alone:
+		return fmt.Errorf("no majority of the electors has answered for %v; want another elector to act", alone)
+	case !a.blind.IsZero() && time.Since(a.blind) > alone:
+		return fmt.Errorf("this elector has not reached the master %s for %v, and others do; want another elector to act", a.decision.Master, alone)
+	}
+	return nil
+}
+
+// wait says why nothing can be done, once.
+func (a *actor) wait(why string) {
+	a.e.mu.Lock()
+	a.e.waits = why
+	a.e.mu.Unlock()
+	if why != a.said && why != "" {
+		a.log("waiting: " + why)
+	}
+	a.said = why
+}
+
+// keepAsking asks one other elector what it sees.
+func (a *actor) keepAsking(p *colleague) {
+	var down map[string]Down
+	for a.ctx.Err() == nil {
+		answer, err := p.ask(a.ctx, question{Op: opSee, Token: a.token})
+		if err == nil && !maps.Equal(down, answer.Down) {
+			down = answer.Down
+			a.e.changed()
+		}
+		// One that was not there when clients were told is told now.
+		if own := a.e.ledger.read().Announced; err == nil && own.Token == a.token && answer.Kept.Announced.before(own) {
+			_, _ = p.ask(a.ctx, question{Op: opAnnounce, Token: a.token, Decision: &own})
+		}
+		d := a.e.cfg.poll()
+		if s := a.e.watchers[a.master()].sightOr(); s.Fails > 0 {
+			d = min(d, 20*time.Millisecond) // their finding is wanted now
+		}
+		wait(a.ctx, d)
+	}
+}
+
+// master is the last announced master, for any goroutine.
+func (a *actor) master() string { return a.e.ledger.read().Announced.Master }
+
+// sightOr is the sight, or none without a watcher.
+func (w *watcher) sightOr() Sight {
+	if w == nil {
+		return Sight{}
+	}
+	return w.sight()
+}
+
+// turn looks at the world and takes one step.
+func (a *actor) turn() error {
+	if a.number == 0 {
+		if err := a.learn(); err != nil {
+			return err
+		}
+	}
+	w := a.world()
+	s := w.Next()
+	if s.Kind != Wait && w.Skip[s.Server] {
+		return nil // it has failed just now, and the reason was said
+	}
+	err := a.take(s)
+	if err != nil && s.Server != "" {
+		a.skip[s.Server] = time.Now()
+	}
+	if errors.Is(err, errWaits) {
+		return nil
+	}
+	return err
+}
+
+// world is what this actor knows.
+func (a *actor) world() *World {
+	cfg := a.e.cfg
+	w := &World{Config: cfg, Now: time.Now(), Decision: a.decision, Told: a.told, Sights: map[string]Sight{}, Set: a.set, Skip: map[string]bool{}}
+	a.mu.Lock()
+	touched := maps.Clone(a.touched)
+	a.mu.Unlock()
+	a.e.ledger.hear(a.token, cfg.ID)
+	for id, watcher := range a.e.watchers {
+		s := watcher.sight()
+		if !s.InfoAt.After(touched[id]) {
+			s.InfoAt = time.Time{}
+		}
+		w.Sights[id] = s
+		w.Skip[id] = time.Since(a.skip[id]) < skipTime
+	}
+	m := w.Sights[a.decision.Master]
+	if m.down(w.Now, cfg.DownAfter) != Up {
+		w.Votes++
+	}
+	answering := 1
+	for _, p := range a.e.others {
+		answer, ok := p.latest()
+		if !ok {
+			continue
+		}
+		answering++
+		if answer.Down[a.decision.Master] != Up {
+			w.Votes++
+		}
+	}
+	if mutation.Is(mutation.OneEye) && w.Votes > 0 {
+		w.Votes = cfg.Quorum
+	}
+	if answering >= majority(len(cfg.Electors)) {
+		a.together = time.Now()
+	}
+	switch blind := m.down(w.Now, cfg.DownAfter) != Up && w.Votes < cfg.Quorum; {
+	case !blind:
+		a.blind = time.Time{}
+	case a.blind.IsZero():
+		a.blind = w.Now
+	}
+	return w
+}
+
+func (a *actor) take(s Step) error {
+	switch s.Kind {
+	case Wait:
+		a.wait(s.Why)
+		return nil
+	case Adopt:
+		a.log("adopting the master "+s.Server, "why", s.Why)
+		return a.confirm(s.Server)
+	case Confirm:
+		return a.confirm(s.Server)
+	case Announce:
+		return a.announce()
+	case SwitchOver:
+		a.log("failover: the master "+s.Server+" is ill", "why", s.Why)
+		if err := a.switchOver(""); err == nil || a.ctx.Err() != nil {
+			return err
+		}
+		return a.force(s.Why, "")
+	case Fail:
+		a.log("failover: the master "+s.Server+" is down", "why", s.Why)
+		a.e.clients.publish("+odown", a.e.instance(a.e.cfg.server(s.Server), s.Server)+fmt.Sprintf(" #quorum %d/%d", a.e.cfg.Quorum, len(a.e.cfg.Electors)))
+		return a.force(s.Why, "")
+	case Finish:
+		a.log("promoting "+s.Server, "why", s.Why)
+		return a.force(s.Why, s.Server)
+	case Demote:
+		a.log("demoting "+s.Server, "why", s.Why)
+		return a.follow(s.Server, true)
+	case Repoint:
+		a.log("repointing "+s.Server, "why", s.Why)
+		return a.follow(s.Server, false)
+	case Configure:
+		return a.configure(s.Server)
+	}
+	return fmt.Errorf("the step %q is unknown", s.Kind)
+}
+
+// errWaits is for steps that can only wait.
+var errWaits = errors.New("waiting")
+
+// confirm decides that a server is master as it is.
+func (a *actor) confirm(id string) error {
+	i, err := a.info(id)
+	if err != nil {
+		return err
+	}
+	if !i.Master {
+		return fmt.Errorf("%s has become a replica; want it seen again", id)
+	}
+	d := a.decision
+	if d.Master != id {
+		d.Epoch++
+	}
+	d.Master, d.RunID, d.ReplID, d.Previous, d.Until = id, i.RunID, i.ReplID, i.Previous, i.Until
+	if err := a.decide(d); err != nil {
+		return err
+	}
+	return a.announce()
+}
+
+// learn has a majority promise this token, and decides what the newest decision among them says, so that a majority
+// has it. If nothing was ever decided, nothing is.
+func (a *actor) learn() error {
+	newest := Decision{}
+	note := func(k entries) {
+		if newest.before(k.Accepted) {
+			newest = k.Accepted
+		}
+	}
+	if mutation.Is(mutation.OwnLedger) {
+		note(a.e.ledger.read())
+	} else if err := a.majority(question{Op: opPromise, Token: a.token}, func() (entries, error) {
+		return a.e.ledger.promise(a.token)
+	}, note); err != nil {
+		return err
+	}
+	if newest.none() {
+		a.log("nothing was decided yet")
+		a.number = 1
+		return nil
+	}
+	a.log("the decision is: the master is "+newest.Master, "of", newest.Token)
+	return a.decide(newest)
+}
+
+// decide makes a decision durable at a majority.
+func (a *actor) decide(d Decision) error {
+	d.Token, d.Number = a.token, a.number+1
+	if err := a.check(); err != nil {
+		return err
+	}
+	if err := a.majority(question{Op: opAccept, Token: a.token, Decision: &d}, func() (entries, error) {
+		return entries{}, a.e.ledger.accept(d)
+	}, func(entries) {}); err != nil {
+		return err
+	}
+	a.decision, a.number = d, d.Number
+	return nil
+}
+
+// announce tells all electors the decision. One that is not reached is told when it answers again.
+func (a *actor) announce() error {
+	d := a.decision
+	if err := a.check(); err != nil {
+		return err
+	}
+	err := a.majority(question{Op: opAnnounce, Token: a.token, Decision: &d}, func() (entries, error) {
+		return entries{}, a.e.announce(d)
+	}, func(entries) {})
+	if err != nil {
+		return err
+	}
+	a.told = d
+	return nil
+}
+
+// majority asks all electors, this one by own, until a majority has agreed.
+func (a *actor) majority(q question, own func() (entries, error), note func(entries)) error {
+	type reply struct {
+		kept entries
+		err  error
+	}
+	need := majority(len(a.e.cfg.Electors))
+	replies := make(chan reply, len(a.e.others)+1)
+	go func() {
+		k, err := own()
+		replies <- reply{k, err}
+	}()
+	for _, p := range a.e.others {
+		go func() {
+			answer, err := p.ask(a.ctx, q)
+			replies <- reply{answer.Kept, err}
+		}()
+	}
+	agreed := 0
+	var errs []error
+	for range len(a.e.others) + 1 {
+		r := <-replies
+		if r.err != nil {
+			errs = append(errs, r.err)
+			continue
+		}
+		note(r.kept)
+		if agreed++; agreed == need {
+			return nil
+		}
+	}
+	return fmt.Errorf("%d of %d electors agree to %s, and %d are wanted: %w", agreed, len(a.e.cfg.Electors), q.Op, need, errors.Join(errs...))
+}
+
+// order is query for requests that change the server.
+func (a *actor) order(id string, requests ...[]string) ([]any, error) {
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.touched[id] = time.Now()
+	}()
+	return a.query(id, requests...)
+}
+
+// query sends requests to a server in one go, while this elector leads. The connection was made before the lease is
+// checked: so it is either closed by a newer acting elector, or used before that one's term.
+func (a *actor) query(id string, requests ...[]string) ([]any, error) {
+	for again := false; ; again = true {
+		c, made, err := a.connection(id)
+		if err != nil {
+			return nil, err
+		}
+		if err := a.check(); err != nil {
+			return nil, err
+		}
+		replies, err := c.do(a.e.cfg.patience(), requests...)
+		if err == nil {
+			return replies, nil
+		}
+		a.mu.Lock()
+		delete(a.orders, id)
+		a.mu.Unlock()
+		_ = c.Close()
+		// A connection from before may be that to an earlier life of the server. All requests may be sent twice.
+		if made || again || errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil, fmt.Errorf("%s: %w", id, err)
+		}
+	}
+}
+
+// connection returns the connection for orders to a server, and whether it was made just now. Then those of older acting
+// electors were closed.
+func (a *actor) connection(id string) (c *conn, made bool, err error) {
+	a.mu.Lock()
+	c = a.orders[id]
+	a.mu.Unlock()
+	if c != nil {
+		return c, false, nil
+	}
+	s := a.e.cfg.server(id)
+	limit := a.e.cfg.patience()
+	c, err = a.e.servers.open(a.ctx, s.addr(), ordersName+strconv.FormatUint(uint64(a.token), 10), limit)
+	if err != nil {
+		return nil, false, fmt.Errorf("%s: %w", id, err)
+	}
+	v, err := c.one(limit, "CLIENT", "LIST", "TYPE", "normal")
+	if err != nil {
+		return nil, false, errors.Join(fmt.Errorf("%s: CLIENT LIST: %w", id, err), c.Close())
+	}
+	list, _ := v.(string)
+	old, newer := olderActors(list, a.token)
+	if newer {
+		return nil, false, errors.Join(fmt.Errorf("%s: a newer acting elector is connected", id), c.Close())
+	}
+	if mutation.Is(mutation.OldOrders) {
+		old = nil
+	}
+	for _, client := range old {
+		if _, err := c.one(limit, "CLIENT", "KILL", "ID", client); err != nil {
+			return nil, false, errors.Join(fmt.Errorf("%s: CLIENT KILL: %w", id, err), c.Close())
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.orders[id] = c
+	return c, true, nil
+}
+
+// olderActors finds, in CLIENT LIST, the connections of acting electors with smaller tokens, and whether there is one
+// with a greater token.
+func olderActors(list string, token elect.Token) (ids []string, newer bool) {
+	for line := range strings.SplitSeq(list, "\n") {
+		id, name := "", ""
+		for field := range strings.FieldsSeq(line) {
+			if v, ok := strings.CutPrefix(field, "id="); ok {
+				id = v
+			} else if v, ok := strings.CutPrefix(field, "name="+ordersName); ok {
+				name = v
+			}
+		}
+		n, err := strconv.ParseUint(name, 10, 64)
+		switch {
+		case err != nil:
+		case elect.Token(n) < token:
+			ids = append(ids, id)
+		case elect.Token(n) > token:
+			newer = true
+		}
+	}
+	return ids, newer
+}
+
+// info asks a server for its state, over the connection for orders.
+func (a *actor) info(id string) (Info, error) {
+	replies, err := a.query(id, []string{"INFO", "server"}, []string{"INFO", "replication"}, []string{"INFO", "keyspace"})
+	if err != nil {
+		return Info{}, err
+	}
+	var text strings.Builder
+	for _, r := range replies {
+		s, ok := r.(string)
+		if !ok {
+			return Info{}, fmt.Errorf("%s: INFO: %v", id, r)
+		}
+		text.WriteString(s + "\n")
+	}
+	return parseInfo(text.String()), nil
+}
+
+// each does something at several servers at once, and returns those at which it succeeded.
+func (a *actor) each(ids []string, do func(id string) error) (done []string) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, id := range ids {
+		wg.Go(func() {
+			if err := do(id); err != nil {
+				a.log("an order has failed", "server", id, "error", err)
+				return
+			}
+			mu.Lock()
+			done = append(done, id)
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	slices.Sort(done)
+	return done
+}
+
+// failed is the first error among replies.
+func failed(id string, replies []any) error {
+	for _, r := range replies {
+		switch r := r.(type) {
+		case replyError:
+			return fmt.Errorf("%s: %w", id, r)
+		case []any:
+			if err := failed(id, r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// follow makes a server the replica of the master, and closes its clients' connections if it was a master, in one
+// transaction: none of them can write in between.
+func (a *actor) follow(id string, kill bool) error {
+	m := a.e.cfg.server(a.decision.Master)
+	return a.replicate(id, m.at.Host, m.at.port(), kill)
+}
+
+func (a *actor) replicate(id, host, port string, kill bool) error {
+	requests := [][]string{{"MULTI"}, {"REPLICAOF", host, port}}
+	if kill {
+		requests = append(requests, []string{"CLIENT", "KILL", "TYPE", "normal"}, []string{"CLIENT", "KILL", "TYPE", "pubsub"})
+	}
+	replies, err := a.order(id, append(requests, []string{"EXEC"})...)
+	if err != nil {
+		return err
+	}
+	if err := failed(id, replies); err != nil {
+		return err
+	}
+	if host != holdHost || port != holdPort {
+		a.rewrite(id)
+	}
+	return nil
+}
+
+// configure gives a server the settings of this recipe.
+func (a *actor) configure(id string) error {
+	i, err := a.info(id)
+	if err != nil {
+		return err
+	}
+	settings := [][2]string{
+		{"min-replicas-max-lag", strconv.Itoa(a.e.cfg.MaxLag)},
+		{"min-replicas-to-write", strconv.Itoa(a.e.cfg.ToWrite)},
+		{"replica-read-only", "yes"},
+	}
+	if mutation.Is(mutation.NoFence) {
+		settings = settings[2:]
+	}
+	if a.e.masterAs[1] != "" {
+		settings = append(settings, [2]string{"masteruser", a.e.masterAs[0]}, [2]string{"masterauth", a.e.masterAs[1]})
+	}
+	var requests [][]string
+	for _, s := range settings {
+		requests = append(requests, []string{"CONFIG", "SET", s[0], s[1]})
+	}
+	replies, err := a.order(id, requests...)
+	if err != nil {
+		return err
+	}
+	if err := failed(id, replies); err != nil {
+		return err
+	}
+	a.rewrite(id)
+	a.set[i.RunID] = true
+	return nil
+}
+
+// rewrite has a server keep its settings for its next life, if it can.
+func (a *actor) rewrite(id string) {
+	replies, err := a.order(id, []string{"CONFIG", "REWRITE"})
+	if err == nil {
+		err = failed(id, replies)
+	}
+	if err != nil {
+		a.e.once(id+rewriteNeeds, func() { a.e.log.Warn(rewriteNeeds, "server", id, "error", err) })
+	}
+}

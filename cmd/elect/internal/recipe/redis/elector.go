@@ -1,0 +1,317 @@
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/electd/elect"
+)
+
+// Options are what an Elector needs beside its configuration.
+type Options struct {
+	Election *elect.Election
+	Logger   *slog.Logger // nil is silence
+	Listener net.Listener // nil: it listens where the configuration says
+
+	// Dial connects to servers and other electors; nil is TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+}
+
+// Elector is one of the processes. Run runs it, once.
+type Elector struct {
+	cfg      *Config
+	election *elect.Election
+	log      *slog.Logger
+	listener net.Listener
+	ledger   *ledger
+	servers  *dialer
+	masterAs [2]string // the user and the password that replicas give to their master
+	watchers map[string]*watcher
+	others   []*colleague
+	secret   string
+	clients  *clients
+
+	wake chan struct{} // something has changed
+	jobs chan *job     // planned failovers, for the acting elector
+
+	mu     sync.Mutex
+	actor  *actor // while this elector acts
+	waits  string // why it does nothing
+	warned map[string]bool
+
+	downed map[string]bool // of report
+}
+
+// job is a planned failover.
+type job struct {
+	to   string
+	done chan error // gets one value
+}
+
+// New makes an elector: it reads the files that the configuration names, locks its state directory and listens.
+func New(cfg *Config, o Options) (*Elector, error) {
+	e := &Elector{cfg: cfg, election: o.Election, log: o.Logger, listener: o.Listener, wake: make(chan struct{}, 1), jobs: make(chan *job), watchers: map[string]*watcher{}, downed: map[string]bool{}, warned: map[string]bool{}}
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
+	}
+	dial := o.Dial
+	if dial == nil {
+		d := &net.Dialer{KeepAlive: 10 * time.Second}
+		dial = func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
+	}
+	e.servers = &dialer{dial: dial, user: cfg.Redis.User}
+	toElectors := &dialer{dial: dial, user: cfg.Listen.User}
+	var own string
+	var err error
+	for _, f := range []struct {
+		field, path string
+		to          *string
+	}{
+		{"secret-file", cfg.Secret, &e.secret},
+		{"listen.password-file", cfg.Listen.Password, &toElectors.password},
+		{"redis.password-file", cfg.Redis.Password, &e.servers.password},
+		{"redis.replica-password-file", cfg.Redis.ReplicaWords, &own},
+	} {
+		if *f.to, err = readSecret(f.field, f.path); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.Secret != "" && len(e.secret) < 16 {
+		return nil, fmt.Errorf("secret-file: %s has %d bytes; want 16 or more, such as from: openssl rand -hex 32", cfg.Secret, len(e.secret))
+	}
+	e.masterAs = [2]string{cfg.Redis.User, e.servers.password}
+	if own != "" {
+		e.masterAs = [2]string{cfg.Redis.ReplicaUser, own}
+	}
+	if cfg.Redis.TLS {
+		if e.servers.tls, err = clientTLS(cfg.Redis.CA, cfg.Redis.Cert, cfg.Redis.Key); err != nil {
+			return nil, fmt.Errorf("redis: %w", err)
+		}
+	}
+	var secure *tls.Config
+	if cfg.Listen.Cert != "" {
+		if toElectors.tls, err = clientTLS(cfg.Listen.CA, "", ""); err != nil {
+			return nil, fmt.Errorf("listen: %w", err)
+		}
+		if secure, err = serverTLS(cfg.Listen); err != nil {
+			return nil, fmt.Errorf("listen: %w", err)
+		}
+	}
+	if e.ledger, err = openLedger(cfg.State); err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	if e.listener == nil {
+		if e.listener, err = net.Listen("tcp", cfg.Listen.Address); err != nil {
+			return nil, errors.Join(fmt.Errorf("listen.address: %w", err), e.ledger.close())
+		}
+	}
+	if secure != nil {
+		e.listener = tls.NewListener(e.listener, secure)
+	}
+	for _, s := range cfg.servers {
+		e.watchers[s.id] = &watcher{server: s, dialer: e.servers, name: "elect-watch-" + cfg.ID, poll: cfg.poll(), limit: cfg.patience(), log: e.log, changed: e.changed}
+	}
+	for _, entry := range cfg.Electors {
+		if entry.ID != cfg.ID {
+			e.others = append(e.others, &colleague{entry: entry, self: cfg.ID, secret: e.secret, dialer: toElectors, limit: cfg.patience()})
+		}
+	}
+	e.clients = newClients(e, toElectors.password)
+	return e, nil
+}
+
+func serverTLS(l Listen) (*tls.Config, error) {
+	pair, err := tls.LoadX509KeyPair(l.Cert, l.Key)
+	if err != nil {
+		return nil, err
+	}
+	pem, err := os.ReadFile(l.CA)
+	if err != nil {
+		return nil, err
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s: there is no certificate in it; want some, in PEM", l.CA)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
+}
+
+// changed wakes the acting elector, and tells clients what this elector finds.
+func (e *Elector) changed() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run serves clients, watches, and stands in the election, until ctx ends or the election ends for good. When it
+// returns, all that it has started has ended.
+func (e *Elector) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	start := func(run func(context.Context) error) {
+		wg.Go(func() {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				cancel(err)
+			}
+		})
+	}
+	start(e.clients.serve)
+	for _, w := range e.watchers {
+		start(w.Run)
+	}
+	start(e.report)
+	err := e.election.Lead(ctx, e.act)
+	cancel(err)
+	wg.Wait()
+	for _, p := range e.others {
+		p.close()
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	return errors.Join(err, e.ledger.close())
+}
+
+// report tells subscribers which servers this elector finds down, and up again.
+func (e *Elector) report(ctx context.Context) error {
+	tick := time.NewTicker(e.cfg.poll())
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+		master := e.ledger.read().Announced.Master
+		for _, s := range e.cfg.servers {
+			sight := e.watchers[s.id].sight()
+			down := sight.down(time.Now(), e.cfg.DownAfter) != Up
+			if down == e.downed[s.id] {
+				continue
+			}
+			e.downed[s.id] = down
+			channel := map[bool]string{true: "+sdown", false: "-sdown"}[down]
+			e.log.Info(channel, "server", s.id, "master", s.id == master, "error", sight.Err)
+			e.clients.publish(channel, e.instance(&s, master))
+		}
+	}
+}
+
+// instance is how Sentinel's messages name a server.
+func (e *Elector) instance(s *server, master string) string {
+	a := s.announce
+	m := e.cfg.server(master)
+	if m == nil || m.id == s.id {
+		return fmt.Sprintf("master %s %s %d", e.cfg.Name, a.Host, a.Port)
+	}
+	return fmt.Sprintf("slave %s:%d %s %d @ %s %s %d", a.Host, a.Port, a.Host, a.Port, e.cfg.Name, m.announce.Host, m.announce.Port)
+}
+
+// answers another elector.
+func (e *Elector) answer(q question) answer {
+	a := answer{ID: e.cfg.ID, Down: map[string]Down{}}
+	var err error
+	switch q.Op {
+	case opSee:
+		e.ledger.hear(q.Token, q.From)
+	case opPromise:
+		_, err = e.ledger.promise(q.Token)
+	case opAccept, opAnnounce:
+		switch {
+		case q.Decision == nil:
+			err = errors.New("there is no decision; want one")
+		case q.Op == opAccept:
+			err = e.ledger.accept(*q.Decision)
+		default:
+			e.ledger.hear(q.Token, q.From)
+			err = e.announce(*q.Decision)
+		}
+	case opFailover:
+		err = e.failover(context.Background(), q.To, false)
+	default:
+		err = fmt.Errorf("%.40q is unknown; want electors of one version", q.Op)
+	}
+	if err != nil {
+		a.Error = err.Error()
+	}
+	a.Kept = e.ledger.read()
+	a.Acting, _ = e.ledger.lately()
+	now := time.Now()
+	for id, w := range e.watchers {
+		s := w.sight()
+		if why := s.down(now, e.cfg.DownAfter); why != Up {
+			a.Down[id] = why
+		}
+	}
+	return a
+}
+
+// announce keeps a decision for clients, and tells subscribers of another master.
+func (e *Elector) announce(d Decision) error {
+	before, err := e.ledger.announce(d)
+	if err != nil || before.Master == d.Master {
+		return err
+	}
+	from, to := e.cfg.server(before.Master), e.cfg.server(d.Master)
+	if to == nil {
+		return fmt.Errorf("%s is not in servers; want the same servers at all electors", d.Master)
+	}
+	e.log.Info("the master is "+d.Master, "before", before.Master, "token", d.Token)
+	if from != nil {
+		a, b := from.announce, to.announce
+		e.clients.publish("+switch-master", fmt.Sprintf("%s %s %d %s %d", e.cfg.Name, a.Host, a.Port, b.Host, b.Port))
+	}
+	return nil
+}
+
+// once does something for the first time with a key.
+func (e *Elector) once(key string, do func()) {
+	e.mu.Lock()
+	again := e.warned[key]
+	e.warned[key] = true
+	e.mu.Unlock()
+	if !again {
+		do()
+	}
+}
+
+// errNotActing is for orders that only the acting elector can carry out.
+var errNotActing = errors.New("no elector acts now; want this again when one does")
+
+// failover hands over to a server, or to the best one if to is empty: itself if it acts, or by the acting elector if
+// forward is set. It returns when that is done.
+func (e *Elector) failover(ctx context.Context, to string, forward bool) error {
+	if to != "" && e.cfg.server(to) == nil {
+		return fmt.Errorf("%q is not in servers; want one of them", to)
+	}
+	e.mu.Lock()
+	acts := e.actor != nil
+	e.mu.Unlock()
+	if !acts {
+		id, _ := e.ledger.lately()
+		for _, p := range e.others {
+			if forward && p.entry.ID == id {
+				patient := &colleague{entry: p.entry, self: p.self, secret: p.secret, dialer: p.dialer, limit: switchLimit + 5*time.Second}
+				defer patient.close()
+				_, err := patient.ask(ctx, question{Op: opFailover, To: to})
+				return err
+			}
+		}
+		return errNotActing
+	}
+	j := &job{to, make(chan error, 1)}
+	select {
+	case e.jobs <- j:
+	case <-time.After(e.cfg.DownAfter + time.Second):
+		return errNotActing
+	}
+	return <-j.done
+}

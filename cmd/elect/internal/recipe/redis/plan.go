@@ -1,0 +1,209 @@
+package redis
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// World is what an acting elector knows.
+type World struct {
+	Config   *Config
+	Now      time.Time
+	Decision Decision         // that of a majority
+	Told     Decision         // the one that was announced in this term
+	Sights   map[string]Sight // by the id of the server
+	Votes    int              // electors that see the decided master down, this one included
+	// Set are the lives, by run id, of servers that have their settings.
+	Set map[string]bool
+	// Skip are servers, by id, at which an order has failed just now.
+	Skip map[string]bool
+}
+
+// Kind is what an acting elector does next.
+type Kind string
+
+// The kinds.
+const (
+	Wait       Kind = "wait"
+	Adopt      Kind = "adopt"       // decide for the first time, that Server is master
+	Confirm    Kind = "confirm"     // decide anew for the same server, whose life or history has another name
+	Fail       Kind = "failover"    // the master is down: choose another one
+	SwitchOver Kind = "switch over" // the master answers, and is ill: hand over without a loss
+	Finish     Kind = "finish"      // promote Server, which was decided
+	Announce   Kind = "announce"    // tell the electors
+	Demote     Kind = "demote"      // Server believes that it is a master
+	Repoint    Kind = "repoint"     // Server is the replica of something else
+	Configure  Kind = "configure"   // Server has not the settings of this recipe
+)
+
+// Step is what an acting elector does next, to which server, and why.
+type Step struct {
+	Kind   Kind
+	Server string
+	Why    string
+}
+
+// Next decides. What the master needs comes before what replicas need.
+func (w *World) Next() Step {
+	if w.Decision.none() {
+		return w.first()
+	}
+	d, m := &w.Decision, w.Config.server(w.Decision.Master)
+	if m == nil {
+		return Step{Wait, "", fmt.Sprintf("the master that was decided, %s, is not in servers; want it there", d.Master)}
+	}
+	s := w.Sights[d.Master]
+	fresh := s.fresh(w.Now, w.Config.DownAfter)
+	if why := s.down(w.Now, w.Config.DownAfter); why != Up {
+		switch {
+		case w.Votes < w.Config.Quorum:
+			return Step{Wait, d.Master, fmt.Sprintf("this elector finds the master %s %s: %s; so do %d electors, and %d are wanted", d.Master, why, s.Err, w.Votes, w.Config.Quorum)}
+		case why == Ill:
+			return Step{SwitchOver, d.Master, fmt.Sprintf("it answers %.80q", s.Ill)}
+		}
+		return Step{Fail, d.Master, fmt.Sprintf("it is %s: %s", why, s.Err)}
+	}
+	if !fresh {
+		return Step{Wait, d.Master, ""}
+	}
+	if d.RunID != "" && s.Info.RunID != d.RunID {
+		return w.restarted(d, &s)
+	}
+	if !s.Info.Master {
+		return Step{Finish, d.Master, "it was decided, and is a replica"}
+	}
+	if d.RunID == "" || s.Info.ReplID != d.ReplID {
+		return Step{Confirm, d.Master, "its history has another name"}
+	}
+	if w.Told != *d {
+		return Step{Announce, d.Master, ""}
+	}
+	return w.others(m)
+}
+
+// others are steps about servers other than the master, in the order of the configuration.
+func (w *World) others(m *server) Step {
+	for i := range w.Config.servers {
+		o := &w.Config.servers[i]
+		s := w.Sights[o.id]
+		if !s.fresh(w.Now, w.Config.DownAfter) || w.Skip[o.id] {
+			continue
+		}
+		switch {
+		case o.id == m.id:
+		case s.Info.Master:
+			return Step{Demote, o.id, "it believes that it is a master"}
+		case s.Info.Of != m.at:
+			return Step{Repoint, o.id, "it is the replica of " + s.Info.Of.Host + ":" + s.Info.Of.port()}
+		}
+		if !w.Set[s.Info.RunID] {
+			return Step{Configure, o.id, ""}
+		}
+	}
+	return Step{Kind: Wait}
+}
+
+// first finds the master when nothing was ever decided. All servers must be seen, because one that is not seen may have
+// the data.
+func (w *World) first() Step {
+	var masters, full, missing []string
+	for i := range w.Config.servers {
+		o := &w.Config.servers[i]
+		s := w.Sights[o.id]
+		if !s.fresh(w.Now, w.Config.DownAfter) {
+			missing = append(missing, o.id)
+			continue
+		}
+		if s.Info.Master {
+			masters = append(masters, o.id)
+			if s.Info.Keys || s.Info.Replicas > 0 {
+				full = append(full, o.id)
+			}
+		}
+	}
+	initial := w.Config.Initial
+	switch {
+	case len(missing) > 0:
+		return Step{Wait, "", fmt.Sprintf("there was no master yet, and %s cannot be seen; want all servers, because each may have the data", strings.Join(missing, ", "))}
+	case initial != "" && !slices.Contains(masters, initial) && len(masters) > 0:
+		return Step{Wait, "", fmt.Sprintf("initial-master is %s, which is a replica; want %s, or REPLICAOF NO ONE there", initial, strings.Join(masters, " or "))}
+	case initial != "":
+		return Step{Adopt, initial, "it is initial-master"}
+	case len(full) > 1:
+		return Step{Wait, "", fmt.Sprintf("%s are masters that have data or replicas; want one of them as initial-master: the others lose what they have", strings.Join(full, ", "))}
+	case len(full) == 1:
+		return Step{Adopt, full[0], "it is the only master that has data or replicas"}
+	case len(masters) > 0:
+		return Step{Adopt, masters[0], "no server has data"}
+	}
+	return Step{Wait, "", "all servers are replicas; want REPLICAOF NO ONE at the one with the data"}
+}
+
+// restarted decides what to do with a master that has begun another life. It may have lost its data, or the last second
+// of them, and its replicas would throw away theirs. So a replica that has the history goes before it.
+func (w *World) restarted(d *Decision, s *Sight) Step {
+	infos, missing := map[string]Info{}, []string{}
+	for id, o := range w.Sights {
+		switch {
+		case id == d.Master:
+		case o.fresh(w.Now, w.Config.DownAfter):
+			infos[id] = o.Info
+		default:
+			missing = append(missing, id)
+		}
+	}
+	if ids := candidates(d, infos, len(missing) == 0, w.stale(s)); len(ids) > 0 {
+		return Step{Fail, d.Master, "it has restarted, and " + ids[0] + " has its data"}
+	}
+	if !s.Info.Keys && len(missing) > 0 {
+		slices.Sort(missing)
+		return Step{Wait, d.Master, fmt.Sprintf("the master %s has restarted without data, and %s cannot be seen, and may have them; want that server back, or elect recipe redis failover --to", d.Master, strings.Join(missing, ", "))}
+	}
+	return Step{Confirm, d.Master, "it has restarted, and no replica has its former data"}
+}
+
+// stale is for how long a replica may have had no link to the master, as in Sentinel's documentation: ten times
+// down-after, and as long as the master has been down.
+func (w *World) stale(master *Sight) time.Duration {
+	return 10*w.Config.DownAfter + max(w.Now.Sub(master.OK), 0)
+}
+
+// candidates are the servers that may be promoted, the best first: by replica-priority, then the greatest offset, then
+// the smallest run id, as Sentinel's documentation has it. They have a part, from its beginning, of the history of the
+// decided master. One that has only seen the history before that is a candidate if no other can be: this master has
+// not shown a history yet, or all servers are among the infos, which do not have the master's.
+func candidates(d *Decision, infos map[string]Info, all bool, stale time.Duration) []string {
+	var own, former []string
+	for id, i := range infos {
+		switch {
+		case i.Master, i.Priority == 0, i.Syncing, i.ReplID == "", i.LinkDown > stale:
+		case i.ReplID == d.ReplID:
+			own = append(own, id)
+		case i.ReplID == d.Previous && (all || d.ReplID == ""):
+			former = append(former, id)
+		}
+	}
+	if own == nil {
+		own = former
+	}
+	slices.SortFunc(own, func(a, b string) int {
+		x, y := infos[a], infos[b]
+		return cmp.Or(cmp.Compare(x.Priority, y.Priority), cmp.Compare(y.Offset, x.Offset), strings.Compare(x.RunID, y.RunID))
+	})
+	return own
+}
+
+// fenced says how long it takes until no old master takes writes, counted from the last server that was taken away, or
+// why that is not sure. A silent server is a master with the other silent ones as its replicas, at worst.
+func (c *Config) fenced(silent int) (wait time.Duration, why string) {
+	switch {
+	case silent == 0:
+		return 0, ""
+	case silent <= c.ToWrite:
+		return c.fenceTime(), ""
+	}
+	return 0, fmt.Sprintf("%d servers cannot be reached, and may be a master with %d replicas, which with min-replicas-to-write: %d takes writes; want one of them back", silent, silent-1, c.ToWrite)
+}

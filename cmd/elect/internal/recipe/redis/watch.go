@@ -1,0 +1,174 @@
+package redis
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Sight is what an elector sees of a server. The zero Sight is one that was never seen.
+type Sight struct {
+	Info   Info      // the last one
+	InfoAt time.Time // before it was asked for; zero: never
+	OK     time.Time // before the last PING that was answered well; of a server that was never seen, since when
+	Fails  int       // attempts in a row that have failed since
+	Gone   int       // how many of these in a row found that nobody listens
+	Ill    string    // what it answers to PING instead
+	Err    string    // of the last attempt
+}
+
+// Down is why a server is taken to be down.
+type Down string
+
+// The reasons.
+const (
+	Up     Down = ""
+	Gone   Down = "gone"   // its machine answers, and nobody listens there: the process has ended
+	Silent Down = "silent" // no answer
+	Ill    Down = "ill"    // it answers, and not well: its disk has failed
+)
+
+// down judges a sight. A process that has ended is known at once; the second attempt rules out that one was refused by
+// chance. One failure after a long time is none: this process itself may have been stopped.
+func (s *Sight) down(now time.Time, after time.Duration) Down {
+	switch {
+	case s.Gone >= 2:
+		return Gone
+	case now.Sub(s.OK) < after || s.Fails < 2:
+		return Up
+	case s.Ill != "":
+		return Ill
+	}
+	return Silent
+}
+
+// fresh reports whether the server has answered lately.
+func (s *Sight) fresh(now time.Time, after time.Duration) bool {
+	return s.Fails == 0 && !s.InfoAt.IsZero() && now.Sub(s.InfoAt) < after
+}
+
+// watcher looks at one server, again and again.
+type watcher struct {
+	server  server
+	dialer  *dialer
+	name    string // of its connections
+	poll    time.Duration
+	limit   time.Duration // of one answer
+	log     *slog.Logger
+	changed func() // is called after each change that matters
+
+	mu   sync.Mutex
+	last Sight
+}
+
+func (w *watcher) sight() Sight {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last
+}
+
+// note changes the sight, and tells of a change that matters.
+func (w *watcher) note(change func(s *Sight)) {
+	w.mu.Lock()
+	before := w.last
+	change(&w.last)
+	after := w.last
+	w.mu.Unlock()
+	if before.Fails != after.Fails || before.InfoAt.IsZero() != after.InfoAt.IsZero() || before.Info.RunID != after.Info.RunID || before.Info.Master != after.Info.Master ||
+		before.Info.Of != after.Info.Of || before.Info.Linked != after.Info.Linked || before.Ill != after.Ill {
+		w.changed()
+	}
+}
+
+// Run looks until ctx ends.
+func (w *watcher) Run(ctx context.Context) error {
+	w.note(func(s *Sight) { s.OK = time.Now() })
+	for ctx.Err() == nil {
+		c, err := w.dialer.open(ctx, w.server.addr(), w.name, w.limit)
+		if err != nil {
+			w.failed(err)
+			// The end of a process is confirmed quickly, and the start of one is seen quickly.
+			wait(ctx, min(w.poll, 50*time.Millisecond))
+			continue
+		}
+		stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+		err = w.converse(ctx, c)
+		stop()
+		_ = c.Close()
+		if ctx.Err() == nil {
+			w.failed(err)
+		}
+	}
+	return context.Cause(ctx)
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+func (w *watcher) failed(err error) {
+	w.note(func(s *Sight) {
+		s.Fails++
+		if s.Err = err.Error(); refused(err) {
+			s.Gone++
+		} else {
+			s.Gone = 0
+		}
+	})
+}
+
+// converse looks over one connection until it ends.
+func (w *watcher) converse(ctx context.Context, c *conn) error {
+	for {
+		began := time.Now()
+		replies, err := c.do(w.limit, []string{"PING"}, []string{"INFO", "server"}, []string{"INFO", "replication"}, []string{"INFO", "keyspace"})
+		if err != nil {
+			return err
+		}
+		w.answered(began, replies)
+		if err := c.idle(began.Add(w.poll)); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// answered notes replies. What is not PONG is well if it says that the server loads its data, or has lost its master,
+// as for Sentinel.
+func (w *watcher) answered(began time.Time, replies []any) {
+	pong, text := "", ""
+	switch v := replies[0].(type) {
+	case string:
+		pong = v
+	case replyError:
+		pong = string(v)
+	}
+	whole := true
+	for _, v := range replies[1:] {
+		s, ok := v.(string)
+		whole = whole && ok
+		text += s
+	}
+	w.note(func(s *Sight) {
+		s.Gone = 0
+		if whole {
+			s.Info, s.InfoAt = parseInfo(text), began
+		}
+		if pong == "PONG" || strings.HasPrefix(pong, "LOADING") || strings.HasPrefix(pong, "MASTERDOWN") {
+			s.OK, s.Fails, s.Ill, s.Err = began, 0, "", ""
+			return
+		}
+		s.Ill = pong
+		s.Fails++
+		s.Err = pong
+	})
+}

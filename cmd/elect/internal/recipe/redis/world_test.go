@@ -1,0 +1,311 @@
+package redis
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/internal/place"
+)
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// begin starts all electors, and waits until r1 is announced and all servers have their settings.
+func (w *fakeWorld) begin() {
+	w.t.Helper()
+	for id := range w.electors {
+		w.start(id)
+	}
+	w.wait("r1", 10*time.Second)
+	w.pass(2 * time.Second)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, s := range w.servers {
+		if s.toWrite != 1 && os.Getenv("ELECT_MUTANT") == "" {
+			w.t.Errorf("min-replicas-to-write of %s is %d; want 1", id, s.toWrite)
+		}
+	}
+}
+
+// A master whose process has ended is replaced at once; when it comes back it is demoted.
+func TestDeadMaster(t *testing.T) {
+	inWorld(t, func(w *fakeWorld) {
+		w.begin()
+		w.change(func() { w.servers["r3"].offset++ })
+		w.servers["r1"].kill()
+		if took := w.wait("r3", 10*time.Second); took > 500*time.Millisecond {
+			t.Errorf("a failover took %v; want half a second at most", took)
+		}
+		w.pass(time.Second)
+		w.servers["r1"].restart(true)
+		w.pass(time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, id := range []string{"r1", "r2"} {
+			if s := w.servers[id]; s.master || s.of.Host != "r3" {
+				t.Errorf("%s: master %v, of %v; want a replica of r3", id, s.master, s.of)
+			}
+		}
+	})
+}
+
+// A master that restarts at once without its data is not followed by replicas that have them.
+func TestEmptyMaster(t *testing.T) {
+	inWorld(t, func(w *fakeWorld) {
+		w.begin()
+		w.servers["r1"].kill()
+		w.servers["r1"].restart(false)
+		deadline := time.Now().Add(5 * time.Second)
+		for w.masters()["e1"] == "r1" && time.Now().Before(deadline) {
+			w.pass(10 * time.Millisecond)
+		}
+		w.pass(2 * time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for id, s := range w.servers {
+			if s.offset != 100 {
+				t.Errorf("%s has lost the data: offset %d", id, s.offset)
+			}
+		}
+		if w.servers["r1"].master {
+			t.Error("r1 is still master")
+		}
+	})
+}
+
+// A silent master may still take writes for a time; no replica is promoted before that is over.
+func TestSilentMasterIsOutlasted(t *testing.T) {
+	inWorld(t, func(w *fakeWorld) {
+		w.begin()
+		began := time.Now()
+		w.isolate("r1", true)
+		deadline := time.Now().Add(30 * time.Second)
+		for w.masters()["e1"] == "r1" && time.Now().Before(deadline) {
+			w.pass(10 * time.Millisecond)
+		}
+		w.mu.Lock()
+		for _, s := range w.servers {
+			for _, at := range s.promoted {
+				// down-after, and what Redis may take to notice that its replicas are gone
+				if took := at.Sub(began); took < 4*time.Second || took > 8*time.Second {
+					t.Errorf("%s was promoted after %v; want after 4 s, and before 8 s", s.id, took)
+				}
+			}
+		}
+		n := len(w.servers["r2"].promoted) + len(w.servers["r3"].promoted)
+		w.mu.Unlock()
+		if n != 1 {
+			t.Errorf("%d promotions; want one", n)
+		}
+		w.isolate("r1", false)
+		w.pass(2 * time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.servers["r1"].master {
+			t.Error("r1 came back, and is still master")
+		}
+	})
+}
+
+// While two of three servers are silent they may be a master with its replica: nobody is promoted.
+func TestMinorityWaits(t *testing.T) {
+	inWorld(t, func(w *fakeWorld) {
+		w.begin()
+		w.isolate("r1", true)
+		w.isolate("r2", true)
+		w.pass(20 * time.Second)
+		w.mu.Lock()
+		n := len(w.servers["r3"].promoted)
+		w.mu.Unlock()
+		if n != 0 {
+			t.Error("r3 was promoted, while r1 and r2 may take writes together")
+		}
+		w.isolate("r2", false)
+		for w.masters()["e1"] == "r1" {
+			w.pass(10 * time.Millisecond)
+		}
+	})
+}
+
+// One elector that does not reach the master is not enough; if it acts it gives way.
+func TestQuorum(t *testing.T) {
+	inWorld(t, func(w *fakeWorld) {
+		w.begin()
+		acting := w.acting()
+		w.change(func() { w.cut[[2]string{acting, "r1"}] = true })
+		w.pass(8 * time.Second)
+		for id, m := range w.masters() {
+			if m != "r1" {
+				t.Errorf("%s tells clients %q; want r1, which two electors see", id, m)
+			}
+		}
+		// It is of no use, and another one acts.
+		for deadline := time.Now().Add(20 * time.Second); w.acting() == acting || w.acting() == ""; w.pass(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s, which does not reach the master, still acts", acting)
+			}
+		}
+	})
+}
+
+// An acting elector that has not seen the last decision learns it from a majority.
+func TestDecisionIsLearnt(t *testing.T) {
+	inWorld(t, func(w *fakeWorld) {
+		w.begin()
+		late := "e1"
+		if w.acting() == late {
+			late = "e2"
+		}
+		w.end(late)
+		w.servers["r1"].kill()
+		for w.masters()[w.acting()] == "r1" {
+			w.pass(10 * time.Millisecond)
+		}
+		next := w.masters()[w.acting()]
+		w.servers["r1"].restart(true)
+		w.pass(2 * time.Second)
+		// Now only the late one can act: the others never stand again before it.
+		for id, e := range w.electors {
+			if e.stop != nil {
+				w.end(id)
+			}
+		}
+		w.start(late)
+		w.pass(3 * time.Second) // it leads, alone, and finds no majority
+		if m := w.acting(); m != late && m != "" {
+			t.Fatalf("%s acts; want %s", m, late)
+		}
+		for id := range w.electors {
+			if id != late {
+				w.start(id)
+			}
+		}
+		w.wait(next, 30*time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if s := w.servers[next]; !s.master || w.servers["r1"].master {
+			t.Errorf("%s was decided, and is not the only master", next)
+		}
+	})
+}
+
+// The connection of an older acting elector is closed before a newer one orders anything.
+func TestOlderOrdersAreCutOff(t *testing.T) {
+	inWorld(t, func(w *fakeWorld) {
+		w.begin()
+		old := w.electors[w.acting()]
+		old.e.mu.Lock()
+		a := old.e.actor
+		old.e.mu.Unlock()
+		if _, err := a.query("r2", []string{"PING"}); err != nil {
+			t.Fatal(err)
+		}
+		// It loses its lease, but does not notice on this connection: as if it were stopped between Check and an order.
+		old.elector.Cut(true)
+		for w.acting() == old.id || w.acting() == "" {
+			w.pass(10 * time.Millisecond)
+		}
+		w.pass(3 * time.Second)
+		w.servers["r1"].kill() // the newer one orders something everywhere
+		w.pass(5 * time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, name := range w.servers["r2"].conns {
+			if _, name, _ := strings.Cut(name, " "); strings.HasPrefix(name, ordersName) && strings.TrimPrefix(name, ordersName) == a.token.String() {
+				t.Errorf("the older acting elector is still connected as %s", name)
+			}
+		}
+	})
+}
+
+// An elector that hears of no acting one is silent about a master that it does not see.
+func TestSilentElector(t *testing.T) {
+	inWorld(t, func(w *fakeWorld) {
+		w.begin()
+		alone := "e1"
+		if w.acting() == alone {
+			alone = "e2"
+		}
+		w.change(func() {
+			for _, to := range []string{"e1", "e2", "e3", "r1", "r2", "r3"} {
+				w.cut[[2]string{alone, to}] = true
+				w.cut[[2]string{to, alone}] = true
+			}
+		})
+		// Connections that exist are cut by their servers only; those of electors end here.
+		w.end(alone)
+		w.start(alone)
+		w.pass(10 * time.Second)
+		if m := w.masters(); m[alone] != "" {
+			t.Errorf("it tells clients %q; want nothing", m[alone])
+		}
+	})
+}
+
+// A ledger keeps its promises over a restart, and a write that fails changes nothing.
+func TestLedger(t *testing.T) {
+	dir := t.TempDir()
+	l, err := openLedger(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openLedger(dir); err == nil {
+		t.Error("two electors use one directory")
+	}
+	d := Decision{Token: 7, Number: 1, Master: "r1"}
+	for _, step := range []struct {
+		what string
+		err  error
+		ok   bool
+	}{
+		{"promise 5", second(l.promise(5)), true},
+		{"promise 5 again", second(l.promise(5)), true},
+		{"promise 4", second(l.promise(4)), false},
+		{"accept 7.1", l.accept(d), true},
+		{"accept 6.1", l.accept(Decision{Token: 6, Number: 1, Master: "r2"}), false},
+		{"promise 6", second(l.promise(6)), false},
+		{"accept 7.2", l.accept(Decision{Token: 7, Number: 2, Master: "r2"}), true},
+		{"accept 7.1 again", l.accept(d), false},
+		{"announce 7.2", second(l.announce(Decision{Token: 7, Number: 2, Master: "r2"})), true},
+		{"announce 7.1", second(l.announce(d)), false},
+	} {
+		if (step.err == nil) != step.ok {
+			t.Errorf("%s: %v", step.what, step.err)
+		}
+	}
+	before := l.read()
+	l.write = func(*place.Dir, []byte) error { return os.ErrPermission }
+	if err := l.accept(Decision{Token: 8, Number: 1, Master: "r3"}); err == nil || l.read() != before {
+		t.Errorf("a write has failed: %v, %+v", err, l.read())
+	}
+	if err := l.close(); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = openLedger(dir); err != nil || l.read() != before {
+		t.Fatalf("after a restart: %v, %+v; want %+v", err, l.read(), before)
+	}
+	_ = l.close()
+	writeFile(t, filepath.Join(dir, ledgerName), "{")
+	if _, err := openLedger(dir); err == nil {
+		t.Error("a ledger that cannot be read was taken for an empty one")
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// The schema that is shipped is that of the decoder.
+func TestSchemaIsShipped(t *testing.T) {
+	const path = "../../../../../deploy/recipe/redis.schema.json"
+	got, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(got, Schema()) {
+		t.Errorf("%s is not what elect recipe redis schema prints (%v); want: elect recipe redis schema >deploy/recipe/redis.schema.json", path, err)
+	}
+}

@@ -1,0 +1,317 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/config"
+	"github.com/electd/elect/cmd/elect/internal/failed"
+	"github.com/electd/elect/cmd/elect/internal/recipe/redis"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
+	"github.com/electd/elect/internal/protocol/quorum"
+)
+
+const recipeRedisHelp = `Keep one master among a few Redis servers, as Redis Sentinel does, and tell clients by
+Sentinel's protocol who it is. Three electors, beside the servers or away from them,
+each have this file, with their own id and state:
+
+  name: mymaster
+  election: peer://e1@10.0.0.1:7400,e2@10.0.0.2:7400,e3@10.0.0.3:7400?certs=/etc/elect/certs
+  id: e1
+  state: /var/lib/elect/redis
+  secret-file: /etc/elect/redis.secret
+  electors:
+    - {id: e1, address: 10.0.0.1:26379}
+    - {id: e2, address: 10.0.0.2:26379}
+    - {id: e3, address: 10.0.0.3:26379}
+  servers:
+    - {id: r1, address: 10.0.0.1:6379}
+    - {id: r2, address: 10.0.0.2:6379}
+    - {id: r3, address: 10.0.0.3:6379}
+
+Redis clients that know Sentinel work as they are: they ask any elector, on port 26379,
+for mymaster. docs/redis-failover.md leads from empty machines to a tested failover, and
+says what is lost when Redis loses a master.`
+
+func newRecipeRedis(openers elect.Openers) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "redis", Short: "keep one master among Redis servers: run, status, failover, validate, schema",
+		Long: recipeRedisHelp, Args: cli.VerbOnly,
+		Example: "  elect recipe redis run --config /etc/elect/redis.yaml\n  elect recipe redis failover --config /etc/elect/redis.yaml --to r2",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_ = cmd.Help()
+			return exit.Silent(exit.Usage)
+		},
+	}
+	cmd.AddCommand(
+		newRecipeRedisRun(openers), newRecipeRedisStatus(openers), newRecipeRedisFailover(openers),
+		newRecipeRedisValidate(openers), newRecipeRedisSchema(),
+	)
+	return cmd
+}
+
+// redisConfig adds the flag with the configuration, and returns what reads it.
+func redisConfig(cmd *cobra.Command, openers elect.Openers) func() (*redis.Config, error) {
+	path := cmd.Flags().String("config", "", "`FILE` with the configuration, in YAML (required)")
+	return func() (*redis.Config, error) {
+		if err := cli.FromEnvironment(cmd); err != nil {
+			return nil, err
+		}
+		if *path == "" {
+			return nil, exit.Usagef("there is no configuration; want --config FILE, such as /etc/elect/redis.yaml")
+		}
+		text, _, err := readFile("--config", *path)
+		if err != nil {
+			return nil, err
+		}
+		cfg, doc, err := redis.Read(*path, text)
+		if err == nil {
+			err = checkRedisElection(openers, cfg, doc)
+		}
+		if err != nil {
+			return nil, usageLines(cmd, err)
+		}
+		return cfg, nil
+	}
+}
+
+// checkRedisElection checks the election of a configuration as far as that is possible without opening it.
+func checkRedisElection(openers elect.Openers, cfg *redis.Config, doc *config.Document) error {
+	p := place{election: cfg.Election, name: cfg.Name}
+	err := p.resolve(openers)
+	if u, parsed := elect.ParseURL(p.election); err == nil && (parsed != nil || openers[u.Scheme] == nil) {
+		err = errors.New("it is the URL of no back end; want one such as peer://e1@10.0.0.1:7400,…")
+	}
+	if err == nil && p.isPeer() {
+		plan, planErr := p.candidate(cfg.ID, true)
+		if err = planErr; err == nil && plan.Lease == 0 {
+			err = fmt.Errorf("protocol=%s proves no lease, so that two electors may act at the same time; want protocol=%s", plan.Protocol, quorum.Name)
+		}
+	}
+	if err != nil {
+		return doc.Errorf("election", "%s", strings.ReplaceAll(cli.OneLine(err.Error()), "--id", "id"))
+	}
+	cfg.Election = p.election
+	return nil
+}
+
+func newRecipeRedisRun(openers elect.Openers) *cobra.Command {
+	logFormat := logFormat("text")
+	verbose := false
+	cmd := &cobra.Command{
+		Use: "run --config FILE", Short: "be an elector, until a signal", Args: cli.NoArgs,
+		Long:    "Be an elector: watch the servers, serve Sentinel's protocol, and act while leading. SIGTERM and SIGINT\nend it; another elector then acts. Only the file is read, at the start.",
+		Example: "  elect recipe redis run --config /etc/elect/redis.yaml",
+	}
+	read := redisConfig(cmd, openers)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := read()
+		if err != nil {
+			return err
+		}
+		level := slog.LevelInfo
+		if verbose {
+			level = slog.LevelDebug
+		}
+		options := &slog.HandlerOptions{Level: level}
+		log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), options))
+		if logFormat == "json" {
+			log = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), options))
+		}
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		election, err := openers.Open(ctx, cfg.Election, cfg.Name, elect.Config{ID: cfg.ID, Logger: log})
+		if err != nil {
+			return failed.Opening(err)
+		}
+		defer election.Close()
+		e, err := redis.New(cfg, redis.Options{Election: election, Logger: log})
+		if err != nil {
+			return failed.Opening(err)
+		}
+		if err := e.Run(ctx); ctx.Err() == nil {
+			return failed.Backend(err)
+		}
+		return nil
+	}
+	logFormat.flag(cmd)
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "log internal events to stderr, too")
+	return cmd
+}
+
+func newRecipeRedisValidate(openers elect.Openers) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "validate --config FILE", Short: "check a configuration, and start nothing", Args: cli.NoArgs,
+		Long: "Check a configuration, and start nothing. Each error has a line on stderr with the file, the line, the\ncolumn and the field, and what would be right. The exit code is then 64.",
+	}
+	read := redisConfig(cmd, openers)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := read()
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is right; electors: %d, servers: %d, quorum: %d, min-replicas-to-write: %d\n", cmd.Flag("config").Value, len(cfg.Electors), len(cfg.Servers), cfg.Quorum, cfg.ToWrite)
+		return err
+	}
+	return cmd
+}
+
+func newRecipeRedisSchema() *cobra.Command {
+	return &cobra.Command{
+		Use: "schema", Short: "print the JSON schema of the configuration", Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(redis.Schema())
+			return err
+		},
+	}
+}
+
+func newRecipeRedisFailover(openers elect.Openers) *cobra.Command {
+	to := ""
+	cmd := &cobra.Command{
+		Use: "failover --config FILE [--to SERVER]", Short: "hand over to another server, without a loss", Args: cli.NoArgs,
+		Long: `Have the acting elector hand over to another server, or to the best one, by FAILOVER of
+Redis 6.2: the master takes no more writes, waits until the replica has all of them, and
+becomes its replica. If the replica is too far behind, the master goes on, and the exit
+code is 69. If the master does not answer, --to forces a failover to that server, which
+loses what that server has not.`,
+		Example: "  elect recipe redis failover --config /etc/elect/redis.yaml --to r2",
+	}
+	read := redisConfig(cmd, openers)
+	cmd.Flags().StringVar(&to, "to", "", "`SERVER` that is to be master, by its id (default: the best replica)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := read()
+		if err != nil {
+			return err
+		}
+		if to != "" && !slices.ContainsFunc(cfg.Servers, func(s redis.ServerEntry) bool { return s.ID == to }) {
+			return exit.Usagef("--to %q is not in servers; want one of them", to)
+		}
+		c, err := redis.NewClient(cfg)
+		if err != nil {
+			return failed.Opening(err)
+		}
+		return failed.Backend(c.Failover(cmd.Context(), to))
+	}
+	return cmd
+}
+
+const recipeRedisStatusHelp = `Ask all electors what they know, and show the answer of one that acts, or of one that
+has heard of the newest master.
+
+Exit codes:
+  0   clients are told a master, and this elector finds it up
+  3   there is none, or it is down
+  69  no elector answers
+
+-o json writes one object on one line:
+  name              of the master
+  id                of the elector that has answered
+  master            the id of the server that clients are told; omitted if none
+  token             of the term in which that was decided, a string
+  epoch             how many masters there were
+  acting            the elector that acts; omitted if none was heard of lately
+  waiting           why the acting elector does nothing; omitted if it has no reason
+  silent            true: it does not tell clients the master; else omitted
+  electors          how many there are
+  electors_reached  how many of them answer this one
+  servers           a list: id, address, role (master, replica, unknown), down (why it is
+                    taken to be down: gone, silent, ill; omitted if it is up), link (of a
+                    replica, to the master), offset, priority, error
+-o yaml writes the same on several lines.`
+
+func newRecipeRedisStatus(openers elect.Openers) *cobra.Command {
+	var format form
+	cmd := &cobra.Command{
+		Use: "status --config FILE", Short: "show the master, the servers and the electors", Args: cli.NoArgs,
+		Long: recipeRedisStatusHelp, Example: "  elect recipe redis status --config /etc/elect/redis.yaml",
+	}
+	read := redisConfig(cmd, openers)
+	format.flag(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := read()
+		if err != nil {
+			return err
+		}
+		c, err := redis.NewClient(cfg)
+		if err != nil {
+			return failed.Opening(err)
+		}
+		s, err := newestRedisStatus(cmd.Context(), cfg, c)
+		if err != nil {
+			return exit.With(exit.Unavailable, err)
+		}
+		if err := format.write(cmd.OutOrStdout(), s, func(w io.Writer) error { return writeRedisStatus(w, &s) }); err != nil {
+			return err
+		}
+		for _, v := range s.Servers {
+			if v.ID == s.Master && v.Down == "" && v.Role == "master" {
+				return nil
+			}
+		}
+		return exit.Silent(exit.NoLeader)
+	}
+	return cmd
+}
+
+// newestRedisStatus asks all electors at once.
+func newestRedisStatus(ctx context.Context, cfg *redis.Config, c *redis.Client) (best redis.Status, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var errs []error
+	for _, e := range cfg.Electors {
+		wg.Go(func() {
+			s, err := c.Status(ctx, e.Address)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				errs = append(errs, fmt.Errorf("elector %s: %w", e.ID, err))
+			case best.ID == "", s.Acting == s.ID, s.Epoch > best.Epoch && best.Acting != best.ID:
+				best = s
+			}
+		})
+	}
+	wg.Wait()
+	if best.ID == "" {
+		return best, errors.Join(errs...)
+	}
+	return best, nil
+}
+
+func writeRedisStatus(w io.Writer, s *redis.Status) error {
+	fmt.Fprintf(w, "%s: master %s, token %s, acting %s (seen by %s; electors: %d of %d answer)\n", s.Name, dash(s.Master), dash(s.Token), dash(s.Acting), s.ID, s.Reached, s.Electors)
+	if s.Waiting != "" {
+		fmt.Fprintf(w, "waiting: %s\n", s.Waiting)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "SERVER\tADDRESS\tROLE\tLINK\tOFFSET\tPRIORITY\tTROUBLE")
+	for _, v := range s.Servers {
+		link := map[bool]string{true: "up", false: "down"}[v.Link]
+		if v.Role != "replica" {
+			link = "-"
+		}
+		trouble := v.Down
+		if v.Error != "" {
+			trouble = strings.TrimPrefix(trouble+": "+v.Error, ": ")
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", v.ID, v.Address, v.Role, link, v.Offset, v.Priority, dash(trouble))
+	}
+	return t.Flush()
+}
