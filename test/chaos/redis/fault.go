@@ -60,6 +60,7 @@ type Round struct {
 	Whole    time.Time // when the system was whole again; zero: it was not
 	Trouble  string
 	Switched bool // another node has the master
+	Lost     int  // acknowledged writes that are gone since this round
 }
 
 // wholeWithin is how long a system may take after a fault was mended.

@@ -29,6 +29,9 @@ func (y *System) writes() (all [][]Write, err error) {
 		}
 		var of []Write
 		for line := range strings.Lines(string(text)) {
+			if !strings.HasSuffix(line, "\n") {
+				break // it is being written
+			}
 			f := strings.Fields(line)
 			if len(f) < 5 || f[0] != "ok" && f[0] != "no" {
 				return nil, fmt.Errorf("client %d says %q; want a write", i, line)
@@ -49,7 +52,7 @@ func (y *System) writes() (all [][]Write, err error) {
 type Tally struct {
 	Rounds, Switched, Troubled int
 	Acked                      int // writes that were acknowledged, sent during these rounds
-	Lost                       int // of these, not there at the end
+	Lost                       int // acknowledged writes, those of earlier rounds too, that were gone after the rounds
 	Worst                      int // lost in one round, at most
 	Old                        int // sent to an old master when another one had acknowledged a write, and acknowledged
 	OldKept                    int // sent to an old master before that, and acknowledged after it
@@ -59,20 +62,38 @@ type Tally struct {
 // Report is what came of a run, by fault; "" is all of them.
 type Report map[Fault]*Tally
 
-// Judge counts. keys are those that are there at the end. A client on a node that is cut off counts for what it loses,
-// and not for how long it waits.
-func Judge(rounds []Round, clients [][]Write, keys map[string]bool, server func(node int) string) Report {
+// Losses tells which acknowledged writes are lost, round by round.
+type Losses struct{ known map[string]bool }
+
+// Round counts those that were acknowledged until a time, are not among the keys, and were not counted before.
+func (l *Losses) Round(clients [][]Write, keys map[string]bool, until time.Time) (n int) {
+	if l.known == nil {
+		l.known = map[string]bool{}
+	}
+	for _, of := range clients {
+		for _, w := range of {
+			if w.OK && w.Ended.Before(until) && !keys[w.Key] && !l.known[w.Key] {
+				l.known[w.Key] = true
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Judge counts. A client on a node that is cut off counts for what it loses, and not for how long it waits.
+func Judge(rounds []Round, clients [][]Write, server func(node int) string) Report {
 	r := Report{"": {}}
 	for _, round := range rounds {
 		if r[round.Fault] == nil {
 			r[round.Fault] = &Tally{}
 		}
-		one := judgeRound(round, clients, keys, server)
+		one := judgeRound(round, clients, server)
 		for _, t := range []*Tally{r[""], r[round.Fault]} {
 			t.Rounds++
 			t.Acked += one.Acked
-			t.Lost += one.Lost
-			t.Worst = max(t.Worst, one.Lost)
+			t.Lost += round.Lost
+			t.Worst = max(t.Worst, round.Lost)
 			t.Old += one.Old
 			t.OldKept += one.OldKept
 			t.Gaps = append(t.Gaps, one.Gaps...)
@@ -84,21 +105,10 @@ func Judge(rounds []Round, clients [][]Write, keys map[string]bool, server func(
 			}
 		}
 	}
-	// What is lost between the rounds is lost, too.
-	all := r[""]
-	lost := 0
-	for _, of := range clients {
-		for _, w := range of {
-			if w.OK && !keys[w.Key] {
-				lost++
-			}
-		}
-	}
-	all.Lost = max(all.Lost, lost)
 	return r
 }
 
-func judgeRound(round Round, clients [][]Write, keys map[string]bool, server func(int) string) (t Tally) {
+func judgeRound(round Round, clients [][]Write, server func(int) string) (t Tally) {
 	old := server(round.Old)
 	end := round.Whole
 	if end.IsZero() {
@@ -122,9 +132,6 @@ func judgeRound(round Round, clients [][]Write, keys map[string]bool, server fun
 			}
 			if within(w.Sent) {
 				t.Acked++
-				if !keys[w.Key] {
-					t.Lost++
-				}
 				if w.At == old && !switched.IsZero() && round.Switched {
 					switch {
 					case w.Sent.After(switched):

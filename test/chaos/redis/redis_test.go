@@ -5,6 +5,7 @@ package redis
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -27,6 +28,9 @@ func build(t *testing.T, tags ...string) programs {
 	t.Helper()
 	harness.Need(t, "redis-server", "redis-server")
 	harness.Need(t, "redis-cli", "redis-tools")
+	if err := exec.Command("/usr/bin/python3", "-c", "import redis").Run(); err != nil {
+		harness.Absent(t, "there is no redis-py; on Debian: apt-get install python3-redis")
+	}
 	return programs{harness.Build(t, "../../../cmd/elect", tags...), harness.Build(t, "worker")}
 }
 
@@ -46,24 +50,26 @@ func run(t *testing.T, p programs, s Setting, schedule []Fault) (Report, []Round
 		t.Fatal(err)
 	}
 	var rounds []Round
+	var losses Losses
 	for i, f := range schedule {
 		r := y.Do(f)
-		t.Logf("sentinel=%v round %d: %s of node %d at %s: whole after %v, switched %v %s", s.Sentinel, i+1, f, r.Old, r.Began.Format("15:04:05.000"), r.Whole.Sub(r.Began).Round(time.Millisecond), r.Switched, r.Trouble)
-		rounds = append(rounds, r)
 		if r.Whole.IsZero() && y.settle(2*time.Minute) != nil {
+			rounds = append(rounds, r)
+			t.Logf("sentinel=%v round %d: %s of node %d: %s", s.Sentinel, i+1, f, r.Old, r.Trouble)
 			break
 		}
+		if err := y.Count(&r, &losses); err != nil {
+			t.Error(err)
+		}
+		rounds = append(rounds, r)
+		t.Logf("sentinel=%v round %d: %s of node %d at %s: whole after %v, switched %v, lost %d %s", s.Sentinel, i+1, f, r.Old, r.Began.Format("15:04:05.000"), r.Whole.Sub(r.Began).Round(time.Millisecond), r.Switched, r.Lost, r.Trouble)
 	}
 	y.StopClients()
 	writes, err := y.writes()
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := y.Keys()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Judge(rounds, writes, keys, y.server), rounds
+	return Judge(rounds, writes, y.server), rounds
 }
 
 func setting(t *testing.T, name string) Setting {
@@ -136,5 +142,34 @@ func TestTooth(t *testing.T) {
 	t.Logf("\n%v", r)
 	if r[""].Old == 0 {
 		t.Error("an old master that is cut off took no write, although nothing fences it")
+	}
+}
+
+// TestJudge: what is lost, what an old master takes, and how long clients wait is counted.
+func TestJudge(t *testing.T) {
+	start := time.Now()
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	server := func(node int) string { return "s" + strconv.Itoa(node) }
+	client := []Write{
+		{"a", true, at(0), at(1), "s0"},
+		{"b", true, at(10), at(11), "s0"}, // lost
+		{"c", false, at(20), at(500), "s0"},
+		{"d", true, at(900), at(1000), "s1"}, // the switch
+	}
+	zombie := []Write{
+		{"e", true, at(950), at(1100), "s0"},  // sent before the switch, and lost
+		{"f", true, at(1200), at(1201), "s0"}, // sent after it, and lost
+	}
+	keys := map[string]bool{"a": true, "d": true}
+	clients := [][]Write{client, zombie, nil, nil}
+	var l Losses
+	round := Round{Fault: Kill, Old: 0, Began: at(5), Mended: at(1500), Whole: at(2000), Switched: true}
+	round.Lost = l.Round(clients, keys, round.Whole)
+	if again := l.Round(clients, keys, round.Whole); again != 0 {
+		t.Errorf("%d writes are lost twice", again)
+	}
+	got := *Judge([]Round{round}, clients, server)[Kill]
+	if got.Lost != 3 || got.Old != 1 || got.OldKept != 1 || got.Acked != 5 || got.Gaps[0] != 989*time.Millisecond {
+		t.Errorf("%+v; want 3 of 5 lost, 1 taken by the old master, 1 kept by it, and 989 ms without a write", got)
 	}
 }

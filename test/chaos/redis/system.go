@@ -154,6 +154,7 @@ func (y *System) start(i int, log string, program string, args ...string) (*exec
 	}
 	y.logs = append(y.logs, f)
 	cmd.Stdout, cmd.Stderr = f, f
+	cmd.Dir = y.data(i) // CONFIG REWRITE forgets the directory of a server whose directory is gone
 	return cmd, y.tie(cmd)
 }
 
@@ -339,6 +340,20 @@ func (y *System) settle(limit time.Duration) error {
 		}
 	}
 	return fmt.Errorf("not whole after %v: %w", limit, err)
+}
+
+// Count counts what a round has lost, on a system that is whole: of what was acknowledged before the last second.
+func (y *System) Count(r *Round, l *Losses) error {
+	clients, err := y.writes()
+	if err != nil {
+		return err
+	}
+	keys, err := y.Keys()
+	if err != nil {
+		return err
+	}
+	r.Lost = l.Round(clients, keys, r.Whole)
+	return nil
 }
 
 // Keys are all keys of the master.
