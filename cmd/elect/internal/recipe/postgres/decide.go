@@ -85,18 +85,21 @@ func (m rules) promise(r record, token uint64) (record, bool) {
 
 // saw notes how far the WAL of a node goes. A replica that has reached the timeline of its target is known to have a
 // prefix of its WAL: PostgreSQL goes to a timeline only if what it has replayed is before the fork.
+//
+// On the way it passes the timelines in between, each of which it may stay on if its primary ends.
 func (m rules) saw(r record, p server.Position) record {
 	t := r.Target
-	if t == nil || r.Followed >= t.Token || r.SystemID != p.SystemID || p.Timeline != t.last().Timeline {
+	if t == nil || r.Followed >= t.Token || r.SystemID != p.SystemID {
 		return r
 	}
-	if p.LSN < t.last().Begin && m.has("begin") || p.LSN < r.Floor && m.has("floor") {
+	i := slices.IndexFunc(t.Eras, func(e era) bool { return e.Timeline == p.Timeline })
+	if i < 0 || t.Eras[i].Token <= r.Followed || p.LSN < t.Eras[i].Begin && m.has("begin") || p.LSN < r.Floor && m.has("floor") {
 		return r
 	}
-	if !r.Whole && (!p.Streaming || r.Copied != t.Token) {
+	if !r.Whole && (!p.Streaming || r.Copied != t.Token || i+1 < len(t.Eras)) {
 		return r
 	}
-	r.Followed, r.Eras, r.Primary, r.Whole, r.Copied, r.Founding = t.Token, t.Eras, false, true, 0, false
+	r.Followed, r.Eras, r.Primary, r.Whole, r.Copied, r.Founding = t.Eras[i].Token, t.Eras[:i+1], false, true, 0, false
 	return r
 }
 
@@ -128,8 +131,8 @@ func (m rules) knows(r record, timeline uint32) bool {
 	if r.Primary && (len(r.Eras) == 0 || r.Eras[len(r.Eras)-1].Token != r.Followed) {
 		return true // the promotion under Followed was interrupted before its timeline was noted
 	}
-	return slices.ContainsFunc(r.Eras, func(e era) bool { return e.Timeline == timeline }) ||
-		r.Target != nil && r.Target.last().Timeline == timeline
+	has := func(e era) bool { return e.Timeline == timeline }
+	return slices.ContainsFunc(r.Eras, has) || r.Target != nil && slices.ContainsFunc(r.Target.Eras, has)
 }
 
 // What a leader does with the answers.
@@ -269,7 +272,9 @@ func (m rules) plan(r record, p server.Position, empty bool, t target, system ui
 	}
 	i := slices.IndexFunc(t.Eras, func(e era) bool { return e.Timeline == p.Timeline })
 	known := slices.ContainsFunc(r.Eras, func(e era) bool { return e.Timeline == p.Timeline })
-	same := known || r.Target != nil && r.Target.last().Timeline == p.Timeline && i >= 0 && t.Eras[i].Token == r.Target.Token
+	same := known || i >= 0 && r.Target != nil && slices.ContainsFunc(r.Target.Eras, func(e era) bool {
+		return e.Timeline == p.Timeline && e.Token == t.Eras[i].Token
+	})
 	switch {
 	case i < 0:
 		return rewind, fmt.Sprintf("timeline %d is not in the history of %s", p.Timeline, t.ID)

@@ -356,6 +356,9 @@ func flow(all []*pg, j int, names bool) {
 	}
 	if i+1 < len(o.path) {
 		if uint64(len(n.log)) < o.path[i+1].begin {
+			if len(n.log) == len(o.log) {
+				return // only where a rule is off: it has no more, although its timeline begins later
+			}
 			n.log = append(n.log, o.log[len(n.log)])
 			return
 		}

@@ -62,6 +62,12 @@ func (s *Server) ping(ctx context.Context) error {
 	return s.exec(ctx, "SELECT 1")
 }
 
+// starting reports whether a server replays its own WAL, and will accept connections.
+func starting(err error) bool {
+	pe, ok := errors.AsType[*pq.Error](err)
+	return ok && pe.Code == "57P03"
+}
+
 // inconsistent reports whether a server replays, and cannot accept connections before it has more WAL.
 func inconsistent(err error) bool {
 	pe, ok := errors.AsType[*pq.Error](err)
@@ -142,12 +148,20 @@ func (s *Server) Promote(ctx context.Context, token uint64) (Position, error) {
 	if err := s.reload(); err != nil {
 		return Position{}, err
 	}
-	if err := s.exec(ctx, "SELECT pg_promote(false)"); err != nil {
-		return Position{}, fmt.Errorf("promoting: %w", err)
-	}
 	const patience = 500 * time.Millisecond // with readers that delay the replay
-	begun := time.Now()
-	for tick := time.NewTicker(poll); ; {
+	begun, tick := time.Now(), time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		err := s.exec(ctx, "SELECT pg_promote(false)")
+		if err == nil {
+			break
+		}
+		if !starting(err) || ctx.Err() != nil {
+			return Position{}, fmt.Errorf("promoting: %w", err)
+		}
+		<-tick.C // it still replays what it had when it crashed
+	}
+	for {
 		in, err := value[bool](ctx, s, "SELECT pg_is_in_recovery()")
 		switch {
 		case err != nil:
