@@ -84,7 +84,7 @@ func children(pid int) (all []int) {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, path := range tasks {
 		text, _ := os.ReadFile(path)
-		for _, f := range strings.Fields(string(text)) {
+		for f := range strings.FieldsSeq(string(text)) {
 			if n, err := strconv.Atoi(f); err == nil {
 				all = append(all, n)
 			}

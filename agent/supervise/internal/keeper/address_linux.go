@@ -61,6 +61,11 @@ func (k *keeper) appear() (err error) {
 	if k.addresses, err = newAddresses(k.spec.Addresses); err != nil {
 		return err
 	}
+	if err := k.addresses.arm(); err != nil {
+		k.addresses.close()
+		k.addresses = nil
+		return err
+	}
 	k.addresses.until(k.leaseEnd())
 	for tries := range claimTries {
 		if err = k.addresses.claim(); err != errClaimed || tries == claimTries-1 {
@@ -89,16 +94,18 @@ func (k *keeper) withdraw() {
 	if k.addresses == nil || mutation.Is(mutation.AddressKept) {
 		return
 	}
-	k.addresses.gate.mute()
-	err := k.addresses.remove()
-	k.addresses.close()
+	a := k.addresses
+	a.gate.until(0)
+	err := a.remove()
+	a.gate = nil // it ends with this process: to empty or close its array takes the kernel tens of ms
+	a.close()
 	k.addresses = nil
 	if err != nil {
 		k.note("an address that does not answer any more could not be removed: " + err.Error())
 	}
 }
 
-// newAddresses finds the interfaces, and makes a gate that is closed.
+// newAddresses finds the interfaces.
 func newAddresses(list []string) (_ *addresses, err error) {
 	a := &addresses{}
 	defer func() {
@@ -127,13 +134,18 @@ func newAddresses(list []string) (_ *addresses, err error) {
 		}
 		a.list = append(a.list, h)
 	}
+	return a, nil
+}
+
+// arm gets what add needs, with a gate that is closed.
+func (a *addresses) arm() (err error) {
 	if a.told, err = address.NewAnnouncer(); err != nil {
-		return nil, fmt.Errorf("an address cannot be announced: %w; want CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF", err)
+		return fmt.Errorf("an address cannot be announced: %w; want CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF", err)
 	}
 	if a.gate, err = newGate(wayOfLink, addressDeadlineProgram); err != nil {
-		return nil, fmt.Errorf("an address cannot be bound to a lease: %w; want CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW, a seccomp profile that allows bpf, and Linux 5.8", err)
+		return fmt.Errorf("an address cannot be bound to a lease: %w; want CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW, a seccomp profile that allows bpf, and Linux 5.8", err)
 	}
-	return a, nil
+	return nil
 }
 
 // interfaces lists the names of the network interfaces.
@@ -305,6 +317,9 @@ func CheckAddresses(list []string) error {
 		return err
 	}
 	defer a.close()
+	if err := a.arm(); err != nil {
+		return err
+	}
 	if err := a.claim(); err == errClaimed {
 		return nil // the leader has been through all this
 	} else if err != nil {
