@@ -32,7 +32,6 @@ type lab struct {
 	keeps    []*memoryKeeper
 	stops    []func()
 	cut      map[[2]int]bool
-	mode     string // a fault of all servers
 	n        int
 	acked    []row
 	ctx      context.Context
@@ -669,6 +668,11 @@ func TestPromise(t *testing.T) {
 		}
 		if _, err := l.nodes[next].promise(l.ctx, token); err == nil {
 			t.Error("it has answered an older leader; want a refusal")
+		}
+		l.stop(next)
+		l.start(next, l.nodes[p].s.Nodes)
+		if _, err := l.nodes[next].promise(l.ctx, token); err == nil {
+			t.Error("it has answered an older leader after a restart; want a refusal")
 		}
 		pause(l.ctx, 10*time.Second)
 		if l.servers[next].stream {
