@@ -47,11 +47,10 @@ type cluster struct {
 	stop    io.Closer // ends the clients
 }
 
-// process is a node, which is started again when it has ended, except while it is held.
+// process is a node, which is started again when it has ended.
 type process struct {
 	mu   sync.Mutex
 	cmd  *exec.Cmd
-	held bool
 	over bool
 	done sync.WaitGroup
 }

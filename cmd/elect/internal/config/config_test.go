@@ -138,7 +138,7 @@ func TestManyAliases(t *testing.T) {
 // A text of the file that is shown cannot write to a terminal, or make a second line.
 func TestPrintable(t *testing.T) {
 	_, err := Read("f", []byte(`elections: [{name: a, "\e[2J\nelect: all is right": 1}]`))
-	if want := "f:1:23: elections[0]. [2J elect: all is right: there is no such field; want command,"; err == nil || !strings.HasPrefix(err.Error(), want) {
+	if want := "f:1:23: elections[0]. [2J elect: all is right: there is no such field; want address,"; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%q; want %q", err, want)
 	}
 }
