@@ -655,6 +655,13 @@ func TestTwoAway(t *testing.T) {
 	})
 }
 
+// follows reports whether a server has another one to stream from.
+func (l *lab) follows(i int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.servers[i].from >= 0 || l.servers[i].stream
+}
+
 // TestPromise is what keeps an older primary from getting anything confirmed.
 func TestPromise(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, l *lab, p int) {
@@ -663,7 +670,7 @@ func TestPromise(t *testing.T) {
 		if err != nil || !a.Whole {
 			t.Fatalf("%+v, %v; want the answer of a whole node", a, err)
 		}
-		if s := l.servers[next]; s.from >= 0 || s.stream {
+		if l.follows(next) {
 			t.Error("it streams after it has promised; want it detached")
 		}
 		if _, err := l.nodes[next].promise(l.ctx, token); err == nil {
@@ -675,7 +682,7 @@ func TestPromise(t *testing.T) {
 			t.Error("it has answered an older leader after a restart; want a refusal")
 		}
 		pause(l.ctx, 10*time.Second)
-		if l.servers[next].stream {
+		if l.follows(next) {
 			t.Error("it streams from the older leader again; want it to wait for a newer one")
 		}
 	})
