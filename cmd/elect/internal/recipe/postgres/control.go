@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,10 +104,8 @@ func (c *control) admit(r *http.Request) (operator bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	for _, node := range c.ids {
-		if id == node {
-			return false, nil
-		}
+	if slices.Contains(c.ids, id) {
+		return false, nil
 	}
 	if role, _ := certs.RoleOf(id); role != "" && (r.Method == http.MethodGet || role.Includes(certs.Operate)) {
 		return true, nil

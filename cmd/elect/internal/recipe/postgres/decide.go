@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -68,10 +67,13 @@ type answer struct {
 	Why      string `json:"why,omitempty"` // why it is not whole
 }
 
-// rules decides. All its methods are pure. Tests switch single rules off; the zero value has all of them.
+// rules decides. All its methods are pure. Tests switch rules off, by their names with commas between them; the zero
+// value has all of them.
 type rules struct{ off string }
 
-func (m rules) has(rule string) bool { return m.off != rule }
+func (m rules) has(rule string) bool {
+	return m.off == "" || !slices.Contains(strings.Split(m.off, ","), rule)
+}
 
 // promise answers a leader's first question: it returns the record to save before the answer, or false if the node has
 // promised to a greater token.
@@ -100,6 +102,7 @@ func (m rules) saw(r record, p server.Position) record {
 		return r
 	}
 	r.Followed, r.Eras, r.Primary, r.Whole, r.Copied, r.Founding = t.Eras[i].Token, t.Eras[:i+1], false, true, 0, false
+	r.Floor = max(r.Floor, t.Eras[i].Begin) // a crash while the segment of the fork is received again leaves less
 	return r
 }
 
@@ -128,6 +131,9 @@ func (m rules) answer(id string, priority int, r record, p server.Position, empt
 
 // knows reports whether the term that wrote a timeline is known.
 func (m rules) knows(r record, timeline uint32) bool {
+	if !m.has("knows") {
+		return true
+	}
 	if r.Primary && (len(r.Eras) == 0 || r.Eras[len(r.Eras)-1].Token != r.Followed) {
 		return true // the promotion under Followed was interrupted before its timeline was noted
 	}
@@ -320,11 +326,3 @@ func (m rules) copied(r record, t target, system, floor uint64) record {
 
 // lsn is a position as PostgreSQL writes it.
 func lsn(l uint64) string { return fmt.Sprintf("%X/%X", l>>32, uint32(l)) }
-
-// newest is the greatest token among answers, for what is shown.
-func newest(answers map[string]answer) (token uint64) {
-	for a := range maps.Values(answers) {
-		token = max(token, a.Followed)
-	}
-	return token
-}

@@ -32,7 +32,6 @@ type lab struct {
 	keeps    []*memoryKeeper
 	stops    []func()
 	cut      map[[2]int]bool
-	mode     string // a fault of all servers
 	n        int
 	acked    []row
 	ctx      context.Context
@@ -407,7 +406,7 @@ func (l *lab) primary(not ...int) int {
 				return i
 			}
 		}
-		pause(l.ctx, 10 * time.Millisecond)
+		pause(l.ctx, 10*time.Millisecond)
 	}
 	l.t.Fatalf("no primary\n%s", l.state())
 	return -1
@@ -436,7 +435,7 @@ func (l *lab) settled(primary int) {
 		if all {
 			return
 		}
-		pause(l.ctx, 10 * time.Millisecond)
+		pause(l.ctx, 10*time.Millisecond)
 	}
 	l.t.Fatalf("the replicas do not stream\n%s", l.state())
 }
@@ -485,7 +484,7 @@ func TestFounding(t *testing.T) {
 		if inits != 1 {
 			t.Errorf("%d clusters were made; want one", inits)
 		}
-		pause(l.ctx, 5 * time.Second)
+		pause(l.ctx, 5*time.Second)
 		if l.nodes[p].record().Founding {
 			t.Error("it is still founding; want the end of that, as all have a copy")
 		}
@@ -622,7 +621,7 @@ func TestPause(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		pause(l.ctx, 2 * time.Second)
+		pause(l.ctx, 2*time.Second)
 		if l.nodes[p].isPrimary() != nil {
 			t.Error("the primary has demoted; want it to stay")
 		}
@@ -670,7 +669,12 @@ func TestPromise(t *testing.T) {
 		if _, err := l.nodes[next].promise(l.ctx, token); err == nil {
 			t.Error("it has answered an older leader; want a refusal")
 		}
-		pause(l.ctx, 10 * time.Second)
+		l.stop(next)
+		l.start(next, l.nodes[p].s.Nodes)
+		if _, err := l.nodes[next].promise(l.ctx, token); err == nil {
+			t.Error("it has answered an older leader after a restart; want a refusal")
+		}
+		pause(l.ctx, 10*time.Second)
 		if l.servers[next].stream {
 			t.Error("it streams from the older leader again; want it to wait for a newer one")
 		}

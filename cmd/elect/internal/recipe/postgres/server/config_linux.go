@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The files of this package in the data directory. They are written at each start.
@@ -165,7 +166,7 @@ func (s *Server) serve(from *Upstream) error {
 	for i := 0; i < len(pairs); i += 2 {
 		fmt.Fprintf(&text, "%s=%s\n", pairs[i], pairs[i+1])
 	}
-	for _, field := range strings.Fields(cfg.Conninfo) {
+	for field := range strings.FieldsSeq(cfg.Conninfo) {
 		fmt.Fprintln(&text, field)
 	}
 	return replace(s.serviceFile(), text.Bytes())
@@ -195,6 +196,13 @@ func quoted(value string) string {
 
 func hbaName(role string) string { return `"` + strings.ReplaceAll(role, `"`, `""`) + `"` }
 
+// loaded is when the configuration was read that is in force for a new connection.
+func (s *Server) loaded(ctx context.Context) (string, error) {
+	return ask(ctx, s, func(ctx context.Context) (at string, err error) {
+		return at, s.db.QueryRowContext(ctx, "SELECT pg_conf_load_time()::text").Scan(&at)
+	})
+}
+
 // Reload puts a changed configuration into force. It returns the parameters that need a restart. ID, Bin, Data, Socket
 // and the roles stay what they were.
 func (s *Server) Reload(ctx context.Context, cfg Config) (restart []string, err error) {
@@ -214,13 +222,27 @@ func (s *Server) Reload(ctx context.Context, cfg Config) (restart []string, err 
 	if err := s.configure(cfg, token); err != nil {
 		return nil, err
 	}
+	loaded, err := s.loaded(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.reload(); err != nil {
 		return nil, err
 	}
 	if cfg.Listen != old.Listen {
 		restart = append(restart, "listen_addresses")
 	}
-	// A new connection has read what the postmaster has.
+	for tick := time.NewTicker(poll); ; { // the postmaster reads, and then tells its processes
+		now, err := s.loaded(ctx)
+		if err != nil || now != loaded {
+			break
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 	pending, err := ask(ctx, s, func(ctx context.Context) (names []string, err error) {
 		rows, err := s.db.QueryContext(ctx, "SELECT name FROM pg_settings WHERE pending_restart ORDER BY name")
 		if err != nil {
