@@ -52,7 +52,7 @@ var table = []struct {
 	{electlab, num(Usage), "the command line or a file is wrong"},
 	{elect, num(Unavailable), "the back end cannot be reached, has failed for good, or has refused"},
 	{electlab, num(Unavailable), "page: the machines cannot be compiled, or the address cannot be listened on"},
-	{elect, num(NoProc), "run: /proc, or what --contain, --guard or --address needs, is not available; stderr says why"},
+	{elect, num(NoProc), "run: /proc, or what --contain, --guard or --address needs, is missing; stderr says why"},
 	{elect, num(CannotCreate), "a directory, a file or the output of a verb cannot be read or written, or is refused"},
 	{electlab, num(CannotCreate), "a file or stdout cannot be written"},
 	{elect, num(Lost), "leadership is lost: run --once, lease check, member in a change, a stale fence claim"},

@@ -21,15 +21,17 @@ func TestNewest(t *testing.T) {
 		k        known
 		segments map[uint32]uint64 // a segment of a timeline
 		want     uint32
+		short    uint32 // the timeline whose segment is empty
 	}{
-		{"no other timeline", known{timeline: 1, lsn: 0x1000080}, map[uint32]uint64{1: 1}, 1},
-		{"received", known{timeline: 1, lsn: 0x1000080}, map[uint32]uint64{1: 1, 2: 1, 3: 1}, 3},
-		{"not all of which there is a history were received", known{timeline: 1, lsn: 0x1000080}, map[uint32]uint64{1: 1, 2: 1}, 2},
-		{"what is known is where a timeline ends", known{timeline: 2, lsn: 0x1000200}, map[uint32]uint64{2: 1, 3: 1}, 3},
-		{"and where the first one does", known{timeline: 1, lsn: 0x1000100}, map[uint32]uint64{1: 1, 3: 1}, 3},
-		{"what is known is after the fork", known{timeline: 1, lsn: 0x1000108}, map[uint32]uint64{1: 1, 2: 1, 3: 1}, 1},
-		{"a timeline forked before what is known", known{timeline: 1, lsn: 0x1000080}, map[uint32]uint64{1: 1, 2: 1, 4: 1}, 2},
-		{"only a segment before the timeline begins", known{timeline: 1, lsn: 0x1000080}, map[uint32]uint64{1: 1, 2: 0}, 1},
+		{"no other timeline", known{timeline: 1, lsn: 0x1000080}, map[uint32]uint64{1: 1}, 1, 0},
+		{"received", known{timeline: 1, lsn: 0x1000080}, map[uint32]uint64{1: 1, 2: 1, 3: 1}, 3, 0},
+		{"not all of which there is a history were received", known{timeline: 1, lsn: 0x1000080}, map[uint32]uint64{1: 1, 2: 1}, 2, 0},
+		{"what is known is where a timeline ends", known{timeline: 2, lsn: 0x1000200}, map[uint32]uint64{2: 1, 3: 1}, 3, 0},
+		{"and where the first one does", known{timeline: 1, lsn: 0x1000100}, map[uint32]uint64{1: 1, 3: 1}, 3, 0},
+		{"what is known is after the fork", known{timeline: 1, lsn: 0x1000108}, map[uint32]uint64{1: 1, 2: 1, 3: 1}, 1, 0},
+		{"a timeline forked before what is known", known{timeline: 1, lsn: 0x1000080}, map[uint32]uint64{1: 1, 2: 1, 4: 1}, 2, 0},
+		{"a segment is not whole", known{timeline: 1, lsn: 0x1000080}, map[uint32]uint64{1: 1, 2: 1, 3: 1}, 2, 3},
+		{"only a segment before the timeline begins", known{timeline: 1, lsn: 0x1000080}, map[uint32]uint64{1: 1, 2: 0}, 1, 0},
 	} {
 		s := &Server{data: t.TempDir()}
 		wal := filepath.Join(s.data, "pg_wal")
@@ -38,7 +40,11 @@ func TestNewest(t *testing.T) {
 			must(t, os.WriteFile(s.historyFile(timeline), []byte(text), 0o600))
 		}
 		for timeline, n := range c.segments {
-			must(t, os.WriteFile(filepath.Join(wal, segmentFile(timeline, n*segment, segment)), nil, 0o600))
+			name := filepath.Join(wal, segmentFile(timeline, n*segment, segment))
+			must(t, os.WriteFile(name, nil, 0o600))
+			if timeline != c.short {
+				must(t, os.Truncate(name, segment))
+			}
 		}
 		c.k.segment = segment
 		all, err := s.newest(c.k)

@@ -140,6 +140,12 @@ func segmentFile(timeline uint32, lsn, segment uint64) string {
 	return fmt.Sprintf("%08X%08X%08X", timeline, lsn/segment/per, lsn/segment%per)
 }
 
+// segment reports whether there is a whole segment of that name. One that is shorter is left from a full disk.
+func (s *Server) segment(name string, size uint64) bool {
+	info, err := os.Stat(filepath.Join(s.data, "pg_wal", name))
+	return err == nil && uint64(info.Size()) == size
+}
+
 // newest returns the history of the newest timeline of which there is WAL, among those that go through what the control
 // file knows.
 func (s *Server) newest(k known) ([]epoch, error) {
@@ -149,7 +155,7 @@ func (s *Server) newest(k known) ([]epoch, error) {
 	}
 	last := map[uint32]uint64{} // the number of the newest segment of a timeline
 	for _, e := range entries {
-		if m := segmentName.FindStringSubmatch(e.Name()); m != nil {
+		if m := segmentName.FindStringSubmatch(e.Name()); m != nil && s.segment(e.Name(), k.segment) {
 			log, _ := strconv.ParseUint(m[2], 16, 32)
 			seg, _ := strconv.ParseUint(m[3], 16, 32)
 			timeline, _ := strconv.ParseUint(m[1], 16, 32)
@@ -184,7 +190,7 @@ func (s *Server) newest(k known) ([]epoch, error) {
 func (s *Server) walk(ctx context.Context, segment uint64, all []epoch, from uint64) (i int, end uint64, err error) {
 	read := slices.Clone(all)
 	for i, e := range read {
-		if _, err := os.Stat(filepath.Join(s.data, "pg_wal", segmentFile(e.timeline, e.begin, segment))); err == nil {
+		if s.segment(segmentFile(e.timeline, e.begin, segment), segment) {
 			read[i].begin = e.begin / segment * segment
 		}
 	}
@@ -208,10 +214,7 @@ func (s *Server) walk(ctx context.Context, segment uint64, all []epoch, from uin
 // file of the directory otherwise, which may be one that was made in advance and has zeros only.
 func (s *Server) valid(ctx context.Context, segment uint64, timeline uint32, from uint64) (uint64, error) {
 	stop := from / segment * segment
-	for {
-		if _, err := os.Stat(filepath.Join(s.data, "pg_wal", segmentFile(timeline, stop, segment))); err != nil {
-			break
-		}
+	for s.segment(segmentFile(timeline, stop, segment), segment) {
 		stop += segment
 	}
 	first := segmentFile(timeline, from, segment)
@@ -355,13 +358,31 @@ func (s *Server) running(ctx context.Context) (Position, error) {
 func (s *Server) forget(ctx context.Context, from *Upstream) error {
 	if from != nil && from.Timeline != 0 {
 		_, err := s.foreign(*from)
-		return err
+		return errors.Join(err, s.discard(ctx))
 	}
 	p, err := s.stopped(ctx)
 	if err != nil {
 		return err
 	}
+	if err := s.discard(ctx); err != nil {
+		return err
+	}
 	_, err = s.foreign(Upstream{Timeline: p.Timeline, History: p.History})
+	return err
+}
+
+// discard removes segments that are not whole: recovery would end at the first of them.
+func (s *Server) discard(ctx context.Context) error {
+	k, err := s.known(ctx)
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(filepath.Join(s.data, "pg_wal"))
+	for _, e := range entries {
+		if segmentName.MatchString(e.Name()) && !s.segment(e.Name(), k.segment) {
+			err = errors.Join(err, remove(filepath.Join(s.data, "pg_wal", e.Name())))
+		}
+	}
 	return err
 }
 

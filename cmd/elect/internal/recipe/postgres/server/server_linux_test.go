@@ -245,6 +245,7 @@ func TestFailover(t *testing.T) {
 	for _, lsn := range []uint64{0, old.LSN + segment, old.LSN + 2*segment} {
 		must(t, os.WriteFile(filepath.Join(a.data, "pg_wal", segmentFile(1, lsn, segment)), make([]byte, segment), 0o600))
 	}
+	must(t, os.WriteFile(filepath.Join(a.data, "pg_wal", segmentFile(1, old.LSN+3*segment, segment)), nil, 0o600)) // of a full disk
 	if again := a.position(t); again != old {
 		t.Errorf("with segments that were made in advance it is at %+v; want %+v", again, old)
 	}
