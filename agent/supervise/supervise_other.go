@@ -110,3 +110,6 @@ func (g *TermGuard) Renew() {}
 
 // Start returns ErrUnsupported.
 func (g *TermGuard) Start(*exec.Cmd) error { return ErrUnsupported }
+
+// Withdraw is not supported here.
+func (f *Family) Withdraw() {}
