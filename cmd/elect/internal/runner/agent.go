@@ -448,7 +448,7 @@ func (a *agent) inMaintenance() bool {
 // keepMark makes a file, durably, or removes it.
 func keepMark(dir *place.Dir, name string, on bool) error {
 	if on {
-		return keepFile(dir, name, "on\n")
+		return dir.Save(name, []byte("on\n"))
 	}
 	if err := dir.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -169,7 +169,7 @@ func (r *run) leaderFile() string { return r.cfg.Name + ".leader" }
 func (r *run) keepPrevious() {
 	r.steps.previous.keeping.Lock()
 	defer r.steps.previous.keeping.Unlock()
-	if err := keepFile(r.cfg.State, r.leaderFile(), r.steps.previous.String()); err != nil {
+	if err := r.cfg.State.Save(r.leaderFile(), []byte(r.steps.previous.String())); err != nil {
 		r.log().Warn("after a restart it is not known who led before", "error", err)
 	}
 }

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -310,32 +308,11 @@ func (s *steps) write(r *run, token elect.Token) error {
 	if err != nil {
 		return err
 	}
-	return keepFile(r.cfg.State, r.record(), string(text)+"\n")
+	return r.cfg.State.Save(r.record(), append(text, '\n'))
 }
 
-// keepFile writes a file so that it is whole after a loss of power, or was not written.
-func keepFile(dir *place.Dir, name, text string) error {
-	f, err := dir.Replace(name+".new", os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := dir.Rename(name+".new", name); err != nil {
-		return err
-	}
-	return dir.Sync()
-}
-
-// readKept reads such a file.
+// readKept reads a file of the state directory.
 func readKept(dir *place.Dir, name string) (string, error) {
-	f, err := dir.Open(name, os.O_RDONLY)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, 64<<10))
+	text, err := dir.Read(name, 64<<10)
 	return strings.TrimSpace(string(text)), err
 }

@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 
 	"github.com/electd/elect/internal/place"
 )
@@ -53,15 +51,10 @@ func openState(path, name, id string) (*stateFile, error) {
 func (s *stateFile) Close() error { return s.dir.Close() }
 
 func (s *stateFile) load() (of saved, err error) {
-	f, err := s.dir.Open(stateName, os.O_RDONLY)
+	text, err := s.dir.Read(stateName, maxState)
 	if errors.Is(err, fs.ErrNotExist) {
 		return saved{}, nil
 	}
-	if err != nil {
-		return saved{}, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxState))
 	if err != nil {
 		return saved{}, err
 	}
@@ -80,16 +73,5 @@ func (s *stateFile) save(of saved) error {
 	if err != nil {
 		return err
 	}
-	f, err := s.dir.Replace(stateName+".new", os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := s.dir.Rename(stateName+".new", stateName); err != nil {
-		return err
-	}
-	return s.dir.Sync()
+	return s.dir.Save(stateName, append(text, '\n'))
 }

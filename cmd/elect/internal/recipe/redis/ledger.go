@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"sync"
 	"time"
 
@@ -48,7 +46,7 @@ type entries struct {
 // return.
 type ledger struct {
 	dir   *place.Dir
-	write func(*place.Dir, []byte) error
+	write func(name string, text []byte) error // that of dir
 
 	mu     sync.Mutex
 	now    entries
@@ -65,20 +63,16 @@ func openLedger(path string) (*ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &ledger{dir: dir, write: replaceFile}
+	l := &ledger{dir: dir, write: dir.Save}
 	if err := dir.Lock(); err != nil {
 		return nil, errors.Join(fmt.Errorf("another elector uses this directory: %w; want one for each", err), dir.Close())
 	}
-	f, err := dir.Open(ledgerName, os.O_RDONLY)
+	text, err := dir.Read(ledgerName, 1<<16)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, nil
 	}
 	if err == nil {
-		defer f.Close()
-		var text []byte
-		if text, err = io.ReadAll(io.LimitReader(f, 1<<16)); err == nil {
-			err = json.Unmarshal(text, &l.now)
-		}
+		err = json.Unmarshal(text, &l.now)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s of %s: %w; want the file as it was, or none if a majority of the other electors has theirs", ledgerName, path, err), dir.Close())
@@ -88,27 +82,13 @@ func openLedger(path string) (*ledger, error) {
 
 func (l *ledger) close() error { return l.dir.Close() }
 
-// replaceFile writes the file anew: it is whole under its name, or the old one is.
-func replaceFile(dir *place.Dir, text []byte) error {
-	const temp = ledgerName + ".new"
-	f, err := dir.Replace(temp, os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return errors.Join(dir.Rename(temp, ledgerName), dir.Sync())
-}
-
 // save makes entries durable. The caller has l.mu.
 func (l *ledger) save(e entries) error {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
-	if err := l.write(l.dir, append(text, '\n')); err != nil {
+	if err := l.write(ledgerName, append(text, '\n')); err != nil {
 		return err
 	}
 	l.now = e

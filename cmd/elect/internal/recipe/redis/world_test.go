@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/electd/elect/internal/place"
 )
 
 func writeFile(t *testing.T, path, text string) {
@@ -282,7 +280,7 @@ func TestLedger(t *testing.T) {
 		}
 	}
 	before := l.read()
-	l.write = func(*place.Dir, []byte) error { return os.ErrPermission }
+	l.write = func(string, []byte) error { return os.ErrPermission }
 	if err := l.accept(Decision{Token: 8, Number: 1, Master: "r3"}); err == nil || l.read() != before {
 		t.Errorf("a write has failed: %v, %+v", err, l.read())
 	}
