@@ -248,36 +248,6 @@ func (c *checker) paths() {
 	}
 }
 
-// owned are parameters of PostgreSQL that this recipe sets itself, and why.
-var owned = [...]struct{ name, why string }{
-	{"listen_addresses", "it is postgres of nodes"}, {"port", "it is postgres of nodes"},
-	{"unix_socket_directories", "it is socket"}, {"data_directory", "it is data"}, {"config_file", "the recipe writes it"},
-	{"hba_file", "it is hba"}, {"ident_file", "the recipe writes it"}, {"external_pid_file", "the recipe runs the server"},
-	{"primary_conninfo", "it is the leader's"}, {"primary_slot_name", "it is the leader's"},
-	{"synchronous_standby_names", "it is confirm"}, {"promote_trigger_file", "a node is promoted by the election alone"},
-	{"restore_command", "an archive may have WAL of a primary that was given up"}, {"archive_cleanup_command", "there is no restore_command"},
-	{"recovery_end_command", "there is no restore_command"}, {"recovery_min_apply_delay", "such a replica would be promoted late"},
-	{"recovery_target", "a replica follows the leader"}, {"recovery_target_action", "a replica follows the leader"},
-	{"recovery_target_inclusive", "a replica follows the leader"}, {"recovery_target_lsn", "a replica follows the leader"},
-	{"recovery_target_name", "a replica follows the leader"}, {"recovery_target_time", "a replica follows the leader"},
-	{"recovery_target_timeline", "a replica follows the leader"}, {"recovery_target_xid", "a replica follows the leader"},
-	{"cluster_name", "it would be the name under which a replica confirms"},
-	{"wal_receiver_status_interval", "the recipe sets it"}, {"wal_retrieve_retry_interval", "the recipe sets it"},
-}
-
-// needed are parameters with values that keep the promise, and what happens with others.
-var needed = [...]struct {
-	name   string
-	values []string
-	why    string
-}{
-	{"synchronous_commit", []string{"on", "true", "yes", "1", "remote_apply"}, "a commit would be acknowledged that no replica has on disk"},
-	{"fsync", []string{"on", "true", "yes", "1"}, "what a node has confirmed could be gone after a crash of its machine"},
-	{"full_page_writes", []string{"on", "true", "yes", "1"}, "a page could be torn by a crash, and pg_rewind needs it"},
-	{"hot_standby", []string{"on", "true", "yes", "1"}, "this program could not ask a replica how far it is"},
-	{"wal_level", []string{"replica", "logical"}, "there would be nothing to replicate"},
-}
-
 func (c *checker) parameters() {
 	seen := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(c.Parameters)) {
@@ -295,18 +265,15 @@ func (c *checker) parameters() {
 		if strings.ContainsAny(value, "\n\r\x00") {
 			c.wrong(field, "its value has a line break; want one line")
 		}
-		for _, o := range owned {
-			if lower == o.name {
-				c.wrong(field, "it is not for users: %s; want it left out", o.why)
-			}
-		}
-		for _, n := range needed {
-			if lower == n.name && !slices.Contains(n.values, strings.ToLower(strings.TrimSpace(value))) {
-				c.wrong(field, "with %q %s; want %s, or it left out", value, n.why, n.values[0])
-			}
-		}
-		if err := server.CheckParameter(name, value); err != nil && len(c.errs) == before {
+		err := server.CheckParameter(name, value)
+		switch own, ok := errors.AsType[*server.ParameterError](err); {
+		case err == nil || len(c.errs) > before:
+		case !ok:
 			c.wrong(field, "%v", err)
+		case own.Want == nil:
+			c.wrong(field, "it is not for users: %s; want it left out", own.Why)
+		default:
+			c.wrong(field, "with %q %s; want %s, or it left out", value, own.Why, own.Want[0])
 		}
 		for _, least := range [...]struct {
 			name string

@@ -52,10 +52,9 @@ func (s *Server) arguments(cfg Config, control map[string]string) []string {
 	set("unix_socket_directories", s.socket)
 	set("cluster_name", cfg.ID)
 	set("primary_slot_name", slotName(cfg.ID))
-	fixed := owned()
-	for _, name := range slices.Sorted(maps.Keys(fixed)) {
-		if fixed[name] != "" {
-			set(name, fixed[name])
+	for _, p := range parameters {
+		if p.fixed != "" {
+			set(p.name, p.fixed)
 		}
 	}
 	// A standby does not start, or stops to replay, with less of these than the primary had (hot_standby's documentation).
@@ -130,10 +129,9 @@ func (s *Server) disarm() error {
 		return err
 	}
 	var kept bytes.Buffer
-	all := owned()
 	for line := range strings.Lines(string(text)) {
 		name, _, _ := strings.Cut(line, "=")
-		if _, ok := all[strings.ToLower(strings.TrimSpace(name))]; !ok {
+		if !own(strings.ToLower(strings.TrimSpace(name))) {
 			kept.WriteString(line)
 		}
 	}

@@ -9,35 +9,86 @@ import (
 // service is the name in primary_conninfo, and in the file that says who the primary is.
 const service = "elect"
 
-// owned are parameters that a Server sets by itself. Those with a value are arguments of the postmaster, which ALTER
-// SYSTEM cannot overrule.
-func owned() map[string]string {
-	return map[string]string{
-		"fsync": "on", "full_page_writes": "on", "wal_log_hints": "on", "hot_standby": "on", "restart_after_crash": "on",
-		"recovery_target_timeline": "latest", "recovery_min_apply_delay": "0", "logging_collector": "off", "log_destination": "stderr",
-		"lc_messages": "C", "primary_conninfo": "service=" + service, "unix_socket_permissions": "0700",
-		"config_file": "", "hba_file": "", "ident_file": "", "data_directory": "", "external_pid_file": "", "listen_addresses": "", "port": "",
-		"unix_socket_directories": "", "cluster_name": "", "synchronous_standby_names": "", "primary_slot_name": "", "recovery_target": "",
-		"recovery_target_action": "", "recovery_target_inclusive": "", "recovery_target_lsn": "", "recovery_target_name": "",
-		"recovery_target_time": "", "recovery_target_xid": "", "promote_trigger_file": "", "default_transaction_read_only": "",
-	}
+// parameter is one that users cannot set as they like.
+type parameter struct {
+	name string
+	// fixed is what a Server passes to the postmaster as an argument, which ALTER SYSTEM cannot overrule. "" is none.
+	fixed string
+	// others says that it is not a Server's own: ALTER SYSTEM may have set it.
+	others bool
+	// values are those that users may set, the usual one first. Nil are none.
+	values []string
+	why    string // why users cannot set another one
 }
 
-// CheckParameter returns what is wrong with a parameter of the user; nil if nothing is.
+var on = []string{"on", "true", "yes", "1"}
+
+// parameters are all of them.
+var parameters = [...]parameter{
+	{name: "synchronous_commit", others: true, values: append(on[:len(on):len(on)], "remote_apply"), why: "a commit would be acknowledged that no replica has on disk"},
+	{name: "wal_level", others: true, values: []string{"replica", "logical"}, why: "there would be nothing to replicate"},
+	{name: "fsync", fixed: "on", values: on, why: "what a node has confirmed could be gone after a crash of its machine"},
+	{name: "full_page_writes", fixed: "on", values: on, why: "a page could be torn by a crash, and pg_rewind needs it"},
+	{name: "hot_standby", fixed: "on", values: on, why: "this program could not ask a replica how far it is"},
+	{name: "wal_log_hints", fixed: "on", values: on, why: "pg_rewind could miss pages"},
+	{name: "restart_after_crash", fixed: "on", values: on, why: "the crash of one client's process would end the server"},
+	{name: "logging_collector", fixed: "off", values: []string{"off"}, why: "this program would not get the lines of the server"},
+	{name: "log_destination", fixed: "stderr", values: []string{"stderr"}, why: "this program would not get the lines of the server"},
+	{name: "unix_socket_permissions", fixed: "0700", values: []string{"0700"}, why: "other users could reach the socket of this program"},
+	{name: "lc_messages", fixed: "C", why: "this program reads messages of the server"},
+	{name: "recovery_target_timeline", fixed: "latest", why: "a replica follows the leader"},
+	{name: "recovery_min_apply_delay", fixed: "0", why: "such a replica would be promoted late"},
+	{name: "primary_conninfo", fixed: "service=" + service, why: "it is the leader's"},
+	{name: "primary_slot_name", why: "it is the leader's"},
+	{name: "listen_addresses", why: "it is postgres of nodes"}, {name: "port", why: "it is postgres of nodes"},
+	{name: "unix_socket_directories", why: "it is socket"}, {name: "data_directory", why: "it is data"},
+	{name: "config_file", why: "the recipe writes it"}, {name: "hba_file", why: "it is hba"},
+	{name: "ident_file", why: "the recipe writes it"}, {name: "external_pid_file", why: "the recipe runs the server"},
+	{name: "synchronous_standby_names", why: "it is confirm"}, {name: "promote_trigger_file", why: "a node is promoted by the election alone"},
+	{name: "cluster_name", why: "it would be the name under which a replica confirms"},
+	{name: "default_transaction_read_only", why: "the row of a term could not be written"},
+	{name: "recovery_target", why: "a replica follows the leader"}, {name: "recovery_target_action", why: "a replica follows the leader"},
+	{name: "recovery_target_inclusive", why: "a replica follows the leader"}, {name: "recovery_target_lsn", why: "a replica follows the leader"},
+	{name: "recovery_target_name", why: "a replica follows the leader"}, {name: "recovery_target_time", why: "a replica follows the leader"},
+	{name: "recovery_target_xid", why: "a replica follows the leader"},
+	{name: "restore_command", others: true, why: "an archive may have WAL of a primary that was given up"},
+	{name: "archive_cleanup_command", others: true, why: "there is no restore_command"},
+	{name: "recovery_end_command", others: true, why: "there is no restore_command"},
+	{name: "wal_receiver_status_interval", others: true, why: "the recipe sets it"},
+	{name: "wal_retrieve_retry_interval", others: true, why: "the recipe sets it"},
+}
+
+// own reports whether a Server sets the parameter of that name by itself.
+func own(name string) bool {
+	return slices.ContainsFunc(parameters[:], func(p parameter) bool { return p.name == name && !p.others })
+}
+
+// ParameterError is a parameter that users cannot set so.
+type ParameterError struct {
+	Name, Value string
+	Want        []string // what they can set; nil is nothing
+	Why         string
+	own         bool
+}
+
+// Error implements error.
+func (e *ParameterError) Error() string {
+	if e.own || e.Want == nil {
+		return fmt.Sprintf("the recipe sets %s itself; want no such parameter", e.Name)
+	}
+	return fmt.Sprintf("%s is %s; want %s: acknowledged commits would be lost", e.Name, e.Value, strings.Join(e.Want, " or "))
+}
+
+// CheckParameter returns what is wrong with a parameter of the user, which may be a *ParameterError; nil if nothing is.
 func CheckParameter(name, value string) error {
 	name = strings.ToLower(name)
-	if fixed, ok := owned()[name]; ok {
-		if value = strings.ToLower(value); fixed != "" && (value == fixed || fixed == "on" && slices.Contains([]string{"true", "yes", "1"}, value)) {
-			return nil
-		}
-		return fmt.Errorf("the recipe sets %s itself; want no such parameter", name)
-	}
-	allowed := map[string][]string{"synchronous_commit": {"on", "remote_apply"}, "wal_level": {"replica", "logical"}}[name]
-	switch {
-	case name == "" || strings.ContainsAny(name+value, "\n\r\x00") || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_.") != "":
+	if name == "" || strings.ContainsAny(name+value, "\n\r\x00") || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_.") != "" {
 		return fmt.Errorf("the parameter %q is malformed; want a name of PostgreSQL's and one line", name)
-	case allowed != nil && !slices.Contains(allowed, strings.ToLower(value)):
-		return fmt.Errorf("%s is %s; want %s: acknowledged commits would be lost", name, value, strings.Join(allowed, " or "))
+	}
+	for _, p := range parameters {
+		if p.name == name && !slices.Contains(p.values, strings.ToLower(strings.TrimSpace(value))) {
+			return &ParameterError{Name: name, Value: value, Want: p.values, Why: p.why, own: !p.others}
+		}
 	}
 	return nil
 }
