@@ -334,7 +334,7 @@ func (b *builder) wrong(field, format string, args ...any) {
 // check notes an error of a field.
 func (b *builder) check(field string, err error) {
 	if err != nil {
-		b.wrong(field, "%s", strings.ReplaceAll(cli.OneLine(err.Error()), "--id", "id"))
+		b.wrong(field, "%s", inFile(err))
 	}
 }
 
@@ -356,21 +356,11 @@ func (b *builder) entry() (runner.Entry, bool) {
 	p := place{election: e.Election, name: e.Name}
 	b.check("name", driver.CheckName(e.Name))
 	if b.errs == nil {
-		b.check("election", p.resolve(b.openers))
-		switch u, err := elect.ParseURL(p.election); {
-		case b.errs != nil:
-		case err != nil: // whose text may have a password
-			b.wrong("election", "it does not parse as a URL; want one such as file:/var/lib/elect")
-		case b.openers[u.Scheme] == nil:
-			b.wrong("election", "it has the scheme of no back end; want one such as file:/var/lib/elect")
+		leaseless := "the work may run twice at the same time; want protocol=" + quorum.Name + ", or non-exclusive: true if all that it does is fenced by its token"
+		if e.NonExclusive {
+			leaseless = ""
 		}
-		if b.errs == nil && p.isPeer() {
-			plan, err := p.candidate(cfg.ID, true)
-			b.check("election", err)
-			if err == nil && plan.Lease == 0 && !e.NonExclusive {
-				b.wrong("election", "protocol=%s proves no lease, so that the work may run twice at the same time; want protocol=%s, or non-exclusive: true if all that it does is fenced by its token", plan.Protocol, quorum.Name)
-			}
-		}
+		b.check("election", p.configured(b.openers, cfg.ID, "file:/var/lib/elect", leaseless))
 	}
 	cfg.URL, cfg.Shown = p.election, p.shown()
 	var err error

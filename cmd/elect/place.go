@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -47,6 +48,31 @@ func (p *place) resolve(openers elect.Openers) error {
 	}
 	return p.resolveURL(openers)
 }
+
+// configured is resolve for the election of a configuration file, of the candidate with that id. It also refuses what
+// Open would, as far as that is possible without opening it. example is a URL that would be right. leaseless says what
+// happens, and what would be right, among peers whose protocol proves no lease; "" permits that.
+func (p *place) configured(openers elect.Openers, id, example, leaseless string) error {
+	if err := p.resolve(openers); err != nil {
+		return err
+	}
+	switch u, err := elect.ParseURL(p.election); {
+	case err != nil: // whose text may have a password
+		return fmt.Errorf("it does not parse as a URL; want one such as %s", example)
+	case openers[u.Scheme] == nil:
+		return fmt.Errorf("it has the scheme of no back end; want one such as %s", example)
+	case !p.isPeer():
+		return nil
+	}
+	plan, err := p.candidate(id, true)
+	if err == nil && plan.Lease == 0 && leaseless != "" {
+		return fmt.Errorf("protocol=%s proves no lease, so that %s", plan.Protocol, leaseless)
+	}
+	return err
+}
+
+// inFile is the text of an error about a field of a configuration file, which has no flags.
+func inFile(err error) string { return strings.ReplaceAll(cli.OneLine(err.Error()), "--id", "id") }
 
 // resolveURL is resolve for a place whose elections have no names.
 func (p *place) resolveURL(openers elect.Openers) error {

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"io"
+	"log/slog"
+
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect"
@@ -21,4 +24,16 @@ func newRecipe(openers elect.Openers) *cobra.Command {
 	}
 	cmd.AddCommand(newRecipePostgres(openers), newRecipeRedis(openers))
 	return cmd
+}
+
+// recipeLogger logs the steps of a recipe to w.
+func recipeLogger(w io.Writer, format logFormat, verbose bool) *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if verbose {
+		options.Level = slog.LevelDebug
+	}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
 }

@@ -20,11 +20,7 @@ import (
 )
 
 // runPostgres runs a node. The program is guarded: whatever becomes of it, its PostgreSQL is dead before its lease ends.
-func runPostgres(cmd *cobra.Command, openers elect.Openers, path string, s *postgres.Settings, json, verbose bool) error {
-	level := slog.LevelInfo
-	if verbose {
-		level = slog.LevelDebug
-	}
+func runPostgres(cmd *cobra.Command, openers elect.Openers, path string, s *postgres.Settings, format logFormat, verbose bool) error {
 	// Before anything else this process becomes two. The other one, which waits, writes little.
 	guardian, err := supervise.Guard(supervise.GuardConfig{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Grace: s.Grace + 10*time.Second})
 	if err != nil {
@@ -32,17 +28,13 @@ func runPostgres(cmd *cobra.Command, openers elect.Openers, path string, s *post
 	}
 	say := lines.New(os.Stderr, lines.Form{})
 	defer say.Close()
-	log := slog.New(slog.NewTextHandler(say, &slog.HandlerOptions{Level: level}))
-	if json {
-		log = slog.New(slog.NewJSONHandler(say, &slog.HandlerOptions{Level: level}))
-	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
 	err = postgres.Run(ctx, postgres.RunConfig{
-		Settings: s, Openers: openers, Guardian: guardian, Logger: log.With("node", s.ID), Output: say,
+		Settings: s, Openers: openers, Guardian: guardian, Logger: recipeLogger(say, format, verbose).With("node", s.ID), Output: say,
 		Again: again, Reload: func() (*postgres.Settings, error) { return loadPostgres(openers, path) },
 	})
 	if errors.Is(err, context.Canceled) {

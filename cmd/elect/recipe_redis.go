@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
+	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -19,6 +19,7 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/config"
 	"github.com/electd/elect/cmd/elect/internal/failed"
+	"github.com/electd/elect/cmd/elect/internal/lines"
 	"github.com/electd/elect/cmd/elect/internal/recipe/redis"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/internal/cli/exit"
@@ -92,18 +93,8 @@ func redisConfig(cmd *cobra.Command, openers elect.Openers) func() (*redis.Confi
 // checkRedisElection checks the election of a configuration as far as that is possible without opening it.
 func checkRedisElection(openers elect.Openers, cfg *redis.Config, doc *config.Document) error {
 	p := place{election: cfg.Election, name: cfg.Name}
-	err := p.resolve(openers)
-	if u, parsed := elect.ParseURL(p.election); err == nil && (parsed != nil || openers[u.Scheme] == nil) {
-		err = errors.New("it is the URL of no back end; want one such as peer://e1@10.0.0.1:7400,…")
-	}
-	if err == nil && p.isPeer() {
-		plan, planErr := p.candidate(cfg.ID, true)
-		if err = planErr; err == nil && plan.Lease == 0 {
-			err = fmt.Errorf("protocol=%s proves no lease, so that two electors may act at the same time; want protocol=%s", plan.Protocol, quorum.Name)
-		}
-	}
-	if err != nil {
-		return doc.Errorf("election", "%s", strings.ReplaceAll(cli.OneLine(err.Error()), "--id", "id"))
+	if err := p.configured(openers, cfg.ID, "peer://e1@10.0.0.1:7400,…", "two electors may act at the same time; want protocol="+quorum.Name); err != nil {
+		return doc.Errorf("election", "%s", inFile(err))
 	}
 	cfg.Election = p.election
 	return nil
@@ -123,15 +114,9 @@ func newRecipeRedisRun(openers elect.Openers) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		level := slog.LevelInfo
-		if verbose {
-			level = slog.LevelDebug
-		}
-		options := &slog.HandlerOptions{Level: level}
-		log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), options))
-		if logFormat == "json" {
-			log = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), options))
-		}
+		say := lines.New(os.Stderr, lines.Form{})
+		defer say.Close()
+		log := recipeLogger(say, logFormat, verbose)
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
 		election, err := openers.Open(ctx, cfg.Election, cfg.Name, elect.Config{ID: cfg.ID, Logger: log})
