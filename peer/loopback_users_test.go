@@ -140,8 +140,8 @@ func attacker() error {
 			return
 		}
 		t := testament{
-			Version: testamentVersion, Cluster: s.Target.Cluster, Election: s.Target.Election, ID: protocol.NodeID(s.Target.ID), Dir: dir,
-			Incarnation: s.Target.Incarnation, Voters: map[protocol.NodeID]string{}, Own: c.cfg.own, Idle: time.Second,
+			Version: testamentVersion, access: access{Cluster: s.Target.Cluster, Election: s.Target.Election, Own: c.cfg.own}, ID: protocol.NodeID(s.Target.ID), Dir: dir,
+			Incarnation: s.Target.Incarnation, Voters: map[protocol.NodeID]string{}, Idle: time.Second,
 		}
 		if cfg.Insecure {
 			t.Own = ""

@@ -42,7 +42,7 @@ var (
 
 // Streams implements [driver.Streamer].
 func (n *Node) Streams() driver.StreamInfo {
-	info := driver.StreamInfo{ID: string(n.cfg.ID), Addr: n.cfg.listen(), Key: n.cfg.streamKey().marshal()}
+	info := driver.StreamInfo{ID: string(n.cfg.ID), Addr: n.cfg.listen(), Key: n.cfg.access().marshal()}
 	known := slices.Concat(n.membership.voters(), n.cfg.Voters, n.cfg.Observers)
 	if p := find(known, n.cfg.ID); p != nil && p.Addr != "" && info.Addr != "" {
 		info.Addr = p.Addr
@@ -121,9 +121,9 @@ func (n *Node) OpenStream(ctx context.Context, proto, from, to, addr string) (ne
 
 // Streams implements [driver.Streamer].
 func (c *Client) Streams() driver.StreamInfo {
-	info := driver.StreamInfo{Key: c.cfg.streamKey().marshal()}
+	info := driver.StreamInfo{Key: c.cfg.access().marshal()}
 	if c.tls != nil && c.cfg.own == "" {
-		id, err := c.cfg.streamKey().identity(c.cfg.Client)
+		id, err := c.cfg.access().identity(c.cfg.Client)
 		info.Asks = err != nil || id.ID != c.cfg.Client
 	}
 	return info
@@ -137,7 +137,7 @@ func (c *Client) TakeStreams(string, func(driver.Stream)) (stop func(), err erro
 // OpenStream implements [driver.Streamer]. It shows the certificate of from, if there is one, and else that of the
 // client.
 func (c *Client) OpenStream(ctx context.Context, proto, from, to, addr string) (net.Conn, error) {
-	id, err := c.cfg.streamKey().identity(from)
+	id, err := c.cfg.access().identity(from)
 	if errors.Is(err, fs.ErrNotExist) {
 		id, err = c.identify()
 	}
@@ -186,8 +186,8 @@ func (c *setup) openStream(ctx context.Context, id *certs.Identity, proto, to st
 	return nil, err
 }
 
-// streamKey is what another process needs to open streams as this participant.
-type streamKey struct {
+// access is what another process needs to connect as this participant: in a witness. It has paths of keys, and no key.
+type access struct {
 	Cluster  string `json:"cluster"`
 	Election string `json:"election"`
 	Certs    string `json:"certs,omitempty"`
@@ -198,11 +198,11 @@ type streamKey struct {
 	Program  string `json:"program,omitempty"`
 }
 
-func (c *setup) streamKey() *streamKey {
-	return &streamKey{c.Cluster, c.Name, c.Certs, c.CA, c.Cert, c.Key, c.own, c.Program}
+func (c *setup) access() access {
+	return access{c.Cluster, c.Name, c.Certs, c.CA, c.Cert, c.Key, c.own, c.Program}
 }
 
-func (k *streamKey) marshal() json.RawMessage {
+func (k access) marshal() json.RawMessage {
 	b, err := json.Marshal(k)
 	if err != nil {
 		return nil // it never fails for text
@@ -210,18 +210,15 @@ func (k *streamKey) marshal() json.RawMessage {
 	return b
 }
 
-// identity loads the certificate of a participant, or in a user's own directory that of a client. Without files it is
-// nil.
-func (k *streamKey) identity(from string) (id *certs.Identity, err error) {
+// identity loads the certificate of a participant. Without files it is nil.
+func (k access) identity(from string) (id *certs.Identity, err error) {
 	node, err := protocol.ParseNodeID(from)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err) // no certificate has that name
 	}
 	switch {
 	case k.Own != "":
-		if id, err = loadPrivate(k.Own, node); errors.Is(err, fs.ErrNotExist) {
-			id, err = loadPrivate(k.Own, "")
-		}
+		id, err = loadPrivate(k.Own, node)
 	case k.Certs != "":
 		id, err = certs.LoadDir(k.Certs, from)
 	case k.CA != "":
@@ -233,11 +230,14 @@ func (k *streamKey) identity(from string) (id *certs.Identity, err error) {
 // OpenStream opens a stream as the participant from of another process, with what [driver.StreamInfo] had there as Key:
 // a witness has it. See [driver.Streamer].
 func OpenStream(ctx context.Context, key json.RawMessage, proto, from, to, addr string) (net.Conn, error) {
-	var k streamKey
+	var k access
 	if err := json.Unmarshal(key, &k); err != nil {
 		return nil, fmt.Errorf("the key for streams: %w", err)
 	}
 	id, err := k.identity(from)
+	if k.Own != "" && errors.Is(err, fs.ErrNotExist) {
+		id, err = loadPrivate(k.Own, "") // that of a client, whom all of one user believe
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -11,27 +11,19 @@ import (
 	"github.com/electd/elect/internal/mutation"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/quorum"
-	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
 )
 
 // testament is what a keeper needs to be the witness of a node. It holds the path of the key, not the key.
 type testament struct {
-	Version     int                        `json:"version"`
-	Cluster     string                     `json:"cluster"`
-	Election    string                     `json:"election"`
+	Version int `json:"version"`
+	access
 	ID          protocol.NodeID            `json:"id"`
 	Dir         protocol.DirID             `json:"dir"`
 	Incarnation uint64                     `json:"incarnation"`
 	Voters      map[protocol.NodeID]string `json:"voters"` // the other voters' addresses
-	CertsDir    string                     `json:"certs,omitempty"`
-	CA          string                     `json:"ca,omitempty"`
-	Cert        string                     `json:"cert,omitempty"`
-	Key         string                     `json:"key,omitempty"`
-	Own         string                     `json:"own,omitempty"` // the user's own certificates
 	Idle        time.Duration              `json:"idle"`
-	Program     string                     `json:"program,omitempty"`
 }
 
 const testamentVersion = 1
@@ -40,9 +32,8 @@ const testamentVersion = 1
 func (m *mandate) Testament() driver.Testament {
 	n := m.n
 	t := testament{
-		Version: testamentVersion, Cluster: n.cfg.Cluster, Election: n.cfg.Name, ID: n.cfg.ID, Dir: n.self.Dir,
-		Incarnation: n.run.Incarnation(), Voters: make(map[protocol.NodeID]string),
-		CertsDir: n.cfg.Certs, CA: n.cfg.CA, Cert: n.cfg.Cert, Key: n.cfg.Key, Own: n.cfg.own, Idle: n.plan.Promise, Program: n.cfg.Program,
+		Version: testamentVersion, access: n.cfg.access(), ID: n.cfg.ID, Dir: n.self.Dir,
+		Incarnation: n.run.Incarnation(), Voters: make(map[protocol.NodeID]string), Idle: n.plan.Promise,
 	}
 	if mutation.Is(mutation.NextLifesWill) {
 		t.Incarnation++
@@ -80,15 +71,7 @@ func Witness(ctx context.Context, data []byte) (speak func(context.Context) erro
 	case t.ID == "" || t.Dir == protocol.DirID{} || t.Incarnation == 0:
 		return nil, errors.New("testament: it names no node")
 	}
-	var id *certs.Identity
-	switch {
-	case t.Own != "":
-		id, err = loadPrivate(t.Own, t.ID)
-	case t.CertsDir != "":
-		id, err = certs.LoadDir(t.CertsDir, string(t.ID))
-	case t.CA != "":
-		id, err = certs.Load(t.CA, t.Cert, t.Key)
-	}
+	id, err := t.identity(string(t.ID))
 	if err != nil {
 		return nil, err
 	}
