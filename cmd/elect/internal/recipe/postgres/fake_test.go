@@ -522,23 +522,14 @@ func TestShutdown(t *testing.T) {
 
 func TestCutOff(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, l *lab, p int) {
-		l.mu.Lock()
-		for i := range l.nodes {
-			l.cut[[2]int{i, p}], l.cut[[2]int{p, i}] = true, true
-		}
-		l.mu.Unlock()
-		l.electors[p].Cut(true)
-		go func() { _ = l.dbs[p].write(l.ctx) }() // nobody confirms it
+		l.isolate(p)
 		next := l.primary(p)
-		if l.servers[p].up && l.servers[p].primary {
+		if l.writes(p) {
 			t.Error("the old primary runs; want it stopped before its lease ended")
 		}
 		l.verify(next)
 		l.write(next, 5)
-		l.mu.Lock()
-		clear(l.cut)
-		l.mu.Unlock()
-		l.electors[p].Cut(false)
+		l.heal(p)
 		l.settled(next)
 		if !slices.Contains(l.dbs[p].ops, "rewind") {
 			t.Errorf("%v; want a rewind, as its WAL has diverged", l.dbs[p].ops)
@@ -550,17 +541,10 @@ func TestRewindFails(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, l *lab, p int) {
 		l.mu.Lock()
 		l.dbs[p].broken = true
-		for i := range l.nodes {
-			l.cut[[2]int{i, p}], l.cut[[2]int{p, i}] = true, true
-		}
 		l.mu.Unlock()
-		l.electors[p].Cut(true)
-		go func() { _ = l.dbs[p].write(l.ctx) }()
+		l.isolate(p)
 		next := l.primary(p)
-		l.mu.Lock()
-		clear(l.cut)
-		l.mu.Unlock()
-		l.electors[p].Cut(false)
+		l.heal(p)
 		l.settled(next)
 		if !slices.Contains(l.dbs[p].ops, "rebuild") {
 			t.Errorf("%v; want a rebuild after the rewind", l.dbs[p].ops)
@@ -653,6 +637,32 @@ func TestTwoAway(t *testing.T) {
 		next := l.primary(p)
 		l.verify(next)
 	})
+}
+
+// isolate cuts a primary off, and writes what nobody confirms.
+func (l *lab) isolate(p int) {
+	l.mu.Lock()
+	for i := range l.nodes {
+		l.cut[[2]int{i, p}], l.cut[[2]int{p, i}] = true, true
+	}
+	l.mu.Unlock()
+	l.electors[p].Cut(true)
+	go func() { _ = l.dbs[p].write(l.ctx) }()
+}
+
+// heal ends that.
+func (l *lab) heal(p int) {
+	l.mu.Lock()
+	clear(l.cut)
+	l.mu.Unlock()
+	l.electors[p].Cut(false)
+}
+
+// writes reports whether a server runs as a primary.
+func (l *lab) writes(i int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.servers[i].up && l.servers[i].primary
 }
 
 // follows reports whether a server has another one to stream from.
