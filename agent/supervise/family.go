@@ -37,8 +37,8 @@ type Family struct {
 	bounds    keeper.Bounds
 	addresses []string                                  // for when the keeper is dead
 	noted     string                                    // the keeper's last note before the start; owned by Start
-	page      *leasepage.Writer                         // for when the keeper is dead; or nil
 	proving   sync.Mutex                                // held while the lease is asked, and told to bounds
+	page      *leasepage.Writer                         // for when the keeper is dead; or nil; guarded by proving
 	told      bool                                      // the keeper has its specification; guarded by proving
 	unproven  bool                                      // and the keeper knows it; guarded by proving
 	proof     func() (left time.Duration, bounded bool) // the mandate's lease, or nil
@@ -417,7 +417,10 @@ func (f *Family) over() {
 		f.exit.Code, f.exit.Signal = -1, syscall.SIGKILL
 		close(f.exited)
 	}
+	f.proving.Lock() // another goroutine may be telling the page that the lease was lost
 	f.page.Remove()
+	f.page = nil
+	f.proving.Unlock()
 	f.bounds.Remove()
 	f.commands.Close()
 	f.reports.Close()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -136,6 +137,26 @@ func TestLeasePage(t *testing.T) {
 		f.Renew()
 		f.Deadline(clock.Now().Add(long))
 		eventually(t, "a lease that is renewed after all is proven again", func() bool { return p.Check() == nil })
+	})
+	t.Run("lost while the family ends", func(t *testing.T) { // what writes to a page that is closed may write to another file
+		var asked atomic.Int64
+		f, p, path := withPage(t, supervise.Held{Lease: func() (left time.Duration, bounded bool) {
+			return long * time.Duration(asked.Add(1)%2), true
+		}})
+		var renewing sync.WaitGroup
+		renewing.Go(func() {
+			for {
+				f.Renew()
+				select {
+				case <-f.Done():
+					return
+				default:
+				}
+			}
+		})
+		f.Kill()
+		renewing.Wait()
+		wantOver(t, p, path)
 	})
 	t.Run("without a lock", func(t *testing.T) {
 		_, p, _ := withPage(t, supervise.Held{})
