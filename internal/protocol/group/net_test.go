@@ -693,7 +693,7 @@ func TestNet(t *testing.T) {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
 			var tenures, terms, accounts, covers int
-			for i := range long.Or[uint64](400, 40) {
+			for i := range long.Or(long.FullOr[uint64](400, 150), 40) {
 				seed := *from + i
 				n := newNet(t, seed, g, nil)
 				if err := n.run(); err != nil {

@@ -350,7 +350,7 @@ func TestTwin(t *testing.T) {
 		t.Run(p[0], func(t *testing.T) {
 			t.Parallel()
 			steps := 0
-			for seed := range uint64(long.Or(500, 12)) {
+			for seed := range uint64(long.Or(long.FullOr(500, 150), 12)) {
 				s, err := Generate(seed+1, Options{Profile: p[0]})
 				if err != nil {
 					t.Fatal(err)
