@@ -34,7 +34,7 @@ type saved struct {
 func (of *saved) fits(s *Settings) error {
 	ids := slices.Sorted(slices.Values(s.ids()))
 	if of.Confirm != 0 && (of.Confirm != s.Confirm || !slices.Equal(of.Nodes, ids)) {
-		return fmt.Errorf("confirm is %d of %s, and the data of this node was made with %d of %s; want that, or the steps of "Changes" in docs/postgres.md",
+		return fmt.Errorf("confirm is %d of %s, and the data of this node was made with %d of %s; want that, or the steps of Changes in docs/postgres.md",
 			s.Confirm, strings.Join(ids, ", "), of.Confirm, strings.Join(of.Nodes, ", "))
 	}
 	of.Confirm, of.Nodes = s.Confirm, ids
