@@ -30,7 +30,7 @@ type controlled interface {
 // control serves the other nodes and operators: package server of a node.
 type control struct {
 	of     controlled
-	name   string
+	name   string // Settings.cluster
 	secret string
 	ids    []string        // of the nodes
 	certs  *certs.Identity // nil with a secret
@@ -43,7 +43,7 @@ func (c *control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if name := r.Header.Get("Elect-Cluster"); name != c.name {
-		http.Error(w, fmt.Sprintf("this is the cluster %s; want no request for %.80q here", c.name, name), http.StatusForbidden)
+		http.Error(w, fmt.Sprintf("this is the cluster %s, and the request is for %.300q; want the same name, confirm and nodes in the configuration of each node", c.name, name), http.StatusForbidden)
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)

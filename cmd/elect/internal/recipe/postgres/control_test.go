@@ -41,7 +41,7 @@ func channel(t *testing.T, with func(*Settings, *control)) *Settings {
 		t.Fatal(err)
 	}
 	s := &Settings{Name: "orders", ID: "n2", Nodes: []NodeEntry{{ID: "n1", Control: l.Addr().String()}, {ID: "n2"}}}
-	c := &control{of: &answering{}, name: "orders", ids: s.ids()}
+	c := &control{of: &answering{}, name: s.cluster(), ids: s.ids()}
 	with(s, c)
 	if c.certs != nil {
 		t.Cleanup(serve(l, c, c.certs.Server(), slog.New(slog.DiscardHandler)))
@@ -71,7 +71,7 @@ func TestSecret(t *testing.T) {
 	if err := right.Switchover(t.Context(), "n1", "n9"); err == nil || !strings.Contains(err.Error(), "cannot hand over to n9") {
 		t.Errorf("%v; want the reason", err)
 	}
-	for _, c := range []struct{ secret, cluster, want string }{{"another one 16 b", "orders", "want that of secret-file"}, {"", "orders", "want that of secret-file"}, {"sixteen bytes ok", "other", "this is the cluster orders"}} {
+	for _, c := range []struct{ secret, cluster, want string }{{"another one 16 b", "orders", "want that of secret-file"}, {"", "orders", "want that of secret-file"}, {"sixteen bytes ok", "other", "this is the cluster orders with confirm 0 of n1, n2"}} {
 		other := *s
 		other.Name = c.cluster
 		wrong, err := NewClient(&other, c.secret)
@@ -81,6 +81,15 @@ func TestSecret(t *testing.T) {
 		if _, err := wrong.node("n1").prepare(t.Context(), 7); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v; want %s", err, c.want)
 		}
+	}
+	other := *s
+	other.Confirm = 1
+	wrong, err := NewClient(&other, "sixteen bytes ok")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wrong.node("n1").prepare(t.Context(), 7); err == nil || !strings.Contains(err.Error(), "want the same name, confirm and nodes") {
+		t.Errorf("%v; want that a node which counts otherwise is refused", err)
 	}
 }
 

@@ -89,8 +89,15 @@ func (m rules) promise(r record, token uint64) (record, bool) {
 // prefix of its WAL: PostgreSQL goes to a timeline only if what it has replayed is before the fork.
 //
 // On the way it passes the timelines in between, each of which it may stay on if its primary ends.
+//
+// A promotion that was interrupted before its timeline was noted is noted here. Otherwise the timeline would be missing in
+// the eras of a later term of this node, and pg_rewind would take one of the same number for it.
 func (m rules) saw(r record, p server.Position) record {
 	t := r.Target
+	if last := len(r.Eras) - 1; t == nil && r.Primary && last >= 0 && r.Eras[last].Token != r.Followed && p.Timeline > r.Eras[last].Timeline &&
+		r.SystemID == p.SystemID && m.has("noted") {
+		r.Eras = append(slices.Clone(r.Eras), era{Timeline: p.Timeline, Token: r.Followed, Begin: p.Begin})
+	}
 	if t == nil || r.Followed >= t.Token || r.SystemID != p.SystemID {
 		return r
 	}
@@ -121,6 +128,8 @@ func (m rules) answer(id string, priority int, r record, p server.Position, empt
 		a.Why = fmt.Sprintf("its data is of the cluster %d and not of %d", p.SystemID, r.SystemID)
 	case p.LSN < r.Floor && m.has("floor"):
 		a.Why = fmt.Sprintf("its WAL ends at %s, before %s", lsn(p.LSN), lsn(r.Floor))
+	case p.LSN < p.Begin && m.has("begin"): // a crash while the segment of the fork was received again
+		a.Why = fmt.Sprintf("its WAL ends at %s, and its timeline %d begins at %s", lsn(p.LSN), p.Timeline, lsn(p.Begin))
 	case !m.knows(r, p.Timeline):
 		a.Why = fmt.Sprintf("its timeline %d is that of no term which it knows", p.Timeline)
 	default:
@@ -311,7 +320,7 @@ func (m rules) aim(r record, p server.Position, t target) record {
 
 // breaking is the record before a step that destroys data.
 func (m rules) breaking(r record) record {
-	r.Whole, r.Copied, r.Founding, r.Floor = false, 0, false, 0
+	r.Whole, r.Copied, r.Founding, r.Making, r.Floor = false, 0, false, false, 0
 	return r
 }
 

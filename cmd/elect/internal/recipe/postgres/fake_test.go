@@ -623,6 +623,26 @@ func TestPause(t *testing.T) {
 	})
 }
 
+// TestCount restarts a node that would count otherwise than the others have: it could be promoted alone, without what the
+// other two have acknowledged.
+func TestCount(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, l *lab, p int) {
+		i := (p + 1) % 3
+		l.stop(i)
+		l.write(p, 5)
+		for _, change := range []func(*Settings){func(s *Settings) { s.Confirm = 2 }, func(s *Settings) { s.Nodes = s.Nodes[:2] }} {
+			s := *l.nodes[i].s
+			change(&s)
+			_, err := newNode(&s, l.dbs[i], l.keeps[i], l.nodes[i].others, l.log)
+			if err == nil || !strings.Contains(err.Error(), "was made with 1 of n1, n2, n3; want that") {
+				t.Errorf("%v; want that a node which counts otherwise does not start", err)
+			}
+		}
+		l.start(i, l.nodes[p].s.Nodes)
+		l.settled(p)
+	})
+}
+
 // TestTwoAway has too few nodes for a promotion: nobody is promoted, until one more answers.
 func TestTwoAway(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, l *lab, p int) {

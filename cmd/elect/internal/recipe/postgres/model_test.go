@@ -88,6 +88,27 @@ func (s *pg) clean(path []fork) {
 	}
 }
 
+// rewind does what pg_rewind does: it takes the two to be the same up to where their histories part, which it sees by the
+// numbers and the beginnings of timelines, and takes what comes after that from the source.
+func (s *pg) rewind(o *pg) {
+	if s.timeline() == o.timeline() {
+		return // it says that both are on one timeline, and that there is nothing to do
+	}
+	i := 0
+	for i+1 < len(s.path) && i+1 < len(o.path) && s.path[i+1] == o.path[i+1] {
+		i++
+	}
+	part := len(s.log)
+	for _, path := range [][]fork{s.path, o.path} {
+		if i+1 < len(path) {
+			part = min(part, int(path[i+1].begin))
+		}
+	}
+	rows := slices.Concat(s.log[:part], o.log[min(part, len(o.log)):])
+	s.copyOf(o)
+	s.log = rows
+}
+
 func (s *pg) copyOf(o *pg) {
 	s.system, s.log, s.path, s.files = o.system, slices.Clone(o.log), o.path, maps.Clone(o.files)
 	s.primary, s.up, s.stream, s.from, s.weak = false, false, false, -1, -1
@@ -111,6 +132,7 @@ type copying struct {
 	of     target
 	from   int
 	system uint64
+	rewind bool
 	done   bool
 }
 
@@ -125,7 +147,7 @@ type world struct {
 	rows    int
 	acked   map[row]uint64   // by the token of the primary that told its client
 	opened  map[uint64][]row // the WAL of each term when its primary began to write
-	whole   map[uint64][]row // the longest WAL of a term's primary
+	before  map[row]row      // the entry after which one was written
 	mail    []func()
 	story   []string
 	counts  map[string]int
@@ -146,7 +168,7 @@ func (w *world) id(i int) string { return w.ids[i] }
 func (w *world) index(id string) int { return slices.Index(w.ids, id) }
 
 func newWorld(seed uint64, n, k int, off string) *world {
-	w := &world{Rand: rand.New(rand.NewPCG(seed, 7)), m: rules{off: off}, k: k, acked: map[row]uint64{}, opened: map[uint64][]row{}, whole: map[uint64][]row{}, counts: map[string]int{}}
+	w := &world{Rand: rand.New(rand.NewPCG(seed, 7)), m: rules{off: off}, k: k, acked: map[row]uint64{}, opened: map[uint64][]row{}, before: map[row]row{}, counts: map[string]int{}}
 	for i := range n {
 		w.ids = append(w.ids, "n"+strconv.Itoa(i+1))
 		w.nodes = append(w.nodes, &node{up: true, pg: pg{from: -1, weak: -1}})
@@ -299,7 +321,7 @@ func (w *world) settle(j int, t target, system, end uint64, path []fork, confirm
 		if s == rebuild {
 			n.record.Promised = max(n.record.Promised, t.Token)
 		}
-		n.from, n.busy = -1, &copying{of: t, from: i, system: system}
+		n.from, n.busy = -1, &copying{of: t, from: i, system: system, rewind: s == rewind}
 	}
 }
 
@@ -316,7 +338,11 @@ func (w *world) copyStep(j int) {
 			n.busy = nil
 			return
 		}
-		n.pg.copyOf(&o.pg)
+		if b.rewind {
+			n.pg.rewind(&o.pg)
+		} else {
+			n.pg.copyOf(&o.pg)
+		}
 		b.done = true
 		return
 	}
@@ -383,7 +409,11 @@ func (w *world) write(i int) error {
 		return nil
 	}
 	w.rows++
-	n.log = append(n.log, row{n.names, w.rows})
+	e := row{n.names, w.rows}
+	if len(n.log) > 0 {
+		w.before[e] = n.log[len(n.log)-1]
+	}
+	n.log = append(n.log, e)
 	return nil
 }
 
@@ -405,12 +435,17 @@ func (w *world) confirm(i int) error {
 	return nil
 }
 
-// check looks for an acknowledged entry that the primary of a later term does not have.
+// check looks for an acknowledged entry that the primary of a later term does not have, and for a primary whose data is
+// not what its WAL says: it was mixed from two.
 func (w *world) check() error {
 	for _, token := range slices.Sorted(maps.Keys(w.opened)) {
 		has := map[row]bool{}
+		var last row
 		for _, e := range w.opened[token] {
-			has[e] = true
+			if w.before[e] != last {
+				return fmt.Errorf("the primary of term %d has entry %v after %v; it was written after %v", token, e, last, w.before[e])
+			}
+			has[e], last = true, e
 		}
 		for e, by := range w.acked {
 			if by < token && !has[e] {

@@ -87,7 +87,9 @@ var (
 func newNode(s *Settings, db database, keep keeper, others map[string]remote, log *slog.Logger) (*Node, error) {
 	n := &Node{s: s, db: db, keep: keep, others: others, log: log, op: make(chan struct{}, 1), wake: make(chan struct{}, 1), handing: make(chan string), changes: make(chan func()), behind: -1}
 	var err error
-	n.saved, err = keep.load()
+	if n.saved, err = keep.load(); err == nil {
+		err = n.saved.fits(s)
+	}
 	if mutation.Is(mutation.PostgresQuorum) {
 		n.rules.off = "quorum"
 	}

@@ -71,6 +71,7 @@ func (r *refusal) Error() string { return fmt.Sprintf("it has promised to the to
 // Client asks nodes. Make it with NewClient.
 type Client struct {
 	name    string // of the cluster
+	cluster string // Settings.cluster
 	secret  string
 	certs   *certs.Identity
 	nodes   map[string]NodeEntry
@@ -82,7 +83,7 @@ const maxBody = 256 << 10
 
 // NewClient makes a Client with the certificates or the secret of a configuration.
 func NewClient(s *Settings, secret string) (*Client, error) {
-	c := &Client{name: s.Name, secret: secret, nodes: map[string]NodeEntry{}, clients: map[string]*http.Client{}}
+	c := &Client{name: s.Name, cluster: s.cluster(), secret: secret, nodes: map[string]NodeEntry{}, clients: map[string]*http.Client{}}
 	if s.Certs != "" {
 		var err error
 		if c.certs, err = certs.LoadDir(s.Certs, s.ID); err != nil {
@@ -126,7 +127,7 @@ func (c *Client) call(ctx context.Context, id, method, path string, in, out any)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Elect-Cluster", c.name)
+	req.Header.Set("Elect-Cluster", c.cluster)
 	if c.secret != "" {
 		req.Header.Set("Authorization", "Bearer "+c.secret)
 	}
@@ -198,7 +199,6 @@ func (o one) status(ctx context.Context, confirm bool) (s Status, err error) {
 // preparing is the body of a prepare.
 type preparing struct {
 	Token uint64 `json:"token,string"`
-	From  string `json:"from"`
 }
 
 func (o one) prepare(ctx context.Context, token uint64) (a answer, err error) {

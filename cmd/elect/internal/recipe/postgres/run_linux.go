@@ -76,7 +76,7 @@ func Run(ctx context.Context, cfg RunConfig) error {
 	if err := s.CheckLimits(n.election.Limits()); err != nil {
 		return err
 	}
-	channel := &control{of: n, name: s.Name, secret: secret, ids: s.ids()}
+	channel := &control{of: n, name: s.cluster(), secret: secret, ids: s.ids()}
 	var secure *tls.Config
 	if s.Certs != "" {
 		if channel.certs, err = certs.LoadDir(s.Certs, s.ID); err != nil {

@@ -309,6 +309,11 @@ func (s *Settings) node(id string) NodeEntry {
 	return s.Nodes[i]
 }
 
+// cluster is how the nodes of a cluster call it among themselves: those that count otherwise do not talk.
+func (s *Settings) cluster() string {
+	return fmt.Sprintf("%s with confirm %d of %s", s.Name, s.Confirm, strings.Join(slices.Sorted(slices.Values(s.ids())), ", "))
+}
+
 // ids are those of all nodes.
 func (s *Settings) ids() (all []string) {
 	for _, e := range s.Nodes {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 
 	"github.com/electd/elect/internal/place"
 )
@@ -21,7 +23,22 @@ type saved struct {
 	Name    string `json:"name"` // of the cluster
 	ID      string `json:"id"`
 	Paused  bool   `json:"paused,omitempty"`
+	// Confirm and Nodes are those of the configuration under which this node has promised and confirmed: see fits.
+	Confirm int      `json:"confirm,omitempty"`
+	Nodes   []string `json:"nodes,omitempty"`
 	record
+}
+
+// fits checks that a node counts as it did before, and notes how. A node that counts otherwise than those that confirmed
+// a commit is promoted without it: with confirm 2 of 3 it needs nobody's answer, and with 1 another one alone has it.
+func (of *saved) fits(s *Settings) error {
+	ids := slices.Sorted(slices.Values(s.ids()))
+	if of.Confirm != 0 && (of.Confirm != s.Confirm || !slices.Equal(of.Nodes, ids)) {
+		return fmt.Errorf("confirm is %d of %s, and the data of this node was made with %d of %s; want that, or the steps of Changes in docs/postgres.md",
+			s.Confirm, strings.Join(ids, ", "), of.Confirm, strings.Join(of.Nodes, ", "))
+	}
+	of.Confirm, of.Nodes = s.Confirm, ids
+	return nil
 }
 
 // keeper keeps what must survive a crash.

@@ -57,6 +57,10 @@ func (s *Server) arguments(cfg Config, control map[string]string) []string {
 			set(p.name, p.fixed)
 		}
 	}
+	// Neither can ALTER SYSTEM, or postgresql.conf, have commits acknowledged that no replica has, nor WAL replayed that is
+	// from elsewhere.
+	set("synchronous_commit", commit(cfg))
+	set("restore_command", "")
 	// A standby does not start, or stops to replay, with less of these than the primary had (hot_standby's documentation).
 	for _, p := range []struct{ name, in, initial string }{
 		{"max_connections", "max_connections setting", "100"}, {"max_worker_processes", "max_worker_processes setting", "8"},
@@ -75,6 +79,16 @@ func (s *Server) arguments(cfg Config, control map[string]string) []string {
 		}
 	}
 	return args
+}
+
+// commit is synchronous_commit.
+func commit(cfg Config) string {
+	for name, value := range cfg.Parameters {
+		if strings.EqualFold(name, "synchronous_commit") {
+			return value
+		}
+	}
+	return "on"
 }
 
 // configure writes the files for a server that is the primary of the term of a token, or for a standby with 0.
@@ -229,6 +243,9 @@ func (s *Server) Reload(ctx context.Context, cfg Config) (restart []string, err 
 	}
 	if cfg.Listen != old.Listen {
 		restart = append(restart, "listen_addresses")
+	}
+	if commit(cfg) != commit(old) {
+		restart = append(restart, "synchronous_commit")
 	}
 	for tick := time.NewTicker(poll); ; { // the postmaster reads, and then tells its processes
 		now, err := s.loaded(ctx)

@@ -301,6 +301,15 @@ func TestConfirmation(t *testing.T) {
 	db := a.client(t)
 	do(t, db, "CREATE TABLE rows (id int PRIMARY KEY)")
 	p := a.position(t)
+	// Whoever may change the server's configuration cannot have it acknowledge what no standby has.
+	do(t, db, "ALTER SYSTEM SET synchronous_commit = 'local'")
+	before, err := a.loaded(t.Context())
+	must(t, err)
+	do(t, db, "SELECT pg_reload_conf()")
+	harness.Eventually(t, "the configuration is read again", func() bool {
+		now, err := a.loaded(t.Context())
+		return err == nil && now != before
+	})
 	var waiting []chan error
 	for _, token := range []uint64{0, 2} {
 		must(t, b.Follow(t.Context(), a.upstream(token, p)))
