@@ -190,7 +190,7 @@ func (s *rig) disturb(f fault) outcome {
 	s.together()
 	begun := clock.Now()
 	f.do(old)
-	o := outcome{taken: s.holder(old, 8*time.Second) >= 0, gap: map[byte]time.Duration{}}
+	o := outcome{taken: s.holder(old, 30*time.Second) >= 0, gap: map[byte]time.Duration{}}
 	frames := s.diary.since(begun.Add(-20 * time.Millisecond))
 	for _, family := range []byte{'4', '6'} {
 		o.gap[family] = gap(frames, family)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -59,8 +60,13 @@ func (e *elects) start(i int) {
 	cmd := e.s.net.Command(i, e.program, "run", "--election", e.url(), "--name", "address", "--id", id, "--profile", e.profile,
 		"--data", filepath.Join(e.s.dir, "data", id), "--restart", "always", "--log-time", "--grace", "50ms",
 		"--address", ipv4+"/24@eth0", "--address", ipv6+"/64@eth0", "--", "sleep", "infinity")
+	e.launch(i, cmd)
+}
+
+// launch starts the process of a machine, with a log.
+func (e *elects) launch(i int, cmd *exec.Cmd) {
 	cmd.Env = append(cmd.Env, e.env...)
-	log, err := os.OpenFile(filepath.Join(e.s.dir, id+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(e.s.dir, fmt.Sprint("n", i+1, ".log")), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		e.s.t.Fatal(err)
 	}
@@ -116,14 +122,16 @@ func (e *elects) verb(args ...string) {
 	}
 }
 
-func (e *elects) faults() []fault {
-	signal := func(sig syscall.Signal, pids ...int) {
-		for _, pid := range pids {
-			if pid > 0 {
-				_ = syscall.Kill(pid, sig)
-			}
+// signal signals processes; a pid of 0 is none.
+func signal(sig syscall.Signal, pids ...int) {
+	for _, pid := range pids {
+		if pid > 0 {
+			_ = syscall.Kill(pid, sig)
 		}
 	}
+}
+
+func (e *elects) faults() []fault {
 	nothing := func(int) {}
 	var keeper int
 	isolate := func(i int) { e.s.set(network.Isolate(machines, i)) }
@@ -183,19 +191,14 @@ func (k *keepaliveds) start(i int) {
 
 func (k *keepaliveds) faults() []fault {
 	var pids []int
-	signal := func(sig syscall.Signal) {
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, sig)
-		}
-	}
 	both := func(i int) []int { return append([]int{k.all[i].Pid}, children(k.all[i].Pid)...) }
 	return []fault{
-		{name: "its parent is killed", undo: k.start, do: func(i int) { pids = []int{k.all[i].Pid}; signal(syscall.SIGKILL) }},
-		{name: "its child is killed", undo: func(int) {}, do: func(i int) { pids = children(k.all[i].Pid); signal(syscall.SIGKILL) }},
-		{name: "both are killed", undo: k.start, do: func(i int) { pids = both(i); signal(syscall.SIGKILL) }},
-		{name: "both are stopped", undo: func(int) { signal(syscall.SIGCONT) }, do: func(i int) { pids = both(i); signal(syscall.SIGSTOP) }},
+		{name: "its parent is killed", undo: k.start, do: func(i int) { pids = []int{k.all[i].Pid}; signal(syscall.SIGKILL, pids...) }},
+		{name: "its child is killed", undo: func(int) {}, do: func(i int) { pids = children(k.all[i].Pid); signal(syscall.SIGKILL, pids...) }},
+		{name: "both are killed", undo: k.start, do: func(i int) { pids = both(i); signal(syscall.SIGKILL, pids...) }},
+		{name: "both are stopped", undo: func(int) { signal(syscall.SIGCONT, pids...) }, do: func(i int) { pids = both(i); signal(syscall.SIGSTOP, pids...) }},
 		{name: "cut off from the others", undo: func(int) { k.s.set(nil) }, do: func(i int) { k.s.set(network.Isolate(machines, i)) }},
-		{name: "SIGTERM", undo: k.start, do: func(i int) { pids = []int{k.all[i].Pid}; signal(syscall.SIGTERM) }},
+		{name: "SIGTERM", undo: k.start, do: func(i int) { pids = []int{k.all[i].Pid}; signal(syscall.SIGTERM, pids...) }},
 	}
 }
 
