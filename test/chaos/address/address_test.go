@@ -49,7 +49,11 @@ func TestBeside(t *testing.T) {
 	long.Full(t, "it measures keepalived, which promises less")
 	for _, interval := range []string{"1", "0.1"} {
 		s := newRig(t)
-		s.all(&keepaliveds{s: s, interval: interval}, 3, "keepalived, advert_int "+interval)
+		for _, r := range s.all(&keepaliveds{s: s, interval: interval}, 5, "keepalived, advert_int "+interval) {
+			if slices.ContainsFunc(r.outcomes, func(o outcome) bool { return !o.taken }) {
+				t.Errorf("%s: no other machine has taken over, and the table is not about a failover", r.fault.name)
+			}
+		}
 	}
 }
 

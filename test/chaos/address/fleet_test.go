@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -161,9 +162,13 @@ type keepaliveds struct {
 	s        *rig
 	interval string // advert_int
 	all      [machines]*os.Process
+	before   [machines][]int // the processes of an earlier life
 }
 
+// start waits until nothing of an earlier life is left: keepalived ends at once where another one runs, and the next
+// fault would be that of a machine without a rival.
 func (k *keepaliveds) start(i int) {
+	harness.Eventually(k.s.t, "the earlier keepalived ends", func() bool { return !slices.ContainsFunc(k.before[i], alive) })
 	program := harness.Need(k.s.t, "keepalived", "keepalived")
 	host := func(i int) netip.Addr { return netip.MustParseAddrPort(k.s.net.Addr(i)).Addr() }
 	var b bytes.Buffer
@@ -187,18 +192,22 @@ func (k *keepaliveds) start(i int) {
 	cmd.Stdout, cmd.Stderr = log, log
 	k.all[i] = k.s.start(cmd)
 	_ = log.Close()
+	harness.Eventually(k.s.t, "keepalived runs", func() bool { return len(children(cmd.Process.Pid)) > 0 })
 }
 
 func (k *keepaliveds) faults() []fault {
 	var pids []int
-	both := func(i int) []int { return append([]int{k.all[i].Pid}, children(k.all[i].Pid)...) }
+	both := func(i int) []int {
+		k.before[i] = append([]int{k.all[i].Pid}, children(k.all[i].Pid)...)
+		return k.before[i]
+	}
 	return []fault{
-		{name: "its parent is killed", undo: k.start, do: func(i int) { pids = []int{k.all[i].Pid}; signal(syscall.SIGKILL, pids...) }},
-		{name: "its child is killed", undo: func(int) {}, do: func(i int) { pids = children(k.all[i].Pid); signal(syscall.SIGKILL, pids...) }},
+		{name: "its parent is killed", undo: k.start, do: func(i int) { signal(syscall.SIGKILL, both(i)[0]) }},
+		{name: "its child is killed", undo: func(int) {}, do: func(i int) { signal(syscall.SIGKILL, children(k.all[i].Pid)...) }},
 		{name: "both are killed", undo: k.start, do: func(i int) { pids = both(i); signal(syscall.SIGKILL, pids...) }},
 		{name: "both are stopped", undo: func(int) { signal(syscall.SIGCONT, pids...) }, do: func(i int) { pids = both(i); signal(syscall.SIGSTOP, pids...) }},
 		{name: "cut off from the others", undo: func(int) { k.s.set(nil) }, do: func(i int) { k.s.set(network.Isolate(machines, i)) }},
-		{name: "SIGTERM", undo: k.start, do: func(i int) { pids = []int{k.all[i].Pid}; signal(syscall.SIGTERM, pids...) }},
+		{name: "SIGTERM", undo: k.start, do: func(i int) { signal(syscall.SIGTERM, both(i)[0]) }},
 	}
 }
 
