@@ -98,6 +98,17 @@ func (a *agents) leaders(i int) map[string]elect.Leader {
 	return m
 }
 
+// leads reports whether the agent with that id leads an election, and is active.
+func (a *agents) leads(id, name string) bool {
+	for i := range machines {
+		if a.id(i) == id {
+			ok, err := a.client(i).Leads(a.s.t.Context(), name)
+			return ok && err == nil
+		}
+	}
+	return false
+}
+
 // event is what a hook or the command has noted.
 type event struct {
 	token, id, hook string
@@ -268,7 +279,7 @@ func TestAgentDies(t *testing.T) {
 	harness.Eventually(t, "others lead", func() bool {
 		after = a.leaders(other)
 		for name, l := range after {
-			if l.ID == a.id(old) || l.Token <= before[name].Token {
+			if l.ID == a.id(old) || l.Token <= before[name].Token || !a.leads(l.ID, name) {
 				return false
 			}
 		}

@@ -165,8 +165,8 @@ type keepaliveds struct {
 	before   [machines][]int // the processes of an earlier life
 }
 
-// start waits until nothing of an earlier life is left: keepalived ends at once where another one runs, and the next
-// fault would be that of a machine without a rival.
+// start waits until nothing of an earlier life is left, and removes its files: keepalived ends at once if a process of
+// them is there, dead or alive, and the next fault would be that of a machine without a rival.
 func (k *keepaliveds) start(i int) {
 	harness.Eventually(k.s.t, "the earlier keepalived ends", func() bool { return !slices.ContainsFunc(k.before[i], alive) })
 	program := harness.Need(k.s.t, "keepalived", "keepalived")
@@ -183,6 +183,9 @@ func (k *keepaliveds) start(i int) {
 	base := filepath.Join(k.s.dir, fmt.Sprint("keepalived", i))
 	if err := os.WriteFile(base+".conf", b.Bytes(), 0o600); err != nil {
 		k.s.t.Fatal(err)
+	}
+	for _, end := range []string{".pid", ".vrrp"} {
+		_ = os.Remove(base + end)
 	}
 	cmd := k.s.net.Command(i, program, "--dont-fork", "--log-console", "--vrrp", "-f", base+".conf", "-p", base+".pid", "-r", base+".vrrp")
 	log, err := os.OpenFile(base+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
