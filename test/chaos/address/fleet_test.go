@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -59,8 +61,13 @@ func (e *elects) start(i int) {
 	cmd := e.s.net.Command(i, e.program, "run", "--election", e.url(), "--name", "address", "--id", id, "--profile", e.profile,
 		"--data", filepath.Join(e.s.dir, "data", id), "--restart", "always", "--log-time", "--grace", "50ms",
 		"--address", ipv4+"/24@eth0", "--address", ipv6+"/64@eth0", "--", "sleep", "infinity")
+	e.launch(i, cmd)
+}
+
+// launch starts the process of a machine, with a log.
+func (e *elects) launch(i int, cmd *exec.Cmd) {
 	cmd.Env = append(cmd.Env, e.env...)
-	log, err := os.OpenFile(filepath.Join(e.s.dir, id+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(e.s.dir, fmt.Sprint("n", i+1, ".log")), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		e.s.t.Fatal(err)
 	}
@@ -116,14 +123,16 @@ func (e *elects) verb(args ...string) {
 	}
 }
 
-func (e *elects) faults() []fault {
-	signal := func(sig syscall.Signal, pids ...int) {
-		for _, pid := range pids {
-			if pid > 0 {
-				_ = syscall.Kill(pid, sig)
-			}
+// signal signals processes; a pid of 0 is none.
+func signal(sig syscall.Signal, pids ...int) {
+	for _, pid := range pids {
+		if pid > 0 {
+			_ = syscall.Kill(pid, sig)
 		}
 	}
+}
+
+func (e *elects) faults() []fault {
 	nothing := func(int) {}
 	var keeper int
 	isolate := func(i int) { e.s.set(network.Isolate(machines, i)) }
@@ -153,9 +162,13 @@ type keepaliveds struct {
 	s        *rig
 	interval string // advert_int
 	all      [machines]*os.Process
+	before   [machines][]int // the processes of an earlier life
 }
 
+// start waits until nothing of an earlier life is left, and removes its files: keepalived ends at once if a process of
+// them is there, dead or alive, and the next fault would be that of a machine without a rival.
 func (k *keepaliveds) start(i int) {
+	harness.Eventually(k.s.t, "the earlier keepalived ends", func() bool { return !slices.ContainsFunc(k.before[i], alive) })
 	program := harness.Need(k.s.t, "keepalived", "keepalived")
 	host := func(i int) netip.Addr { return netip.MustParseAddrPort(k.s.net.Addr(i)).Addr() }
 	var b bytes.Buffer
@@ -171,6 +184,9 @@ func (k *keepaliveds) start(i int) {
 	if err := os.WriteFile(base+".conf", b.Bytes(), 0o600); err != nil {
 		k.s.t.Fatal(err)
 	}
+	for _, end := range []string{".pid", ".vrrp"} {
+		_ = os.Remove(base + end)
+	}
 	cmd := k.s.net.Command(i, program, "--dont-fork", "--log-console", "--vrrp", "-f", base+".conf", "-p", base+".pid", "-r", base+".vrrp")
 	log, err := os.OpenFile(base+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -179,23 +195,22 @@ func (k *keepaliveds) start(i int) {
 	cmd.Stdout, cmd.Stderr = log, log
 	k.all[i] = k.s.start(cmd)
 	_ = log.Close()
+	harness.Eventually(k.s.t, "keepalived runs", func() bool { return len(children(cmd.Process.Pid)) > 0 })
 }
 
 func (k *keepaliveds) faults() []fault {
 	var pids []int
-	signal := func(sig syscall.Signal) {
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, sig)
-		}
+	both := func(i int) []int {
+		k.before[i] = append([]int{k.all[i].Pid}, children(k.all[i].Pid)...)
+		return k.before[i]
 	}
-	both := func(i int) []int { return append([]int{k.all[i].Pid}, children(k.all[i].Pid)...) }
 	return []fault{
-		{name: "its parent is killed", undo: k.start, do: func(i int) { pids = []int{k.all[i].Pid}; signal(syscall.SIGKILL) }},
-		{name: "its child is killed", undo: func(int) {}, do: func(i int) { pids = children(k.all[i].Pid); signal(syscall.SIGKILL) }},
-		{name: "both are killed", undo: k.start, do: func(i int) { pids = both(i); signal(syscall.SIGKILL) }},
-		{name: "both are stopped", undo: func(int) { signal(syscall.SIGCONT) }, do: func(i int) { pids = both(i); signal(syscall.SIGSTOP) }},
+		{name: "its parent is killed", undo: k.start, do: func(i int) { signal(syscall.SIGKILL, both(i)[0]) }},
+		{name: "its child is killed", undo: func(int) {}, do: func(i int) { signal(syscall.SIGKILL, children(k.all[i].Pid)...) }},
+		{name: "both are killed", undo: k.start, do: func(i int) { pids = both(i); signal(syscall.SIGKILL, pids...) }},
+		{name: "both are stopped", undo: func(int) { signal(syscall.SIGCONT, pids...) }, do: func(i int) { pids = both(i); signal(syscall.SIGSTOP, pids...) }},
 		{name: "cut off from the others", undo: func(int) { k.s.set(nil) }, do: func(i int) { k.s.set(network.Isolate(machines, i)) }},
-		{name: "SIGTERM", undo: k.start, do: func(i int) { pids = []int{k.all[i].Pid}; signal(syscall.SIGTERM) }},
+		{name: "SIGTERM", undo: k.start, do: func(i int) { signal(syscall.SIGTERM, both(i)[0]) }},
 	}
 }
 

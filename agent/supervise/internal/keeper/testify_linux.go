@@ -3,6 +3,8 @@ package keeper
 import (
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -105,7 +107,7 @@ func (k *keeper) testify() {
 	go func() { // a file system that hangs must not hang the keeper
 		defer close(spoken)
 		var speakers sync.WaitGroup
-		for _, w := range alone(k.witnesses.pending) {
+		for w := range alone(ctx, k.witnesses.pending) {
 			speakers.Go(func() { w.say(ctx) })
 		}
 		speakers.Wait()
@@ -204,50 +206,64 @@ func hungUp(fd int) bool {
 	return n > 0 && fds[0].Revents&unix.POLLHUP != 0
 }
 
-// alone returns the testaments whose writer is dead, with all its families and their keepers but this one. It closes
-// the files that this keeper has kept and takes the locks anew, on open file descriptions of its own. That succeeds
-// only if no other process has the old ones, and no later life can begin meanwhile.
-func alone(all []*testament) []*testament {
-	type inode struct{ dev, ino uint64 }
-	locks := map[inode]int{} // the new descriptors; -1 if the lock was not obtained
-	of := map[*testament][]inode{}
-	for _, w := range all {
-		for _, fd := range w.keep {
-			var st unix.Stat_t
-			if unix.Fstat(fd, &st) != nil {
-				of[w] = append(of[w], inode{}) // a key that never has a lock
-				continue
+// alone yields each testament when its writer is dead, with all its families and their keepers but this one, until ctx
+// ends. It closes the files that this keeper has kept and takes the locks anew, on open file descriptions of its own. That
+// succeeds only if no other process has the old ones, and no later life can begin meanwhile. The keepers of other families
+// of the writer, such as of a hook that has run beside the command, may be about to end.
+func alone(ctx context.Context, all []*testament) iter.Seq[*testament] {
+	return func(yield func(*testament) bool) {
+		type inode struct{ dev, ino uint64 }
+		locks := map[inode]int{} // the new descriptors, until their locks are obtained; -1 if there is none
+		of := map[*testament][]inode{}
+		for _, w := range all {
+			for _, fd := range w.keep {
+				var st unix.Stat_t
+				id := inode{} // a key that never has a lock
+				if unix.Fstat(fd, &st) == nil {
+					id = inode{st.Dev, st.Ino}
+				}
+				of[w] = append(of[w], id)
+				if _, ok := locks[id]; !ok {
+					locks[id] = reopen(fd)
+				}
 			}
-			id := inode{st.Dev, st.Ino}
-			of[w] = append(of[w], id)
-			if _, ok := locks[id]; !ok {
-				locks[id] = reopen(fd)
+		}
+		for _, w := range all {
+			for _, fd := range w.keep {
+				unix.Close(fd)
+			}
+		}
+		again := time.NewTicker(lockEvery)
+		defer again.Stop()
+		for waiting := slices.Clone(all); ; {
+			maps.DeleteFunc(locks, func(_ inode, fd int) bool { return fd >= 0 && unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil })
+			var sole []*testament
+			waiting = slices.DeleteFunc(waiting, func(w *testament) bool {
+				if slices.ContainsFunc(of[w], func(id inode) bool { _, lacks := locks[id]; return lacks }) {
+					return false
+				}
+				sole = append(sole, w)
+				return true
+			})
+			for _, w := range sole {
+				if !yield(w) {
+					return
+				}
+			}
+			if len(waiting) == 0 {
+				return
+			}
+			select {
+			case <-again.C:
+			case <-ctx.Done():
+				return
 			}
 		}
 	}
-	for _, w := range all {
-		for _, fd := range w.keep {
-			unix.Close(fd)
-		}
-	}
-	for id, fd := range locks {
-		if fd < 0 || unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil {
-			locks[id] = -1
-		}
-	}
-	var sole []*testament
-	for _, w := range all {
-		had := true
-		for _, id := range of[w] {
-			fd, ok := locks[id]
-			had = had && ok && fd >= 0
-		}
-		if had {
-			sole = append(sole, w)
-		}
-	}
-	return sole
 }
+
+// lockEvery is how often a witness tries to get a lock that another process has.
+const lockEvery = 2 * time.Millisecond
 
 // reopen opens the file of a descriptor again, or returns -1. A network file system may require that it is writable
 // for an exclusive lock.
