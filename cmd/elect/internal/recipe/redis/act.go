@@ -46,17 +46,26 @@ type actor struct {
 	said     string               // the last reason to wait
 	together time.Time            // when a majority of electors last answered
 	blind    time.Time            // since when others see the master, and this one does not; zero: that is not so
+	held     bool                 // servers were taken away from their master, and not given back
+	alarms   int                  // how often a late master has answered again
 
 	mu      sync.Mutex           // guards what follows
 	orders  map[string]*conn     // by server; used by one goroutine a server at a time
 	touched map[string]time.Time // after the last order: what was seen before it is old
+	away    map[string]taken     // by server: when it was taken away from its master
+}
+
+// taken says since when a life of a server follows nobody.
+type taken struct {
+	life string
+	at   time.Time
 }
 
 // act is the work of a term.
 func (e *Elector) act(ctx context.Context, term *elect.Term) error {
 	a := &actor{
 		e: e, ctx: ctx, token: term.Token(), check: term.Check, orders: map[string]*conn{}, set: map[string]bool{},
-		skip: map[string]time.Time{}, touched: map[string]time.Time{}, together: time.Now(),
+		skip: map[string]time.Time{}, touched: map[string]time.Time{}, away: map[string]taken{}, together: time.Now(),
 	}
 	log := e.log.With("token", a.token)
 	a.log = func(msg string, args ...any) { log.Info(msg, args...) }
@@ -91,7 +100,7 @@ func (e *Elector) act(ctx context.Context, term *elect.Term) error {
 		case <-e.wake:
 		case j := <-e.jobs:
 			j.done <- a.planned(j.to)
-		case <-time.After(e.cfg.poll()):
+		case <-time.After(e.cfg.poll() / 4):
 		}
 	}
 	return context.Cause(ctx)
@@ -122,21 +131,24 @@ func (a *actor) wait(why string) {
 // keepAsking asks one other elector what it sees.
 func (a *actor) keepAsking(p *colleague) {
 	var down map[string]Down
+	var late map[string]bool
 	for a.ctx.Err() == nil {
 		answer, err := p.ask(a.ctx, question{Op: opSee, Token: a.token})
-		if err == nil && !maps.Equal(down, answer.Down) {
-			down = answer.Down
+		if err == nil && !(maps.Equal(down, answer.Down) && maps.Equal(late, answer.Late)) {
+			down, late = answer.Down, answer.Late
 			a.e.changed()
 		}
 		// One that was not there when clients were told is told now.
 		if own := a.e.ledger.read().Announced; err == nil && own.Token == a.token && answer.Kept.Announced.before(own) {
 			_, _ = p.ask(a.ctx, question{Op: opAnnounce, Token: a.token, Decision: &own})
 		}
-		d := a.e.cfg.poll()
-		if s := a.e.watchers[a.master()].sightOr(); s.Fails > 0 {
-			d = min(d, 20*time.Millisecond) // their finding is wanted now
+		// When this one finds the master late their finding is wanted now.
+		for next := time.Now().Add(a.e.cfg.poll()); time.Now().Before(next) && a.ctx.Err() == nil; {
+			wait(a.ctx, min(20*time.Millisecond, a.e.cfg.poll()))
+			if s := a.e.watchers[a.master()].sightOr(); s.Fails > 0 || s.late(time.Now(), a.e.cfg.overdue(0)) {
+				break
+			}
 		}
-		wait(a.ctx, d)
 	}
 }
 
@@ -176,7 +188,7 @@ func (a *actor) turn() error {
 // world is what this actor knows.
 func (a *actor) world() *World {
 	cfg := a.e.cfg
-	w := &World{Config: cfg, Now: time.Now(), Decision: a.decision, Told: a.told, Sights: map[string]Sight{}, Set: a.set, Skip: map[string]bool{}}
+	w := &World{Config: cfg, Now: time.Now(), Decision: a.decision, Told: a.told, Sights: map[string]Sight{}, Set: a.set, Skip: map[string]bool{}, Held: a.held, Alarms: a.alarms}
 	a.mu.Lock()
 	touched := maps.Clone(a.touched)
 	a.mu.Unlock()
@@ -193,6 +205,9 @@ func (a *actor) world() *World {
 	if m.down(w.Now, cfg.DownAfter) != Up {
 		w.Votes++
 	}
+	if m.late(w.Now, cfg.overdue(a.alarms)) {
+		w.Late++
+	}
 	answering := 1
 	for _, p := range a.e.others {
 		answer, ok := p.latest()
@@ -202,6 +217,9 @@ func (a *actor) world() *World {
 		answering++
 		if answer.Down[a.decision.Master] != Up {
 			w.Votes++
+		}
+		if answer.Late[a.decision.Master] {
+			w.Late++
 		}
 	}
 	if mutation.Is(mutation.OneEye) && w.Votes > 0 {
@@ -231,6 +249,15 @@ func (a *actor) take(s Step) error {
 		return a.confirm(s.Server)
 	case Announce:
 		return a.announce()
+	case Suspend:
+		a.log("taking the replicas away from "+s.Server+", which may be down", "why", s.Why)
+		a.hold("", s.Server)
+		return nil
+	case Resume:
+		a.log("giving the replicas back to "+s.Server, "why", s.Why)
+		a.alarms++
+		a.followAll(s.Server)
+		return nil
 	case SwitchOver:
 		a.log("failover: the master "+s.Server+" is ill", "why", s.Why)
 		if err := a.switchOver(""); err == nil || a.ctx.Err() != nil {

@@ -261,12 +261,18 @@ func (c *Config) poll() time.Duration {
 // patience is how long one answer may take.
 func (c *Config) patience() time.Duration { return max(c.DownAfter/2, c.poll()) }
 
+// overdue is the age of the last good answer at which a server is late: a look, and a quarter of down-after. It doubles
+// with each false alarm, up to down-after.
+func (c *Config) overdue(alarms int) time.Duration {
+	return c.poll() + min(c.DownAfter/4<<min(alarms, 4), c.DownAfter)
+}
+
 // fenceTime is how long after its last replica was taken away a master may still take writes: Redis compares whole
-// seconds, once a second, which is up to two seconds more than min-replicas-max-lag; and a tenth, at least half a
-// second, is for clock rates and timers.
+// seconds, once a second, which is up to two seconds more than min-replicas-max-lag; and a tenth is for clock rates and
+// timers.
 func (c *Config) fenceTime() time.Duration {
 	t := time.Duration(c.MaxLag+2) * time.Second
-	return t + max(t/10, 500*time.Millisecond)
+	return t + t/10
 }
 
 // readSecret reads a file with one secret in its first line.

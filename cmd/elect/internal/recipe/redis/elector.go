@@ -121,7 +121,7 @@ func New(cfg *Config, o Options) (*Elector, error) {
 	}
 	for _, entry := range cfg.Electors {
 		if entry.ID != cfg.ID {
-			e.others = append(e.others, &colleague{entry: entry, self: cfg.ID, secret: e.secret, dialer: toElectors, limit: cfg.patience()})
+			e.others = append(e.others, (&colleague{entry: entry, self: cfg.ID, secret: e.secret, dialer: toElectors}).with(cfg.patience()))
 		}
 	}
 	e.clients = newClients(e, toElectors.password)
@@ -168,6 +168,7 @@ func (e *Elector) Run(ctx context.Context) error {
 		start(w.Run)
 	}
 	start(e.report)
+	start(e.unlink)
 	err := e.election.Lead(ctx, e.act)
 	cancel(err)
 	wg.Wait()
@@ -217,7 +218,7 @@ func (e *Elector) instance(s *server, master string) string {
 
 // answers another elector.
 func (e *Elector) answer(q question) answer {
-	a := answer{ID: e.cfg.ID, Down: map[string]Down{}}
+	a := answer{ID: e.cfg.ID, Down: map[string]Down{}, Late: map[string]bool{}}
 	var err error
 	switch q.Op {
 	case opSee:
@@ -249,6 +250,9 @@ func (e *Elector) answer(q question) answer {
 		s := w.sight()
 		if why := s.down(now, e.cfg.DownAfter); why != Up {
 			a.Down[id] = why
+		}
+		if s.late(now, e.cfg.overdue(0)) {
+			a.Late[id] = true
 		}
 	}
 	return a
@@ -299,7 +303,7 @@ func (e *Elector) failover(ctx context.Context, to string, forward bool) error {
 		id, _ := e.ledger.lately()
 		for _, p := range e.others {
 			if forward && p.entry.ID == id {
-				patient := &colleague{entry: p.entry, self: p.self, secret: p.secret, dialer: p.dialer, limit: switchLimit + 5*time.Second}
+				patient := p.with(switchLimit + 5*time.Second)
 				defer patient.close()
 				_, err := patient.ask(ctx, question{Op: opFailover, To: to})
 				return err

@@ -3,6 +3,7 @@ package redis
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +20,7 @@ import (
 func (a *actor) force(why, target string) error {
 	cfg := a.e.cfg
 	began := time.Now()
-	infos, silent := a.hold(target)
-	heldAt := time.Now()
+	infos, silent, since := a.hold(target, "")
 	wait, unfenced := cfg.fenced(len(silent))
 	if unfenced != "" && cfg.Unfenced != "promote" {
 		a.wait(unfenced)
@@ -50,7 +50,7 @@ func (a *actor) force(why, target string) error {
 		a.log("promoting "+target+" although an old master may take writes: "+unfenced, "unfenced", cfg.Unfenced)
 	}
 	if !mutation.Is(mutation.NoFence) {
-		if err := a.outlast(silent, heldAt.Add(wait)); err != nil {
+		if err := a.outlast(silent, since.Add(wait)); err != nil {
 			return err
 		}
 	}
@@ -64,15 +64,18 @@ func (a *actor) force(why, target string) error {
 
 // hold takes all servers away from their masters, but for target, and returns the state of those that have obeyed, and
 // target's. The silent ones are those that may run and have not: one whose process has ended is none of them. One that
-// has not answered lately is not waited for.
-func (a *actor) hold(target string) (infos map[string]Info, silent []string) {
+// has not answered lately is not waited for. Since then none of the others follows a master. Spare is left as it is.
+func (a *actor) hold(target, spare string) (infos map[string]Info, silent []string, since time.Time) {
 	cfg := a.e.cfg
 	infos = map[string]Info{}
+	a.held = true
 	var mu sync.Mutex
 	var try []string
 	for _, s := range cfg.servers {
 		switch sight := a.e.watchers[s.id].sight(); {
+		case s.id == spare:
 		case sight.Gone >= 2:
+			since = later(since, sight.GoneAt)
 		case sight.Fails >= 2 && sight.Ill == "":
 			silent = append(silent, s.id)
 		default:
@@ -90,17 +93,27 @@ func (a *actor) hold(target string) (infos map[string]Info, silent []string) {
 			mu.Unlock()
 			return nil
 		}
-		if err := a.replicate(id, holdHost, holdPort, i.Master); err != nil {
-			return err
+		a.mu.Lock()
+		before := a.away[id]
+		a.mu.Unlock()
+		if before.life != i.RunID || net.JoinHostPort(i.Of.Host, i.Of.port()) != net.JoinHostPort(holdHost, holdPort) {
+			if err := a.replicate(id, holdHost, holdPort, i.Master); err != nil {
+				return err
+			}
+			before = taken{i.RunID, time.Now()}
+			was := i
+			if i, err = a.info(id); err != nil {
+				return err
+			}
+			i.Master, i.LinkDown = was.Master, was.LinkDown // for the choice
 		}
-		was := i
-		if i, err = a.info(id); err != nil {
-			return err
-		}
-		i.Master, i.LinkDown = was.Master, was.LinkDown // for the choice
 		mu.Lock()
 		infos[id] = i
+		since = later(since, before.at)
 		mu.Unlock()
+		a.mu.Lock()
+		a.away[id] = before
+		a.mu.Unlock()
 		return nil
 	})
 	for _, id := range try {
@@ -108,7 +121,15 @@ func (a *actor) hold(target string) (infos map[string]Info, silent []string) {
 			silent = append(silent, id)
 		}
 	}
-	return infos, silent
+	return infos, silent, since
+}
+
+// later is the later one of two times.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // outlast waits until no silent server takes writes. That is so at a time; or as soon as they all have obeyed, or their
@@ -158,6 +179,7 @@ func (a *actor) promote(id string) error {
 
 // followAll points all servers that can be reached at the master.
 func (a *actor) followAll(master string) {
+	a.held = false
 	var ids []string
 	for id, w := range a.e.watchers {
 		if s := w.sight(); id != master && s.Fails == 0 {

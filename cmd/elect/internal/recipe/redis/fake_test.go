@@ -37,6 +37,8 @@ type fakeRedis struct {
 	conns    map[net.Conn]string
 	next     int
 	promoted []time.Time
+	taken    []time.Time // from its master
+	unlinked int         // how often its replicas' links were closed
 }
 
 // fakeWorld are servers and electors in one process, in fake time.
@@ -287,8 +289,11 @@ func (s *fakeRedis) answer(c net.Conn, id int, args []string) any {
 		}
 		return text.String()
 	case "CLIENT KILL":
+		if args[3] == "replica" {
+			s.unlinked++
+		}
 		for other, name := range s.conns {
-			if args[2] == "ID" && strings.HasPrefix(name, args[3]+" ") || args[2] == "TYPE" && other != c {
+			if args[2] == "ID" && strings.HasPrefix(name, args[3]+" ") || args[2] == "TYPE" && args[3] != "replica" && other != c {
 				delete(s.conns, other)
 				_ = other.Close()
 			}
@@ -321,7 +326,9 @@ func (s *fakeRedis) answer(c net.Conn, id int, args []string) any {
 	default:
 		if strings.EqualFold(args[0], "REPLICAOF") {
 			port, _ := strconv.Atoi(args[2])
-			s.master, s.of = false, Address{args[1], port}
+			if s.master, s.of = false, (Address{args[1], port}); args[1] == holdHost {
+				s.taken = append(s.taken, time.Now())
+			}
 			if m := w.servers[args[1]]; m != nil && m.master && m.life != 0 {
 				s.replID, s.offset, s.previous, s.until = m.replID, m.offset, m.previous, m.until
 			}

@@ -45,6 +45,7 @@ type answer struct {
 	Kept   entries         `json:"kept"`
 	Acting string          `json:"acting,omitempty"`
 	Down   map[string]Down `json:"down,omitempty"` // the servers that this elector finds down
+	Late   map[string]bool `json:"late,omitempty"` // those that have not answered for some time
 	Error  string          `json:"error,omitempty"`
 }
 
@@ -76,7 +77,7 @@ type colleague struct {
 	dialer *dialer
 	limit  time.Duration
 
-	mu   sync.Mutex
+	turn chan struct{} // holds one value while a question is under way, which owns c and seal
 	c    *conn
 	seal seal
 
@@ -85,11 +86,20 @@ type colleague struct {
 	heard time.Time // zero: it does not answer
 }
 
+// with returns the same elector over a connection of its own, for answers that take up to a limit.
+func (p *colleague) with(limit time.Duration) *colleague {
+	return &colleague{entry: p.entry, self: p.self, secret: p.secret, dialer: p.dialer, limit: limit, turn: make(chan struct{}, 1)}
+}
+
 // ask asks, and has the answer, or why there is none.
 func (p *colleague) ask(ctx context.Context, q question) (answer, error) {
 	q.From = p.self
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return answer{}, context.Cause(ctx)
+	}
 	had := p.c != nil
 	a, err := p.try(ctx, q)
 	// A connection from before may have ended without a word. All questions may be asked twice.
@@ -159,8 +169,8 @@ func (p *colleague) try(ctx context.Context, q question) (a answer, err error) {
 }
 
 func (p *colleague) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.turn <- struct{}{}
+	defer func() { <-p.turn }()
 	if p.c != nil {
 		_ = p.c.Close()
 		p.c = nil

@@ -16,6 +16,9 @@ type World struct {
 	Told     Decision         // the one that was announced in this term
 	Sights   map[string]Sight // by the id of the server
 	Votes    int              // electors that see the decided master down, this one included
+	Late     int              // electors that have waited for it for some time
+	Alarms   int              // how often it was late in this term, and has answered
+	Held     bool             // servers were taken away from their master
 	// Set are the lives, by run id, of servers that have their settings.
 	Set map[string]bool
 	// Skip are servers, by id, at which an order has failed just now.
@@ -30,6 +33,8 @@ const (
 	Wait       Kind = "wait"
 	Adopt      Kind = "adopt"       // decide for the first time, that Server is master
 	Confirm    Kind = "confirm"     // decide anew for the same server, whose life or history has another name
+	Suspend    Kind = "suspend"     // the master is late: take the others away, so that it has been fenced when it is down
+	Resume     Kind = "resume"      // it answers again: give the others back
 	Fail       Kind = "failover"    // the master is down: choose another one
 	SwitchOver Kind = "switch over" // the master answers, and is ill: hand over without a loss
 	Finish     Kind = "finish"      // promote Server, which was decided
@@ -65,6 +70,14 @@ func (w *World) Next() Step {
 			return Step{SwitchOver, d.Master, fmt.Sprintf("it answers %.80q", s.Ill)}
 		}
 		return Step{Fail, d.Master, fmt.Sprintf("it is %s: %s", why, s.Err)}
+	}
+	switch late := s.late(w.Now, w.Config.overdue(w.Alarms)); {
+	case late && !w.Held && w.Late >= w.Config.Quorum && w.Config.ToWrite > 0:
+		return Step{Suspend, d.Master, fmt.Sprintf("it has not answered for %v", w.Now.Sub(s.OK).Round(time.Millisecond))}
+	case late:
+		return Step{Wait, d.Master, ""}
+	case w.Held && s.Fails == 0:
+		return Step{Resume, d.Master, "it answers"}
 	}
 	if !fresh {
 		return Step{Wait, d.Master, ""}

@@ -36,6 +36,8 @@ func TestNext(t *testing.T) {
 	}
 	d := Decision{Token: 3, Number: 2, Master: "r1", RunID: "r1-1", ReplID: "h"}
 	none := Decision{}
+	overdue := master("r1")
+	overdue.OK, overdue.InfoAt = now.Add(-time.Second), now.Add(-time.Second)
 	unseen := Sight{OK: now.Add(-time.Minute), Fails: 9}
 	for _, c := range []struct {
 		what   string
@@ -60,6 +62,11 @@ func TestNext(t *testing.T) {
 		{"this process was stopped", func(w *World) {
 			w.Sights["r1"], w.Votes = Sight{OK: now.Add(-time.Minute), Fails: 1}, 2
 		}, Step{Wait, "r1", ""}, ""},
+		{"the master is late", func(w *World) { w.Sights["r1"], w.Late = overdue, 2 }, Step{Suspend, "r1", ""}, "has not answered for 1s"},
+		{"the master is late to one", func(w *World) { w.Sights["r1"], w.Late = overdue, 1 }, Step{Wait, "r1", ""}, ""},
+		{"the master is late, and was before", func(w *World) { w.Sights["r1"], w.Late, w.Alarms = overdue, 2, 1 }, Step{Wait, "", ""}, ""},
+		{"the replicas were taken away", func(w *World) { w.Sights["r1"], w.Late, w.Held = overdue, 2, true }, Step{Wait, "r1", ""}, ""},
+		{"the master was late, and answers", func(w *World) { w.Held = true }, Step{Resume, "r1", ""}, ""},
 		{"the master is ill", func(w *World) {
 			s := unseen
 			s.Ill = "MISCONF"
@@ -123,7 +130,7 @@ func TestCandidates(t *testing.T) {
 
 func TestFenced(t *testing.T) {
 	c := &Config{Settings: Settings{ToWrite: 1, MaxLag: 2}}
-	for silent, want := range map[int]time.Duration{0: 0, 1: 4500 * time.Millisecond} {
+	for silent, want := range map[int]time.Duration{0: 0, 1: 4400 * time.Millisecond} {
 		if got, why := c.fenced(silent); got != want || why != "" {
 			t.Errorf("%d silent: %v, %q; want %v", silent, got, why, want)
 		}

@@ -199,7 +199,7 @@ func (e *Elector) reachable() int {
 	n := 1
 	for _, p := range e.others {
 		wg.Go(func() {
-			once := &colleague{entry: p.entry, self: p.self, secret: p.secret, dialer: p.dialer, limit: p.limit}
+			once := p.with(p.limit)
 			defer once.close()
 			if _, err := once.ask(context.Background(), question{Op: opSee}); err == nil {
 				mu.Lock()

@@ -15,6 +15,7 @@ type Sight struct {
 	OK     time.Time // before the last PING that was answered well; of a server that was never seen, since when
 	Fails  int       // attempts in a row that have failed since
 	Gone   int       // how many of these in a row found that nobody listens
+	GoneAt time.Time // of the second of them
 	Ill    string    // what it answers to PING instead
 	Err    string    // of the last attempt
 }
@@ -42,6 +43,12 @@ func (s *Sight) down(now time.Time, after time.Duration) Down {
 		return Ill
 	}
 	return Silent
+}
+
+// late reports whether an answer is overdue by patience, of a server that is well and has not ended. That alone is no
+// reason to promote another.
+func (s *Sight) late(now time.Time, patience time.Duration) bool {
+	return s.Ill == "" && s.Gone == 0 && now.Sub(s.OK) >= patience
 }
 
 // fresh reports whether the server has answered lately.
@@ -117,7 +124,9 @@ func (w *watcher) failed(err error) {
 	w.note(func(s *Sight) {
 		s.Fails++
 		if s.Err = err.Error(); refused(err) {
-			s.Gone++
+			if s.Gone++; s.Gone == 2 {
+				s.GoneAt = time.Now()
+			}
 		} else {
 			s.Gone = 0
 		}

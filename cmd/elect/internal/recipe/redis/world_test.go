@@ -90,11 +90,19 @@ func TestSilentMasterIsOutlasted(t *testing.T) {
 			w.pass(10 * time.Millisecond)
 		}
 		w.mu.Lock()
+		var taken time.Time // the last replica
+		for _, id := range []string{"r2", "r3"} {
+			taken = later(taken, w.servers[id].taken[0])
+		}
+		// A look, a quarter of down-after, and the time to find both.
+		if took := taken.Sub(began); took > 600*time.Millisecond {
+			t.Errorf("the replicas were taken away after %v; want 600 ms at most", took)
+		}
 		for _, s := range w.servers {
 			for _, at := range s.promoted {
-				// down-after, and what Redis may take to notice that its replicas are gone
-				if took := at.Sub(began); took < 4*time.Second || took > 8*time.Second {
-					t.Errorf("%s was promoted after %v; want after 4 s, and before 8 s", s.id, took)
+				// What Redis may take to notice that its replicas are gone, and a tenth.
+				if took := at.Sub(taken); took < 4400*time.Millisecond || took > 4500*time.Millisecond {
+					t.Errorf("%s was promoted %v after the replicas were taken away; want 4.4 s", s.id, took)
 				}
 			}
 		}
@@ -109,6 +117,66 @@ func TestSilentMasterIsOutlasted(t *testing.T) {
 		defer w.mu.Unlock()
 		if w.servers["r1"].master {
 			t.Error("r1 came back, and is still master")
+		}
+	})
+}
+
+// A master that is late, and not down, gets its replicas back.
+func TestLateMaster(t *testing.T) {
+	inWorld(t, func(w *fakeWorld) {
+		w.begin()
+		for range 3 {
+			w.isolate("r1", true)
+			w.pass(480 * time.Millisecond)
+			w.isolate("r1", false)
+			w.pass(5 * time.Second)
+		}
+		w.wait("r1", 0)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, id := range []string{"r2", "r3"} {
+			// The second time this takes longer than the master is silent.
+			if s := w.servers[id]; len(s.taken) != 1 || s.of != w.servers["r1"].at || len(s.promoted) > 0 {
+				t.Errorf("%s: taken away %d times, promoted %d times, of %v; want once, and a replica of r1 again", id, len(s.taken), len(s.promoted), s.of)
+			}
+		}
+	})
+}
+
+// An elector that is alone with the master closes the links of its replicas, and no other elector does.
+func TestDesertedElector(t *testing.T) {
+	inWorld(t, func(w *fakeWorld) {
+		w.begin()
+		alone := "e1"
+		if w.acting() == alone {
+			alone = "e2"
+		}
+		unlinked := func() int {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.servers["r1"].unlinked
+		}
+		cut := func(ids ...string) {
+			w.change(func() {
+				for _, id := range ids {
+					w.cut[[2]string{alone, id}] = true
+				}
+			})
+		}
+		cut("r2", "r3")
+		w.pass(3 * time.Second)
+		if n := unlinked(); n != 0 {
+			t.Errorf("links were closed %d times by an elector that hears of an acting one", n)
+		}
+		w.electors[alone].elector.Cut(true)
+		for id := range w.electors {
+			if id != alone {
+				w.end(id)
+			}
+		}
+		w.pass(3 * time.Second)
+		if n := unlinked(); n != 1 {
+			t.Errorf("links were closed %d times; want once", n)
 		}
 	})
 }
