@@ -179,6 +179,9 @@ func (p *process) afterCoordinator(b batch) {
 		}
 		w.tell(p.node, "resigns: %s", b.fx.Reason)
 		w.e.end(b.c.tenure, "the coordinator resigned", w.e.r.Exp(3*time.Millisecond))
+		if q := w.e.peers; q != nil {
+			q.resign(b.c.tenure, b.fx.Aside)
+		}
 		if p.c == b.c {
 			p.drop()
 		}

@@ -204,7 +204,9 @@ func (w *World) drain(p *process, on bool) {
 	}
 	p.deliver(func() {
 		if p.m != nil && !p.leaving {
-			p.step(machine.Input{Kind: machine.Choose, Traits: &machine.Traits{Draining: on}})
+			p.draining = on
+			t := p.traits()
+			p.step(machine.Input{Kind: machine.Choose, Traits: &t})
 		}
 	})
 }
