@@ -17,7 +17,7 @@ func (w *World) fault(f *Fault) {
 	}
 	if n.p == nil {
 		switch f.Kind {
-		case Rollout, Standing, Rolling, Overlap, Desert, Lapse, Resign, Move, Wild, Misfit:
+		case Rollout, Standing, Rolling, Overlap, Desert, Lapse, Resign, Move, Wild, Misfit, Halt:
 		default:
 			return
 		}
@@ -136,6 +136,8 @@ func (w *World) fault(f *Fault) {
 		w.rearm(n)
 	case Suspend:
 		w.suspend(n, f.For)
+	case Halt:
+		w.halt(f)
 	case Jump:
 		n.clock.Step(w.now, f.For, false)
 		w.saw(sawJump)
@@ -195,6 +197,25 @@ func (w *World) suspend(n *node, d time.Duration) {
 		n.clock.Sleep(w.now, slept)
 		w.rearm(n)
 	})
+}
+
+// haltSpread is how far apart the processes of a halt stop, and how far apart they go on.
+const haltSpread = 50 * time.Millisecond
+
+// halt stops all processes, or lets all machines sleep. They go on in any order.
+func (w *World) halt(f *Fault) {
+	w.saw(sawHalt)
+	for _, n := range w.nodes {
+		w.in(w.wait.Between(0, haltSpread), func() {
+			switch d := f.For + w.wait.Between(0, haltSpread); {
+			case n.p == nil || n.p.frozen && n.asleep:
+			case f.Part%2 == 1:
+				w.suspend(n, d)
+			default:
+				w.freeze(n.p, d)
+			}
+		})
+	}
 }
 
 // drain asks for a member to be emptied, or to be filled again.

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -216,19 +217,40 @@ func (s *Schedule) electionOf(profile string, nodes int, r *sim.Stream) error {
 	e.Ops = slices.DeleteFunc(e.Ops, func(o sim.Op) bool {
 		return o.Kind == sim.OpWipe || o.Kind == sim.OpReplace || o.Kind == sim.OpTwin || o.Kind == sim.OpImpostor
 	})
+	if r.Chance(0.3) {
+		halt(e, r)
+	}
 	s.Election, s.Nodes = e, nil
-	for _, kind := range []struct {
-		prefix string
-		n      int
-	}{{"n", e.Nodes}, {"o", e.Observers}, {"s", e.Spares}} {
-		for i := range kind.n {
-			clock := e.Clocks[len(s.Nodes)]
-			s.Nodes = append(s.Nodes, Node{ID: protocol.NodeID(fmt.Sprintf("%s%d", kind.prefix, i+1)), Member: true, Rate: clock.Rate, Zero: int64(clock.Zero)})
-		}
+	for i, id := range participants(e) {
+		s.Nodes = append(s.Nodes, Node{ID: id, Member: true, Rate: e.Clocks[i].Rate, Zero: int64(e.Clocks[i].Zero)})
 	}
 	promise := []time.Duration{time.Second, 3 * time.Second}[r.Below(2)]
 	s.Settings[0] = machine.Settings{
 		Promise: promise, Cover: promise, Poll: promise / 10, Drain: promise / 20, Drift: drift, Vouchers: s.Settings[0].Vouchers, Bits: 16,
 	}
 	return nil
+}
+
+// participants are the names in a schedule, in their order.
+func participants(e *sim.Schedule) (all []protocol.NodeID) {
+	for _, kind := range []struct {
+		prefix string
+		n      int
+	}{{"n", e.Nodes}, {"o", e.Observers}, {"s", e.Spares}} {
+		for i := range kind.n {
+			all = append(all, protocol.NodeID(fmt.Sprintf("%s%d", kind.prefix, i+1)))
+		}
+	}
+	return all
+}
+
+// halt has all participants stand still at once, or all machines sleep. They go on in any order.
+func halt(e *sim.Schedule, r *sim.Stream) {
+	kind := []sim.OpKind{sim.OpPause, sim.OpSuspend}[r.Below(2)]
+	for _, id := range participants(e) {
+		e.Ops = append(e.Ops, sim.Op{
+			At: sim.Time(e.Faults/2 + r.Between(0, haltSpread)), Kind: kind, Node: id, For: e.Faults/4 + r.Between(0, haltSpread),
+		})
+	}
+	slices.SortStableFunc(e.Ops, func(a, b sim.Op) int { return cmp.Compare(a.At, b.At) })
 }

@@ -40,6 +40,7 @@ const (
 	Standing  Kind = "standing" // Node begins or ceases to be a candidate of E
 	Rate      Kind = "rate"     // Node's clock runs at Rate
 	Suspend   Kind = "suspend"  // Node's machine sleeps for For: the process stands still, and one of its clocks
+	Halt      Kind = "halt"     // all processes stand still for about For, with an odd Part because their machines sleep
 	Jump      Kind = "jump"     // Node's boot clock jumps by For
 	Overlap   Kind = "overlap"  // E elects another one while the tenure goes on for For: its contract breaks
 	Desert    Kind = "desert"   // the coordinator's node is unreachable for most members, for ever
@@ -133,6 +134,7 @@ func profiles() []profile {
 		{name: "settings", says: "a longer promise is rolled out in two steps, among faults", kinds: []Kind{Pause, Crash, Both, Lapse, Break, Stall, Fade, Orphan, Misfit}, dense: 120 * time.Millisecond},
 		{name: "mixed", says: "half of the processes have the longer promise already", kinds: []Kind{Orphan, Orphan, Fade, Stall, Lapse, Move}, dense: 150 * time.Millisecond, all: true},
 		{name: "jumps", says: "machines sleep, and clocks jump", kinds: []Kind{Suspend, Jump, Pause, Lapse, Crash, Break, Stall}, dense: 100 * time.Millisecond, all: true},
+		{name: "halts", says: "all processes stand still at once, or all machines sleep, in the end for up to ten minutes", kinds: []Kind{Halt, Crash, Lapse, Move, Break, Stall, Slow, GiveUp}, dense: 300 * time.Millisecond, all: true},
 		{name: "deserted", says: "in the end the coordinator is cut off from most members, for ever", kinds: []Kind{Pause, Crash, Lapse, Break, Cut}, dense: 300 * time.Millisecond},
 		{name: "placed", says: "members with weights and zones come, leave, are emptied and come back, and the planner places keys", kinds: []Kind{Leave, Rolling, Drain, Crash, Both, Pause, Lapse, Resign, Choose, GiveUp, Slow, Break, Cut}, dense: 150 * time.Millisecond, placement: true},
 		{name: "peers", says: "the quorum machines elect the coordinator, among faults of networks, processes, clocks and disks", kinds: among, dense: 500 * time.Millisecond, election: "swarm"},
@@ -342,6 +344,10 @@ func (s *Schedule) draw(p profile, rho int64) {
 		for i := range 3 {
 			s.Faults = append(s.Faults, Fault{At: sim.Time(1500+i*1000) * sim.Time(time.Millisecond), Kind: Rolling, For: r.Between(100*time.Millisecond, 300*time.Millisecond)})
 		}
+	case "halts":
+		last := Fault{At: sim.Time(s.Span), Kind: Halt, For: r.Between(time.Second, 10*time.Minute), Part: r.Below(2)}
+		s.Faults = append(s.Faults, last)
+		s.Span += last.For + 2*haltSpread + r.Between(0, time.Second)
 	case "deserted":
 		s.Faults = append(s.Faults, Fault{At: sim.Time(s.Span) - 1, Kind: Desert})
 	default:
