@@ -187,6 +187,9 @@ func (p *process) afterCoordinator(b batch) {
 		}
 		return
 	}
+	if p.c == b.c && b.c.planner != nil {
+		b.c.planner.changed(b.fx)
+	}
 	changed := len(b.fx.Changes) > 0 || len(b.fx.Wanted) > 0 || b.fx.Members || w.now >= b.c.placed+sim.Time(100*time.Millisecond)
 	if p.c == b.c && !b.c.placing && changed {
 		b.c.placing, b.c.placed = true, w.now

@@ -17,7 +17,7 @@ func (w *World) fault(f *Fault) {
 	}
 	if n.p == nil {
 		switch f.Kind {
-		case Rollout, Standing, Rolling, Overlap, Desert, Lapse, Resign, Move, Wild, Misfit, Halt:
+		case Rollout, Standing, Rolling, Overlap, Desert, Lapse, Resign, Move, Wild, Misfit, Halt, Gone:
 		default:
 			return
 		}
@@ -110,6 +110,9 @@ func (w *World) fault(f *Fault) {
 		w.drain(n.p, true)
 		p := n.p
 		w.in(f.For, func() { w.drain(p, false) })
+	case Gone:
+		n.gone = true
+		w.kill(n, f)
 	case Leave:
 		w.leave(n, f.For)
 	case Rolling:

@@ -138,6 +138,12 @@ func (q *peers) proven(t *tenure) bool {
 	return up && n.p == t.p && v.Token == t.count && v.Proven(n.clock.Read(q.w.now))
 }
 
+// leads is what a careless driver takes for Check: whether the lease is proven does not count.
+func (q *peers) leads(t *tenure) bool {
+	v, up := q.world.View(t.p.node.ID)
+	return up && t.p.alive() && v.Active && v.Token == t.count
+}
+
 // resign gives a tenure up, and stands aside for a while.
 func (q *peers) resign(t *tenure, aside time.Duration) {
 	id, p := t.p.node.ID, t.p

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -15,10 +16,10 @@ import (
 type planner struct {
 	*placement.Planner
 	told   map[string]placement.Member
-	known  map[string]bool // keys
-	late   bool            // moves are on their way
-	wake   sim.Time        // a look at it is planned for then
-	begins int             // moves of the latest plan
+	dirty  map[machine.Key]bool // keys to be told of
+	late   bool                 // moves are on their way
+	wake   sim.Time             // a look at it is planned for then
+	begins int                  // moves of the latest plan
 }
 
 func newPlanner(w *World) *planner {
@@ -26,7 +27,7 @@ func newPlanner(w *World) *planner {
 	if err != nil {
 		panic(err)
 	}
-	return &planner{Planner: p, told: map[string]placement.Member{}, known: map[string]bool{}, wake: forever}
+	return &planner{Planner: p, told: map[string]placement.Member{}, dirty: map[machine.Key]bool{}, wake: forever}
 }
 
 // wall is the time of a process's clock as placement has it.
@@ -43,22 +44,17 @@ func (p *process) plan(c *coordinator) {
 			w.fail(Placed, p.node, "placement refuses what it is told: %v", err)
 		}
 	}
-	pl.meet(p, c, refused)
-	for _, k := range statesOf(c) {
-		if key, ok := pl.key(c, &k); ok {
+	if pl.meet(p, c, refused) {
+		c.Keys(func(k *machine.KeyState) bool { pl.dirty[k.Key] = true; return true })
+	}
+	for _, k := range slices.Sorted(maps.Keys(pl.dirty)) {
+		if key, ok := pl.key(c, k); ok {
 			refused(pl.SetKey(key))
-			pl.known[key.Name] = true
-		} else if pl.known[string(k.Key)] {
-			refused(pl.RemoveKey(string(k.Key)))
-			delete(pl.known, string(k.Key))
+		} else {
+			_ = pl.RemoveKey(string(k)) // which it may not know
 		}
 	}
-	for _, k := range w.keys {
-		if _, ok := c.Key(k.name); !ok && pl.known[string(k.name)] {
-			refused(pl.RemoveKey(string(k.name)))
-			delete(pl.known, string(k.name))
-		}
-	}
+	clear(pl.dirty)
 	moves, next := pl.Plan(p.wall())
 	if err := placement.Check(moves, func(id string) bool { _, ok := pl.told[id]; return ok }); err != nil {
 		w.fail(Placed, p.node, "%v", err)
@@ -76,8 +72,18 @@ func (p *process) plan(c *coordinator) {
 	}
 }
 
-// meet tells which members are there, and who is away.
-func (pl *planner) meet(p *process, c *coordinator, refused func(error)) {
+// changed notes of which keys placement is to be told.
+func (pl *planner) changed(fx *machine.Effects) {
+	for i := range fx.Changes {
+		pl.dirty[fx.Changes[i].Key] = true
+	}
+	for _, k := range fx.Wanted {
+		pl.dirty[k] = true
+	}
+}
+
+// meet tells which members are there, and who is away. It reports whether one has come.
+func (pl *planner) meet(p *process, c *coordinator, refused func(error)) (came bool) {
 	all := map[string]placement.Member{}
 	for _, s := range c.Sessions(nil) {
 		if !s.Admitted {
@@ -106,17 +112,23 @@ func (pl *planner) meet(p *process, c *coordinator, refused func(error)) {
 		before, was := pl.told[id]
 		switch {
 		case is && (!was || before != m):
+			came = came || !was
 			refused(pl.SetMember(m))
 		case was && !is:
 			refused(pl.RemoveMember(id))
 		}
 	}
 	pl.told = all
+	return came
 }
 
 // key is what the planner is told of a key; false if it has nothing to do with it.
-func (pl *planner) key(c *coordinator, k *machine.KeyState) (placement.Key, bool) {
-	key := placement.Key{Name: string(k.Key), Holder: string(k.Session.Member), Wants: []placement.Want{}}
+func (pl *planner) key(c *coordinator, name machine.Key) (placement.Key, bool) {
+	k, known := c.Key(name)
+	key := placement.Key{Name: string(name), Holder: string(k.Session.Member), Wants: []placement.Want{}}
+	if !known {
+		return key, false
+	}
 	add := func(s machine.Session, priority int) bool {
 		w := placement.Want{Member: string(s.Member), Priority: priority}
 		same := func(o placement.Want) bool { return o.Member == w.Member }
@@ -125,7 +137,7 @@ func (pl *planner) key(c *coordinator, k *machine.KeyState) (placement.Key, bool
 		}
 		return true
 	}
-	c.Wanted(k.Key, add)
+	c.Wanted(name, add)
 	for _, a := range c.Away(nil) { // it will want its keys when it is back
 		add(machine.Session{Member: a.Member}, 0)
 	}
@@ -140,32 +152,53 @@ func (pl *planner) key(c *coordinator, k *machine.KeyState) (placement.Key, bool
 	return key, true
 }
 
-// handIn gives moves to the machine, which drops what does not fit any more.
+// handIn gives moves to the machine, which drops what does not fit any more. What was not carried out is thought of again
+// a little later.
 func (p *process) handIn(c *coordinator, moves []placement.Move) {
 	if p.c != c {
 		return
 	}
-	c.planner.late = false
+	pl := c.planner
+	pl.late = false
 	sessions := c.Sessions(nil)
 	all := make([]machine.Move, 0, len(moves))
 	for _, m := range moves {
 		k, ok := c.Key(machine.Key(m.Key))
-		if !ok || string(k.Session.Member) != m.From {
-			continue
+		i := slices.IndexFunc(sessions, func(s machine.Standing) bool { // of two processes with one id the one that wants it
+			wants := false
+			c.Wanted(machine.Key(m.Key), func(o machine.Session, priority int) bool {
+				wants = wants || o == s.Session && priority != protocol.NeverLead
+				return !wants
+			})
+			return string(s.Session.Member) == m.To && s.Admitted && s.Conn != 0 && wants
+		})
+		if ok && i >= 0 && string(k.Session.Member) == m.From {
+			all = append(all, machine.Move{Key: k.Key, From: k.Session, To: sessions[i].Session})
 		}
-		for _, s := range sessions {
-			if string(s.Session.Member) == m.To && s.Admitted && s.Conn != 0 {
-				all = append(all, machine.Move{Key: k.Key, From: k.Session, To: s.Session})
-				break
+	}
+	p.coordinate(c, machine.Input{Kind: machine.Moves, Moves: all})
+	if p.c != c {
+		return
+	}
+	stuck := map[machine.Key]bool{}
+	for _, m := range moves {
+		name := machine.Key(m.Key)
+		switch k, _ := c.Key(name); m.To {
+		case string(k.Session.Member), string(k.Reserved.Member):
+			pl.dirty[name] = true
+		default:
+			delete(pl.dirty, name)
+			if p.w.s.Mutant != CarelessMoves {
+				stuck[name] = true
 			}
 		}
 	}
-	if len(all) > 0 {
-		p.coordinate(c, machine.Input{Kind: machine.Moves, Moves: all})
-	}
-	if p.c == c { // what was not carried out is thought of again
-		p.w.in(20*time.Millisecond, func() { p.deliver(func() { p.place(c) }) })
-	}
+	p.w.in(20*time.Millisecond, func() {
+		p.deliver(func() {
+			maps.Copy(pl.dirty, stuck)
+			p.place(c)
+		})
+	})
 }
 
 // restless says what placement still wants to change, "" if nothing.

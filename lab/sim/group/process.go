@@ -247,6 +247,9 @@ func (p *process) coordinate(c *coordinator, in machine.Input) {
 	in.Now, in.Rand = p.now(), w.chance.Uint64()
 	proven := c.tenure.proven()
 	in.Proven = proven
+	if w.s.Mutant == CarelessLease && c.tenure.peers != nil {
+		in.Proven = c.tenure.peers.leads(c.tenure)
+	}
 	if w.s.Mutant == CarelessBegin && in.Kind == machine.Begin {
 		in.Now.Boot, in.Now.Mono = in.Now.Boot.Add(-60*time.Millisecond), in.Now.Mono.Add(-60*time.Millisecond)
 	}

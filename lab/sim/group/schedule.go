@@ -34,6 +34,7 @@ const (
 	GiveUp    Kind = "give-up"  // a work on Node returns by itself
 	Choose    Kind = "choose"   // the member of Node wants other keys
 	Drain     Kind = "drain"    // Node is to be emptied, for For
+	Gone      Kind = "gone"     // the process dies, and no other one starts on Node
 	Leave     Kind = "leave"    // the member of Node says goodbye, the process ends and is back after For
 	Rolling   Kind = "rolling"  // all nodes leave, one after the other, For apart
 	Twin      Kind = "twin"     // a second process with Node's id runs elsewhere for For
@@ -343,6 +344,10 @@ func (s *Schedule) draw(p profile, rho int64) {
 		s.Span = 5 * time.Second
 		for i := range 3 {
 			s.Faults = append(s.Faults, Fault{At: sim.Time(1500+i*1000) * sim.Time(time.Millisecond), Kind: Rolling, For: r.Between(100*time.Millisecond, 300*time.Millisecond)})
+		}
+	case "placed":
+		if r.Chance(0.5) {
+			s.Faults = append(s.Faults, Fault{At: sim.Time(r.Between(0, s.Span)), Kind: Gone, Node: r.Below(len(s.Nodes)), Witness: r.Chance(0.5)})
 		}
 	case "halts":
 		last := Fault{At: sim.Time(s.Span), Kind: Halt, For: r.Between(time.Second, 10*time.Minute), Part: r.Below(2)}
