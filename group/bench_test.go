@@ -25,6 +25,7 @@ type crowd struct {
 	b     testing.TB
 	all   []*Group
 	gates []*gate
+	parts []*memory.Elector // in the coordinator's election
 	begun atomic.Int64
 	ended atomic.Int64
 	wake  chan struct{}
@@ -50,8 +51,8 @@ func newCrowd(b testing.TB, members, keys int) *crowd {
 		if err != nil {
 			b.Fatal(err)
 		}
-		c.ends = append(c.ends, func() { process.shut(false); _ = g.Close() })
-		c.gates = append(c.gates, process)
+		c.ends = append(c.ends, func() { place.Freeze(false); process.shut(false); _ = g.Close() })
+		c.gates, c.parts = append(c.gates, process), append(c.parts, place)
 		c.all = append(c.all, g)
 	}
 	c.admitted(members)
@@ -286,6 +287,8 @@ func BenchmarkDeath(b *testing.B) {
 		for c.all[victim] == coordinator.g {
 			victim++
 		}
+		// Its part in the election stops as well: else it could be the next coordinator, and stand still as that.
+		c.parts[victim].Freeze(true)
 		c.gates[victim].shut(true)
 		dead := machine.Input{Kind: machine.Dead, Session: machine.Session{Member: protocol.NodeID(c.all[victim].id), Process: c.all[victim].process}}
 		var half, all time.Duration

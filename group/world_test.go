@@ -7,12 +7,12 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/group/placement"
-	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/store/memory"
 )
 
@@ -22,6 +22,7 @@ type world struct {
 	store *memory.Store
 	net   *network
 	began time.Time
+	slept atomic.Int64 // how long the machines have slept
 
 	mu  sync.Mutex
 	all []*part
@@ -66,7 +67,7 @@ func (w *world) join(id string, change func(*Config)) (*part, error) {
 		change(&cfg)
 	}
 	p.Group, err = join(w.t.Context(), e, cfg, env{
-		now:  func() protocol.Reading { return reading(protocol.Instant(time.Since(w.began))) },
+		now:  w.now,
 		dial: w.net.dial(id),
 		gate: p.gate.pass,
 	})

@@ -103,6 +103,10 @@ var repository = house{
 			why: "it draws traces",
 		},
 		{
+			at: "lab/sim/group/...", may: []string{"lab/sim", "lab/sim/protocols", "internal/protocol/...", "group/placement"}, tests: []string{"internal/golden", "internal/long", "internal/race"}, others: nothing,
+			why: "a coordinator's placement and election are those of production, which are pure",
+		},
+		{
 			at: "lab/sim/teeth/...", may: []string{"lab/sim/...", "lab/check/...", "internal/protocol/...", "fence", "internal/mutation"}, tests: []string{"internal/long", "internal/race"}, others: nothing,
 			why: "it hunts mutants with both drivers of the machines, and writes one table",
 		},

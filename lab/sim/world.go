@@ -191,31 +191,36 @@ const maxBurst = 1_000_000
 // Step executes one event. It returns false when the run is over: at its end, or when an invariant
 // that must hold was violated.
 func (w *World) Step() bool {
-	for !w.over {
-		e := w.agenda.pop()
-		if e.at > w.now {
-			w.now, w.burst = e.at, 0
-		} else if w.burst++; w.burst > maxBurst {
-			w.fail(NoPanic, nil, "%d events at one instant", maxBurst)
-		}
-		if w.tracer != nil {
-			w.cause = w.causes[e.seq]
-		}
-		w.events++ // so that a failure in it has its number
-		if w.happen(e) {
-			if w.schedule.Store.Replicated && w.store != nil {
-				w.replicate()
-			}
-			w.mix(uint64(e.at))
-			w.mix(uint64(e.kind)<<56 | uint64(uint32(e.node))<<24 ^ uint64(e.life))
-			if w.tracer != nil {
-				delete(w.causes, e.seq)
-			}
-			break
-		}
-		w.events--
+	for !w.over && !w.next() {
 	}
 	return !w.over
+}
+
+// next executes the next event, and returns false if it had no effect.
+func (w *World) next() bool {
+	e := w.agenda.pop()
+	if e.at > w.now {
+		w.now, w.burst = e.at, 0
+	} else if w.burst++; w.burst > maxBurst {
+		w.fail(NoPanic, nil, "%d events at one instant", maxBurst)
+	}
+	if w.tracer != nil {
+		w.cause = w.causes[e.seq]
+	}
+	w.events++ // so that a failure in it has its number
+	if !w.happen(e) {
+		w.events--
+		return false
+	}
+	if w.schedule.Store.Replicated && w.store != nil {
+		w.replicate()
+	}
+	w.mix(uint64(e.at))
+	w.mix(uint64(e.kind)<<56 | uint64(uint32(e.node))<<24 ^ uint64(e.life))
+	if w.tracer != nil {
+		delete(w.causes, e.seq)
+	}
+	return true
 }
 
 // happen executes e, and returns false if it had no effect.

@@ -10,6 +10,8 @@ const (
 	CarelessJoin    = "driver-no-join"       // work is said to have returned when it is told to end
 	CarelessStart   = "driver-starts-late"   // work begins although the claim has passed since the step
 	CarelessBegin   = "driver-t0-earlier"    // the coordinator's first reading is from before its tenure was proven
+	CarelessLease   = "driver-lease-ignored" // E's Check is that its machine leads, and the lease does not count
+	CarelessMoves   = "driver-moves-dropped" // placement is not told of moves that were not carried out
 )
 
 // Careless lists the mutants of the driver: the name of each, and what it does.
@@ -22,5 +24,7 @@ func Careless() [][2]string {
 		{CarelessJoin, "Work is said to have returned when it is told to end."},
 		{CarelessStart, "Work begins although the claim has passed since the step."},
 		{CarelessBegin, "The coordinator's first reading is from before its tenure was proven."},
+		{CarelessLease, "E's Check is that its machine leads, and the lease does not count."},
+		{CarelessMoves, "Placement is not told of moves that were not carried out."},
 	}
 }

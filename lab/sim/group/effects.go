@@ -179,10 +179,16 @@ func (p *process) afterCoordinator(b batch) {
 		}
 		w.tell(p.node, "resigns: %s", b.fx.Reason)
 		w.e.end(b.c.tenure, "the coordinator resigned", w.e.r.Exp(3*time.Millisecond))
+		if q := w.e.peers; q != nil {
+			q.resign(b.c.tenure, b.fx.Aside)
+		}
 		if p.c == b.c {
 			p.drop()
 		}
 		return
+	}
+	if p.c == b.c && b.c.planner != nil {
+		b.c.planner.changed(b.fx)
 	}
 	changed := len(b.fx.Changes) > 0 || len(b.fx.Wanted) > 0 || b.fx.Members || w.now >= b.c.placed+sim.Time(100*time.Millisecond)
 	if p.c == b.c && !b.c.placing && changed {

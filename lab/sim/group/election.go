@@ -8,9 +8,10 @@ import (
 )
 
 // election is E, by its contract alone: tokens rise, and Check is true in at most one tenure at a true instant, except
-// while the world has it overlap.
+// while the world has it overlap. Where the schedule has an election of its own E is the machines of that, in peers.
 type election struct {
 	w      *World
+	peers  *peers // nil: E is abstract
 	r      *sim.Stream
 	count  uint64
 	tenure *tenure // nil: nobody leads
@@ -22,12 +23,16 @@ type election struct {
 type tenure struct {
 	count uint64
 	p     *process
-	over  bool // its Check is false, for ever
+	over  bool   // its Check is false, for ever
+	peers *peers // nil: of an abstract E
 }
+
+// proven is its Check.
+func (t *tenure) proven() bool { return !t.over && (t.peers == nil || t.peers.proven(t)) }
 
 // soon plans the next election.
 func (e *election) soon(d time.Duration) {
-	if !e.next {
+	if !e.next && e.peers == nil {
 		e.next = true
 		e.w.in(d, e.elect)
 	}
@@ -62,9 +67,13 @@ func (e *election) choose(not *process) *process {
 }
 
 func (e *election) win(p *process) {
-	w := e.w
 	e.count += 1 + uint64(e.r.Below(3))
-	t := &tenure{count: e.count, p: p}
+	e.begin(&tenure{count: e.count, p: p})
+}
+
+// begin begins a tenure. Its process learns of it a little later.
+func (e *election) begin(t *tenure) {
+	w, p := e.w, t.p
 	e.tenure = t
 	w.stats.Tenures++
 	if e.last == p {

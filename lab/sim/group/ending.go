@@ -86,6 +86,11 @@ func (w *World) leave(n *node, back time.Duration) {
 	p.leaving, p.leftBy = true, w.now+sim.Time(300*time.Millisecond)
 	w.tell(n, "leaves, and is back after %v", back)
 	p.deliver(func() {
+		if w.s.Placement { // its keys are kept for it
+			t := p.traits()
+			t.Back = back + 200*time.Millisecond
+			p.step(machine.Input{Kind: machine.Choose, Traits: &t})
+		}
 		p.step(machine.Input{Kind: machine.Leave})
 	})
 	w.in(400*time.Millisecond, func() {

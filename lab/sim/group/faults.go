@@ -17,7 +17,7 @@ func (w *World) fault(f *Fault) {
 	}
 	if n.p == nil {
 		switch f.Kind {
-		case Rollout, Standing, Rolling, Overlap, Desert, Lapse, Resign, Move, Wild, Misfit:
+		case Rollout, Standing, Rolling, Overlap, Desert, Lapse, Resign, Move, Wild, Misfit, Halt, Gone:
 		default:
 			return
 		}
@@ -110,6 +110,9 @@ func (w *World) fault(f *Fault) {
 		w.drain(n.p, true)
 		p := n.p
 		w.in(f.For, func() { w.drain(p, false) })
+	case Gone:
+		n.gone = true
+		w.kill(n, f)
 	case Leave:
 		w.leave(n, f.For)
 	case Rolling:
@@ -136,6 +139,8 @@ func (w *World) fault(f *Fault) {
 		w.rearm(n)
 	case Suspend:
 		w.suspend(n, f.For)
+	case Halt:
+		w.halt(f)
 	case Jump:
 		n.clock.Step(w.now, f.For, false)
 		w.saw(sawJump)
@@ -197,6 +202,25 @@ func (w *World) suspend(n *node, d time.Duration) {
 	})
 }
 
+// haltSpread is how far apart the processes of a halt stop, and how far apart they go on.
+const haltSpread = 50 * time.Millisecond
+
+// halt stops all processes, or lets all machines sleep. They go on in any order.
+func (w *World) halt(f *Fault) {
+	w.saw(sawHalt)
+	for _, n := range w.nodes {
+		w.in(w.wait.Between(0, haltSpread), func() {
+			switch d := f.For + w.wait.Between(0, haltSpread); {
+			case n.p == nil || n.p.frozen && n.asleep:
+			case f.Part%2 == 1:
+				w.suspend(n, d)
+			default:
+				w.freeze(n.p, d)
+			}
+		})
+	}
+}
+
 // drain asks for a member to be emptied, or to be filled again.
 func (w *World) drain(p *process, on bool) {
 	if p == nil {
@@ -204,7 +228,9 @@ func (w *World) drain(p *process, on bool) {
 	}
 	p.deliver(func() {
 		if p.m != nil && !p.leaving {
-			p.step(machine.Input{Kind: machine.Choose, Traits: &machine.Traits{Draining: on}})
+			p.draining = on
+			t := p.traits()
+			p.step(machine.Input{Kind: machine.Choose, Traits: &t})
 		}
 	})
 }

@@ -20,6 +20,7 @@ const (
 	Obeys    sim.Invariant = "obeys"             // no member reports to a coordinator below the greatest T that it has seen
 	Admitted sim.Invariant = "admitted"          // no work begins in a session that is not admitted
 	Account  sim.Invariant = "by-account"        // in a rolling restart no coordinator but the first waits for W
+	Placed   sim.Invariant = "placement"         // placement accepts what it is told, and its moves name members
 	Misfits  sim.Invariant = "misfits"           // no member with a promise beyond the coordinator's cover is given a key
 )
 
@@ -209,7 +210,7 @@ func (w *World) judgeLive() {
 		w.over = true
 		return
 	}
-	if took > longest {
+	if took > w.longest() {
 		w.fail(sim.Live, nil, "%v after the faults %s", took, what)
 		return
 	}
@@ -236,6 +237,9 @@ func (w *World) missing() string {
 				return "the member of " + string(n.ID) + " is not admitted"
 			}
 		}
+	}
+	if c := w.e.tenure.p.c; c != nil && c.planner != nil {
+		return c.planner.restless()
 	}
 	return ""
 }

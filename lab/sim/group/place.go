@@ -12,6 +12,10 @@ func (p *process) place(c *coordinator) {
 	if p.c != c || c == nil {
 		return
 	}
+	if c.planner != nil {
+		p.plan(c)
+		return
+	}
 	w := p.w
 	sessions := c.Sessions(nil)
 	states := statesOf(c)

@@ -29,12 +29,14 @@ type process struct {
 	returned []machine.Held // of works that have returned, and the machine is not told yet
 	wants    map[machine.Key]bool
 	conns    map[int]*conn // by the index of the candidate's node
+	draining bool
 	leaving  bool
 	left     bool // its goodbye was sent
 	leftBy   sim.Time
 	resigned bool // its coordinator was asked to resign
 	misfit   bool
 	c        *coordinator
+	term     *tenure // of E's participant, among peers
 	accepted []*conn
 	words    []machine.Session // of witnesses
 	armed    [2]sim.Time
@@ -60,6 +62,7 @@ type coordinator struct {
 	proven   bool
 	placing  bool
 	placed   sim.Time // when placement was last asked for
+	planner  *planner // nil: placement is by chance
 	reported []reported
 }
 
@@ -120,6 +123,11 @@ func (w *World) start(n *node) {
 	}
 }
 
+// traits are what placement is told of the member.
+func (p *process) traits() machine.Traits {
+	return machine.Traits{Weight: p.node.Weight, Zone: p.node.Zone, Draining: p.draining}
+}
+
 // choose draws what the member wants: all keys, or some.
 func (p *process) choose(all bool) {
 	if p.m == nil || p.leaving {
@@ -145,6 +153,9 @@ func (p *process) choose(all bool) {
 		}
 	}
 	in.Kind = machine.Choose
+	if t := p.traits(); t != (machine.Traits{}) {
+		in.Traits = &t
+	}
 	p.step(in)
 }
 
@@ -187,7 +198,10 @@ func (p *process) now() protocol.Reading {
 
 // begin makes a machine for a tenure that was proven, and tells it of all connections.
 func (p *process) begin(t *tenure) {
-	if t.over {
+	if !t.proven() {
+		if t.peers != nil {
+			t.peers.resign(t, 0)
+		}
 		return
 	}
 	w := p.w
@@ -202,6 +216,9 @@ func (p *process) begin(t *tenure) {
 	}
 	p.was = m
 	c := &coordinator{Coordinator: m, tenure: t, t0: p.reading().Boot}
+	if w.s.Placement {
+		c.planner = newPlanner(w)
+	}
 	p.c = c
 	p.armed[1] = forever
 	p.coordinate(c, machine.Input{Kind: machine.Begin, Tenure: t.count})
@@ -228,8 +245,11 @@ func (p *process) coordinate(c *coordinator, in machine.Input) {
 	}
 	w := p.w
 	in.Now, in.Rand = p.now(), w.chance.Uint64()
-	proven := !c.tenure.over
+	proven := c.tenure.proven()
 	in.Proven = proven
+	if w.s.Mutant == CarelessLease && c.tenure.peers != nil {
+		in.Proven = c.tenure.peers.leads(c.tenure)
+	}
 	if w.s.Mutant == CarelessBegin && in.Kind == machine.Begin {
 		in.Now.Boot, in.Now.Mono = in.Now.Boot.Add(-60*time.Millisecond), in.Now.Mono.Add(-60*time.Millisecond)
 	}
@@ -331,9 +351,7 @@ func (w *World) freeze(p *process, d time.Duration) {
 	if !p.alive() {
 		return
 	}
-	p.frozen = true
-	w.trace(p, &trace.Event{Kind: trace.Freeze, Now: p.reading()})
-	p.freezes++
+	w.still(p)
 	n := p.freezes
 	w.in(d, func() {
 		if p.freezes == n {
@@ -347,6 +365,13 @@ func (w *World) freeze(p *process, d time.Duration) {
 			}
 		})
 	}
+}
+
+// still makes a process stand still until it is thawed.
+func (w *World) still(p *process) {
+	p.frozen = true
+	w.trace(p, &trace.Event{Kind: trace.Freeze, Now: p.reading()})
+	p.freezes++
 }
 
 // thaw lets it run again.

@@ -34,12 +34,14 @@ const (
 	GiveUp    Kind = "give-up"  // a work on Node returns by itself
 	Choose    Kind = "choose"   // the member of Node wants other keys
 	Drain     Kind = "drain"    // Node is to be emptied, for For
+	Gone      Kind = "gone"     // the process dies, and no other one starts on Node
 	Leave     Kind = "leave"    // the member of Node says goodbye, the process ends and is back after For
 	Rolling   Kind = "rolling"  // all nodes leave, one after the other, For apart
 	Twin      Kind = "twin"     // a second process with Node's id runs elsewhere for For
 	Standing  Kind = "standing" // Node begins or ceases to be a candidate of E
 	Rate      Kind = "rate"     // Node's clock runs at Rate
 	Suspend   Kind = "suspend"  // Node's machine sleeps for For: the process stands still, and one of its clocks
+	Halt      Kind = "halt"     // all processes stand still for about For, with an odd Part because their machines sleep
 	Jump      Kind = "jump"     // Node's boot clock jumps by For
 	Overlap   Kind = "overlap"  // E elects another one while the tenure goes on for For: its contract breaks
 	Desert    Kind = "desert"   // the coordinator's node is unreachable for most members, for ever
@@ -69,6 +71,8 @@ type Node struct {
 	Rate      int64           `json:"rate,omitzero"`     // of its clocks, in parts per million that they are fast
 	Zero      int64           `json:"zero,omitzero"`     // what they show at first
 	Settings  int             `json:"settings,omitzero"` // in the schedule's
+	Weight    int             `json:"weight,omitzero"`   // for placement, as
+	Zone      string          `json:"zone,omitzero"`
 }
 
 // Schedule is a whole run as data. The same schedule gives the same run, with the same build.
@@ -84,6 +88,11 @@ type Schedule struct {
 	Reuse    bool               `json:"reuse,omitzero"`
 	Span     time.Duration      `json:"span"` // of the faults; then the world heals
 	Faults   []Fault            `json:"faults,omitempty"`
+	// Placement is that of package group/placement, and not by chance.
+	Placement bool `json:"placement,omitzero"`
+	// Election is E as machines of its own, with the faults of its world, which are those of the group's processes, clocks
+	// and links; nil: E is abstract.
+	Election *sim.Schedule `json:"election,omitempty"`
 	// Mutant is the rule that is switched off: a machine's, in builds with the tag mutants, or one of [Careless].
 	Mutant string `json:"mutant,omitzero"`
 }
@@ -102,11 +111,16 @@ type profile struct {
 	name, says string
 	kinds      []Kind // which faults a run has is drawn from these
 	dense      time.Duration
-	all        bool // each run has all kinds
-	beyond     bool // E's contract breaks: only tokens help
+	all        bool   // each run has all kinds
+	beyond     bool   // E's contract breaks: only tokens help
+	placement  bool   // keys are placed by package group/placement
+	election   string // the profile of package sim for E's machines; "": E is abstract
 }
 
 var common = []Kind{Pause, Trap, TrapCrash, Crash, Both, Break, Cut, Isolate, Stall, Fade, Lapse, Resign, Slow, Move, Wild, GiveUp, Choose, Drain, Leave, Standing, Rate}
+
+// among are the faults that leave processes, clocks and links to E's world.
+var among = []Kind{Break, Stall, Fade, Slow, Move, Wild, GiveUp, Choose, Drain}
 
 func profiles() []profile {
 	return []profile{
@@ -121,7 +135,11 @@ func profiles() []profile {
 		{name: "settings", says: "a longer promise is rolled out in two steps, among faults", kinds: []Kind{Pause, Crash, Both, Lapse, Break, Stall, Fade, Orphan, Misfit}, dense: 120 * time.Millisecond},
 		{name: "mixed", says: "half of the processes have the longer promise already", kinds: []Kind{Orphan, Orphan, Fade, Stall, Lapse, Move}, dense: 150 * time.Millisecond, all: true},
 		{name: "jumps", says: "machines sleep, and clocks jump", kinds: []Kind{Suspend, Jump, Pause, Lapse, Crash, Break, Stall}, dense: 100 * time.Millisecond, all: true},
+		{name: "halts", says: "all processes stand still at once, or all machines sleep, in the end for up to ten minutes", kinds: []Kind{Halt, Crash, Lapse, Move, Break, Stall, Slow, GiveUp}, dense: 300 * time.Millisecond, all: true},
 		{name: "deserted", says: "in the end the coordinator is cut off from most members, for ever", kinds: []Kind{Pause, Crash, Lapse, Break, Cut}, dense: 300 * time.Millisecond},
+		{name: "placed", says: "members with weights and zones come, leave, are emptied and come back, and the planner places keys", kinds: []Kind{Leave, Rolling, Drain, Crash, Both, Pause, Lapse, Resign, Choose, GiveUp, Slow, Break, Cut}, dense: 150 * time.Millisecond, placement: true},
+		{name: "peers", says: "the quorum machines elect the coordinator, among faults of networks, processes, clocks and disks", kinds: among, dense: 500 * time.Millisecond, election: "swarm"},
+		{name: "members", says: "the same while the membership of that election changes, and the planner places keys", kinds: among, dense: 500 * time.Millisecond, placement: true, election: "members"},
 		{name: "overlap", says: "E has two leaders at a time; only tokens help", kinds: slices.Concat(common, []Kind{Overlap}), dense: 80 * time.Millisecond, all: true, beyond: true},
 	}
 }
@@ -228,6 +246,20 @@ func Generate(seed uint64, o Options) (*Schedule, error) {
 	}
 	if s.Span == 0 {
 		s.Span = 3*time.Second + r.Between(0, 3*time.Second)
+		if p.election != "" {
+			s.Span *= 4
+		}
+	}
+	s.Placement = p.placement
+	if p.placement {
+		for i := range s.Nodes {
+			s.Nodes[i].Weight, s.Nodes[i].Zone = []int{0, 0, 50, 300}[r.Below(4)], []string{"", "x", "y"}[r.Below(3)]
+		}
+	}
+	if p.election != "" {
+		if err := s.electionOf(p.election, o.Nodes, r); err != nil {
+			return nil, err
+		}
 	}
 	s.draw(p, rho)
 	return s, nil
@@ -313,6 +345,14 @@ func (s *Schedule) draw(p profile, rho int64) {
 		for i := range 3 {
 			s.Faults = append(s.Faults, Fault{At: sim.Time(1500+i*1000) * sim.Time(time.Millisecond), Kind: Rolling, For: r.Between(100*time.Millisecond, 300*time.Millisecond)})
 		}
+	case "placed":
+		if r.Chance(0.5) {
+			s.Faults = append(s.Faults, Fault{At: sim.Time(r.Between(0, s.Span)), Kind: Gone, Node: r.Below(len(s.Nodes)), Witness: r.Chance(0.5)})
+		}
+	case "halts":
+		last := Fault{At: sim.Time(s.Span), Kind: Halt, For: r.Between(time.Second, 10*time.Minute), Part: r.Below(2)}
+		s.Faults = append(s.Faults, last)
+		s.Span += last.For + 2*haltSpread + r.Between(0, time.Second)
 	case "deserted":
 		s.Faults = append(s.Faults, Fault{At: sim.Time(s.Span) - 1, Kind: Desert})
 	default:

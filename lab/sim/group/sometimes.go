@@ -38,6 +38,7 @@ const (
 	sawReelected
 	sawSuspend
 	sawJump
+	sawHalt
 	sawRevokedReported
 	sawTooLate
 
@@ -75,6 +76,7 @@ var sayings = [situationCount][2]string{
 	sawReelected:       {"re-elected", "E elects the same process again"},
 	sawSuspend:         {"suspend", "a machine sleeps"},
 	sawJump:            {"jump", "a clock jumps"},
+	sawHalt:            {"halt", "all processes stand still at once"},
 	sawTooLate:         {"too-late", "a process stands still before it begins work, until its claim has passed"},
 	sawRevokedReported: {"revoked-report", "a key that is reported is another's, and is revoked"},
 }

@@ -67,6 +67,10 @@ func grounds(m Mutant) []string {
 		return []string{"overlap"}
 	case m.Name == "resigns-at-once":
 		return []string{"rolling"}
+	case m.Name == CarelessLease:
+		return []string{"peers"}
+	case m.Name == CarelessMoves:
+		return []string{"placed"}
 	case m.Rule == "G3", strings.HasPrefix(m.Name, "cover-"), m.Name == CarelessBegin, m.Name == CarelessCheck:
 		return []string{"edge", "clocks"}
 	case m.Rule == "G5", m.Rule == "G2":

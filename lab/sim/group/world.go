@@ -51,6 +51,7 @@ type node struct {
 	Node
 	index    int
 	clock    sim.Clock
+	rate     int64 // of the clock of E's participant
 	asleep   bool
 	p        *process // nil: none runs
 	aside    sim.Time // E does not elect it before
@@ -68,8 +69,19 @@ type link struct {
 	cut sim.Time // until then nothing passes
 }
 
-// longest is the time by which a world that has healed has to be in order again.
-const longest = 20 * time.Second
+// longest is the time by which a world that has healed has to be in order again. Peers may need most of it to elect, and
+// those that a deserted coordinator would come back to.
+const (
+	longest           = 20 * time.Second
+	longestAmongPeers = 60 * time.Second
+)
+
+func (w *World) longest() time.Duration {
+	if w.e.peers != nil {
+		return longestAmongPeers
+	}
+	return longest
+}
 
 // New returns the world of a schedule at its beginning. A story of the run is written to out, unless it is nil.
 func New(s *Schedule, out io.Writer) (*World, error) {
@@ -88,10 +100,18 @@ func New(s *Schedule, out io.Writer) (*World, error) {
 	for _, n := range s.Nodes {
 		w.addNode(n)
 	}
-	for _, n := range w.nodes {
-		w.in(w.wait.Between(0, 20*time.Millisecond), func() { w.start(n) })
+	if s.Election != nil { // which starts the processes
+		q, err := newPeers(w, s.Election)
+		if err != nil {
+			return nil, err
+		}
+		w.e.peers = q
+	} else {
+		for _, n := range w.nodes {
+			w.in(w.wait.Between(0, 20*time.Millisecond), func() { w.start(n) })
+		}
+		w.in(w.e.r.Between(0, 60*time.Millisecond), w.e.elect)
 	}
-	w.in(w.e.r.Between(0, 60*time.Millisecond), w.e.elect)
 	for i := range s.Faults {
 		f := &s.Faults[i]
 		w.at(f.At, func() { w.fault(f) })
@@ -101,7 +121,7 @@ func New(s *Schedule, out io.Writer) (*World, error) {
 }
 
 func (w *World) addNode(n Node) *node {
-	x := &node{Node: n, index: len(w.nodes), clock: sim.NewClock(protocol.Instant(n.Zero), n.Rate), settings: n.Settings}
+	x := &node{Node: n, index: len(w.nodes), clock: sim.NewClock(protocol.Instant(n.Zero), n.Rate), rate: n.Rate, settings: n.Settings}
 	w.nodes = append(w.nodes, x)
 	return x
 }
@@ -241,6 +261,7 @@ func (w *World) heal() {
 			n.gone = true
 		}
 		switch {
+		case w.e.peers != nil: // its world heals now, too
 		case n.p != nil:
 			n.p.trap = nil
 			w.thaw(n.p)
@@ -248,7 +269,7 @@ func (w *World) heal() {
 			w.start(n)
 		}
 	}
-	if !slices.ContainsFunc(w.nodes, func(n *node) bool { return n.Candidate && !n.gone }) {
+	if w.e.peers == nil && !slices.ContainsFunc(w.nodes, func(n *node) bool { return n.Candidate && !n.gone }) {
 		w.nodes[0].Candidate = true
 	}
 	for _, m := range w.nodes {
