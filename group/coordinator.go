@@ -284,6 +284,9 @@ func (c *coordinator) step() {
 	}
 	for _, n := range c.fx.Closes {
 		if from := c.conns[n]; from != nil {
+			if m := &c.in.Message; c.in.Kind == machine.Receive && m.Type == machine.Goodbye { // who leaves waits for that
+				from.link.Send(wire.Packet{Message: &machine.Message{Type: machine.Over, Tenure: m.Tenure, Number: m.Number, Session: m.Session}})
+			}
 			from.link.Finish()
 		}
 	}

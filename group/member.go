@@ -31,6 +31,8 @@ type member struct {
 	tenures map[machine.Key]*tenure // whose work has not returned
 	epoch   *epoch
 	view    machine.View
+	until   protocol.Instant // the last claim that has ended, by time or by a goodbye
+	bade    *link.Conn       // that the last goodbye was sent on
 	watch   watches
 
 	mu       sync.Mutex
@@ -40,7 +42,9 @@ type member struct {
 	gone     []machine.Held
 	traits   *machine.Traits
 	leaving  bool
-	left     chan struct{} // closed when all was given up
+	left     chan struct{} // closed when all was given up; then owes is set:
+	owes     bool          // a coordinator keeps the session until it hears of that
+	heard    chan struct{} // closed when one has
 	seen     atomic.Pointer[machine.View]
 	active   atomic.Int64 // tenures whose work has not returned
 	slots    map[machine.Key]*candidacy
@@ -75,8 +79,8 @@ func newMember(g *Group) (*member, error) {
 		return nil, err
 	}
 	m := &member{
-		g: g, machine: mc, wake: make(chan struct{}, 1), left: make(chan struct{}), timer: time.NewTimer(time.Hour),
-		conns: map[machine.Conn]*link.Conn{}, tenures: map[machine.Key]*tenure{}, slots: map[machine.Key]*candidacy{},
+		g: g, machine: mc, wake: make(chan struct{}, 1), left: make(chan struct{}), heard: make(chan struct{}), timer: time.NewTimer(time.Hour),
+		until: protocol.Always, conns: map[machine.Conn]*link.Conn{}, tenures: map[machine.Key]*tenure{}, slots: map[machine.Key]*candidacy{},
 	}
 	m.watch.init(m)
 	m.calls.init()
@@ -196,6 +200,7 @@ func (m *member) turn(items []item) []item {
 		select {
 		case <-m.left:
 		default:
+			m.owes = m.g.env.now().Boot < m.until
 			close(m.left)
 		}
 	}
@@ -265,6 +270,14 @@ func (m *member) handle(it *item) {
 		m.step()
 		if it.packet.Message.Type == machine.Greet && m.view.Tenure != 0 && m.view.Tenure == it.packet.Message.Tenure {
 			m.attach(it.link)
+		}
+		if it.packet.Message.Type == machine.Over && it.link == m.bade {
+			m.bade = nil
+			select {
+			case <-m.heard:
+			default:
+				close(m.heard)
+			}
 		}
 	case it.packet.Side != nil:
 		m.mu.Lock()
@@ -388,6 +401,9 @@ func (m *member) step() {
 		if l := m.conns[s.Conn]; l != nil {
 			msg := s.Message
 			l.Send(wire.Packet{Message: &msg})
+			if msg.Type == machine.Goodbye {
+				m.bade = l
+			}
 		}
 	}
 	for i := range m.fx.Starts {
@@ -408,6 +424,9 @@ func (m *member) publish() {
 	}
 	before := m.view
 	m.view = v
+	if v.Claim == protocol.Always && m.epoch != nil && before.Claim != protocol.Always {
+		m.until = before.Claim
+	}
 	if m.epoch == nil || m.epoch.session != v.Session {
 		if m.epoch != nil {
 			m.lapsed()
