@@ -481,11 +481,10 @@ func watchStatus(ctx context.Context, call func(ctx context.Context, method stri
 	}
 }
 
-// Keys asks the coordinator for all keys that it knows.
+// Keys asks the coordinator for all keys that it knows, in no order, by several requests. A key that is known all the
+// while is listed once.
 func (g *Group) Keys(ctx context.Context) ([]KeyStatus, error) {
-	var all []KeyStatus
-	err := g.member.call(ctx, "keys", request{}, &all)
-	return all, err
+	return allKeys(ctx, "", g.member.call)
 }
 
 // Lookup asks the coordinator who holds a key. If nobody does the error is [elect.ErrNoLeader].

@@ -61,7 +61,7 @@ type item struct {
 	packet wire.Packet
 	closed bool
 	do     func()
-	room   <-chan struct{} // has a value of what waits of the connection
+	waits  *backlog        // of the connection
 	done   chan<- struct{} // gets a value when it was handled
 }
 
@@ -184,6 +184,7 @@ func (m *member) turn(items []item) []item {
 				delete(m.tenures, h.Key)
 			}
 		}
+		m.fit(gone)
 		m.in = machine.Input{Kind: machine.Returned, Held: gone}
 		m.step()
 	}
@@ -205,6 +206,28 @@ func (m *member) turn(items []item) []item {
 		}
 	}
 	return items
+}
+
+// fit drops what is handed over and has no room on the connection: it must not end for that.
+func (m *member) fit(gone []machine.Held) {
+	m.mu.Lock()
+	l := m.attached
+	m.mu.Unlock()
+	room, dropped := machine.MaxWaiting, 0
+	if l != nil {
+		room -= l.Queued()
+	}
+	for i := range gone {
+		h := &gone[i]
+		if room -= len(h.State); room < 0 && len(h.State) > 0 {
+			room += len(h.State)
+			h.State = nil
+			dropped++
+		}
+	}
+	if dropped > 0 {
+		m.g.log.Warn("what keys leave for their next holders is dropped; want less at a time", "keys", dropped, "most", machine.MaxWaiting)
+	}
 }
 
 // latest divides choices by what counts last.
@@ -251,8 +274,8 @@ func (m *member) handle(it *item) {
 	if it.done != nil {
 		defer func() { it.done <- struct{}{} }()
 	}
-	if it.room != nil {
-		<-it.room
+	if it.waits != nil {
+		it.waits.done(&it.packet)
 	}
 	switch {
 	case it.do != nil:
@@ -326,6 +349,9 @@ func (m *member) side(l *link.Conn, s *wire.Side) {
 	case wire.States:
 		m.watch.states(s.Entries)
 	case wire.Reply:
+		if s.Call == 0 {
+			m.g.refused(errorOf(s.Code, string(s.Body)))
+		}
 		m.calls.reply(s)
 	case wire.Call: // of an operator, by the coordinator; there is no answer
 		var q request

@@ -56,9 +56,9 @@ type Coordinator struct {
 	links     map[Conn]*link
 	processes map[life]*process
 	lives     map[protocol.NodeID]int // how many of them are of a member
-	sessions  []*session // in the order of Compare
-	slots     []*session // by their slots; nil if it is over
-	gone      int        // how many slots are of sessions that are over
+	sessions  []*session              // in the order of Compare
+	slots     []*session              // by their slots; nil if it is over
+	gone      int                     // how many slots are of sessions that are over
 
 	begunAt   protocol.Instant
 	cover     protocol.Instant // cover ends then

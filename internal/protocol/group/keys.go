@@ -517,16 +517,21 @@ func (c *Coordinator) Key(k Key) (KeyState, bool) {
 }
 
 // Keys calls yield for each known key, in no order, until it returns false.
-func (c *Coordinator) Keys(yield func(*KeyState) bool) {
-	for i := range c.keys.all {
+func (c *Coordinator) Keys(yield func(*KeyState) bool) { c.KeysFrom(0, yield) }
+
+// KeysFrom is as Keys, and returns where to go on later, 0 if there are no more. What is known all the while is yielded
+// once.
+func (c *Coordinator) KeysFrom(next uint32, yield func(*KeyState) bool) uint32 {
+	for i := int(next); i < len(c.keys.all); i++ {
 		if c.keys.all[i].key == "" {
 			continue
 		}
 		k := c.keyState(uint32(i))
 		if !yield(&k) {
-			return
+			return uint32(i + 1)
 		}
 	}
+	return 0
 }
 
 // Wanted calls yield for each session that wants a key, with its priority, in the order of Compare. It returns what
