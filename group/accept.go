@@ -18,11 +18,8 @@ import (
 	machine "github.com/electd/elect/internal/protocol/group"
 )
 
-const (
-	greeting  = 5 * time.Second // for both ends to know each other
-	maxGuests = 256             // connections that have not said who they are
-	maxConns  = 8192
-)
+// greeting is how long both ends may take to know each other.
+const greeting = 5 * time.Second
 
 // lobby has the connections that members have made to this one: to its coordinator, if there is one, or while they wait
 // for that. So a member can connect with the next coordinator before it knows that it is one.
@@ -34,13 +31,13 @@ type lobby struct {
 	c       *coordinator
 	changed chan struct{} // closed when c changes
 	guests  int
-	all     map[*link.Conn]struct{}
+	all     map[*guest]struct{}
 	closed  bool
 	said    map[string]time.Time // when a refusal was logged
 }
 
 func (l *lobby) init(g *Group) {
-	l.g, l.changed, l.all, l.said = g, make(chan struct{}), map[*link.Conn]struct{}{}, map[string]time.Time{}
+	l.g, l.changed, l.all, l.said = g, make(chan struct{}), map[*guest]struct{}{}, map[string]time.Time{}
 }
 
 func (l *lobby) open(c *coordinator) { l.set(c) }
@@ -93,22 +90,16 @@ func (l *lobby) await(conn *link.Conn, from *guest) *coordinator {
 
 // serve runs the end of a connection at the coordinator until it ends. While there is no coordinator nothing is read.
 func (l *lobby) serve(conn *link.Conn, r *wire.Reader, from *guest) {
+	defer l.leave(from)
 	l.mu.Lock()
-	full := l.closed || len(l.all) >= maxConns
-	if !full {
-		l.all[conn] = struct{}{}
-	}
+	from.conn, from.link, from.backlog = machine.Conn(l.last.Add(1)), conn, newBacklog()
+	closed := l.closed
+	l.all[from] = struct{}{}
 	l.mu.Unlock()
-	if full {
+	if closed {
 		conn.Close(link.ErrClosed)
 		return
 	}
-	defer func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.all, conn)
-	}()
-	from.conn, from.link, from.room = machine.Conn(l.last.Add(1)), conn, make(chan struct{}, queued)
 	entered := make(chan *coordinator, 1)
 	var entry sync.WaitGroup
 	entry.Go(func() {
@@ -148,7 +139,7 @@ func (l *lobby) news(text string) bool {
 	if at, ok := l.said[text]; ok && now.Sub(at) < time.Minute {
 		return false
 	}
-	if len(l.said) >= maxGuests {
+	if len(l.said) >= maxUnknown {
 		clear(l.said)
 	}
 	l.said[text] = now
@@ -160,8 +151,10 @@ func (l *lobby) end() {
 	l.mu.Lock()
 	l.closed = true
 	all := make([]*link.Conn, 0, len(l.all))
-	for c := range l.all {
-		all = append(all, c)
+	for from := range l.all {
+		if from.link != nil {
+			all = append(all, from.link)
+		}
 	}
 	l.mu.Unlock()
 	for _, c := range all {
@@ -201,7 +194,7 @@ func (g *Group) welcome(nc net.Conn, secure func(net.Conn) (net.Conn, shown, err
 	defer stop()
 	defer raw.Close()
 	g.lobby.mu.Lock()
-	many := g.lobby.guests >= maxGuests
+	many := g.lobby.guests >= maxUnknown
 	if !many {
 		g.lobby.guests++
 	}
@@ -214,6 +207,9 @@ func (g *Group) welcome(nc net.Conn, secure func(net.Conn) (net.Conn, shown, err
 	g.lobby.guests--
 	g.lobby.mu.Unlock()
 	if err != nil {
+		if from != nil {
+			g.lobby.leave(from)
+		}
 		if g.lobby.news(err.Error()) {
 			g.log.Warn("a connection is refused", "from", nc.RemoteAddr(), "error", err)
 		}
@@ -249,20 +245,29 @@ func (g *Group) meet(nc net.Conn, secure func(net.Conn) (net.Conn, shown, error)
 		return nc, nil, nil, err
 	}
 	refused := "the connection does not begin with a hello; want a member or a client of a group"
+	from := &guest{}
 	if p.Hello != nil {
-		refused = g.refuses(p.Hello, who)
+		if refused = g.refuses(p.Hello, who); refused == "" {
+			from = &guest{member: p.Hello.ID, name: p.Hello.ID, addr: nc.RemoteAddr().String(), control: p.Hello.Control, place: p.Hello.Addr, readOnly: who.readOnly}
+			if who.id != "" {
+				from.name = who.id
+			}
+			if !who.is(from.member) {
+				from.member = "" // it only asks
+			}
+			refused = g.lobby.enter(from)
+		}
 	}
 	b := wire.Append(nil, &wire.Packet{Welcome: &wire.Welcome{Version: wire.Version, ID: g.id, Process: g.process.String(), Refused: refused}})
 	if _, err := wire.Frames(nil, b, func(frame []byte) error { _, err := nc.Write(frame); return err }, nil); err != nil {
-		return nc, nil, nil, err
+		return nc, nil, from, err
 	}
 	if refused != "" {
 		return nc, nil, nil, errors.New(refused)
 	}
 	r.Open()
-	from := &guest{member: p.Hello.ID, addr: nc.RemoteAddr().String(), control: p.Hello.Control, place: p.Hello.Addr, readOnly: who.readOnly}
-	if !who.is(from.member) {
-		from.member = "" // it only asks
+	if from.control {
+		r.Limit(maxAsked)
 	}
 	return nc, r, from, nc.SetDeadline(time.Time{})
 }

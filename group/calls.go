@@ -32,6 +32,8 @@ type request struct {
 	On    bool        `json:"on,omitempty"`
 	After uint64      `json:"after,omitempty"` // of status: answer when there is a later version
 
+	From uint32 `json:"from,omitempty"` // of keys: page.Next
+
 	Process protocol.Nonce `json:"process,omitzero"` // of dead
 }
 

@@ -351,10 +351,9 @@ func (c *Client) Status(ctx context.Context) (s Status, err error) {
 // Watch is as that of [Group].
 func (c *Client) Watch(ctx context.Context) iter.Seq2[Status, error] { return watchStatus(ctx, c.call) }
 
-// Keys asks for all keys that the coordinator knows, or only for one, of which it may know nothing.
-func (c *Client) Keys(ctx context.Context, only string) (all []KeyStatus, err error) {
-	err = c.call(ctx, "keys", request{Key: only}, &all)
-	return all, err
+// Keys asks for all keys that the coordinator knows, as that of [Group], or only for one, of which it may know nothing.
+func (c *Client) Keys(ctx context.Context, only string) ([]KeyStatus, error) {
+	return allKeys(ctx, only, c.call)
 }
 
 // Slack asks for how long the coordinator keeps the keys of each member, by its id, without another renewal. The

@@ -1,11 +1,13 @@
 package group
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
 	"github.com/electd/elect/group/internal/wire"
 	"github.com/electd/elect/internal/protocol"
 	machine "github.com/electd/elect/internal/protocol/group"
@@ -27,6 +29,10 @@ func (c *coordinator) called(from *guest, s *wire.Side) {
 	switch s.Method {
 	case "status":
 		if q.After >= c.version {
+			if c.crowded(from, s.Call, from.calls, maxCalls) {
+				return
+			}
+			from.calls++
 			c.waiting = append(c.waiting, waiting{from, s.Call, q.After})
 			return
 		}
@@ -34,7 +40,7 @@ func (c *coordinator) called(from *guest, s *wire.Side) {
 	case "ping":
 		c.answer(from, s.Call, nil)
 	case "keys":
-		c.askKeys(listing{from, s.Call, q.Key})
+		c.askKeys(listing{from, s.Call, &q})
 	case "slack":
 		c.reply(from, s.Call, c.slack())
 	case "plan":
@@ -42,12 +48,17 @@ func (c *coordinator) called(from *guest, s *wire.Side) {
 			c.answer(from, s.Call, errCovering())
 			return
 		}
+		if c.crowded(from, s.Call, from.lists, maxLists) {
+			return
+		}
+		from.lists++
 		c.plan.explain(func(plan *Plan, err error) {
 			if err != nil {
 				c.answer(from, s.Call, err)
-				return
+			} else {
+				c.reply(from, s.Call, plan)
 			}
-			c.reply(from, s.Call, plan)
+			c.put(item2{do: func() { from.lists-- }})
 		})
 	case "lookup":
 		e := c.entry(machine.Key(q.Key))
@@ -76,11 +87,7 @@ func (c *coordinator) called(from *guest, s *wire.Side) {
 			c.answer(from, s.Call, err)
 			return
 		}
-		var err error
-		if !c.announce(from, &wire.Entry{Key: a.Key, Token: machine.Token{Tenure: a.Tenure, N: a.N}, Since: a.Since, Metadata: a.Metadata}) {
-			err = fmt.Errorf("%w: the coordinator does not know %s as the leader of %q under that token, and shows nothing of it", driver.ErrUnknownOutcome, from.member, a.Key)
-		}
-		c.answer(from, s.Call, err)
+		c.answer(from, s.Call, c.announce(from, &wire.Entry{Key: a.Key, Token: machine.Token{Tenure: a.Tenure, N: a.N}, Since: a.Since, Metadata: a.Metadata}))
 	default:
 		c.answer(from, s.Call, fmt.Errorf("no request is called %q; want status, keys, slack, plan, lookup, resign, move or drain", s.Method))
 	}
@@ -99,11 +106,16 @@ const maxReply = wire.MaxWhole - wire.MaxHello
 
 func (c *coordinator) reply(to *guest, call uint64, body any) {
 	b, err := json.Marshal(body)
-	if err == nil && len(b) > maxReply {
-		err = fmt.Errorf("the answer has %d bytes; want at most %d: ask for less", len(b), maxReply)
-	}
 	if err != nil {
 		c.answer(to, call, err)
+		return
+	}
+	c.replyText(to, call, b)
+}
+
+func (c *coordinator) replyText(to *guest, call uint64, b []byte) {
+	if len(b) > maxReply {
+		c.answer(to, call, fmt.Errorf("the answer has %d bytes; want at most %d: ask for less", len(b), maxReply))
 		return
 	}
 	to.link.Send(wire.Packet{Side: &wire.Side{Kind: wire.Reply, Call: call, Body: b}})
@@ -141,6 +153,10 @@ func (c *coordinator) askRelease(from *guest, call uint64, q *request) {
 		c.answer(from, call, fmt.Errorf("%w: the holder of %q, %s, is not connected", driver.ErrUnreachable, q.Key, ks.Session.Member))
 		return
 	}
+	if c.crowded(from, call, from.calls, maxCalls) {
+		return
+	}
+	from.calls++
 	c.relayed++
 	c.relays[c.relayed] = relay{from, call, to, ks.Key}
 	to.link.Send(wire.Packet{Side: &wire.Side{Kind: wire.AskRelease, Call: c.relayed, Entries: []wire.Entry{{Key: q.Key, Token: ks.Token}}}})
@@ -236,7 +252,7 @@ func (c *coordinator) tellStatus() {
 		return
 	}
 	kept := c.waiting[:0]
-	var status *Status
+	var status []byte
 	for _, w := range c.waiting {
 		switch {
 		case c.conns[w.from.conn] != w.from:
@@ -244,9 +260,10 @@ func (c *coordinator) tellStatus() {
 			kept = append(kept, w)
 		default:
 			if status == nil {
-				status = c.status()
+				status, _ = json.Marshal(c.status())
 			}
-			c.reply(w.from, w.call, status)
+			w.from.calls--
+			c.replyText(w.from, w.call, status)
 		}
 	}
 	clear(c.waiting[len(kept):])
@@ -270,25 +287,30 @@ func (c *coordinator) status() *Status {
 	return s
 }
 
-// listing is a request for all keys, or for one.
+// listing is a request for keys.
 type listing struct {
 	from *guest
 	call uint64
-	key  string // "" is all
+	*request
 }
 
-// maxListings is how many requests for all keys wait.
-const maxListings = 1024
+// page is some of the keys.
+type page struct {
+	Token fence.Token `json:"token"` // of the coordinator's term, in which Next is valid
+	Keys  []KeyStatus `json:"keys"`
+	Next  uint32      `json:"next,omitempty"` // where the rest begins; 0 is that there is none
+}
 
-// askKeys answers a request for keys. Lists are written one after the other, beside the loop: that of many keys takes
-// longer than a renewal should wait.
+// askKeys answers a request for keys. Pages are written one after the other, beside the loop.
 func (c *coordinator) askKeys(l listing) {
 	switch {
-	case l.key != "":
-		c.reply(l.from, l.call, c.keys(l.key))
-	case len(c.listings) >= maxListings:
-		c.answer(l.from, l.call, fmt.Errorf("%d requests for all keys wait; want fewer at a time, or elect group keys KEY", maxListings))
+	case l.Key != "":
+		c.reply(l.from, l.call, c.keys(l.request))
+	case c.crowded(l.from, l.call, l.from.lists, maxLists):
+	case len(c.listings) >= maxAllLists:
+		c.answer(l.from, l.call, fmt.Errorf("%d requests for all keys wait; want fewer at a time, or elect group keys KEY", maxAllLists))
 	default:
+		l.from.lists++
 		if c.listings = append(c.listings, l); len(c.listings) == 1 {
 			c.writeKeys()
 		}
@@ -304,10 +326,11 @@ func (c *coordinator) writeKeys() {
 		c.listings = nil
 		return
 	}
-	l, all := c.listings[0], c.keys("")
+	l, some := c.listings[0], c.keys(c.listings[0].request)
 	c.g.work.Go(func() {
-		c.reply(l.from, l.call, all)
+		c.reply(l.from, l.call, some)
 		c.put(item2{do: func() {
+			l.from.lists--
 			c.listings = c.listings[1:]
 			c.writeKeys()
 		}})
@@ -327,9 +350,9 @@ func (c *coordinator) slack() map[string]time.Duration {
 	return all
 }
 
-// keys are all keys and their holders, or only one, which need not be known.
-func (c *coordinator) keys(only string) []KeyStatus {
-	all := []KeyStatus{}
+// keys are a page of all keys and their holders, or only one, which need not be known.
+func (c *coordinator) keys(q *request) page {
+	p := page{Token: c.term.Token(), Keys: []KeyStatus{}}
 	add := func(ks *machine.KeyState) bool {
 		k := KeyStatus{Key: string(ks.Key), Holder: string(ks.Session.Member), Overrun: ks.Overrun}
 		if (ks.Session != machine.Session{}) {
@@ -338,13 +361,32 @@ func (c *coordinator) keys(only string) []KeyStatus {
 		if (ks.Reserved != machine.Session{}) {
 			k.Next = string(ks.Reserved.Member)
 		}
-		all = append(all, k)
-		return true
+		p.Keys = append(p.Keys, k)
+		return len(p.Keys) < pageSize
 	}
-	if only == "" {
-		c.machine.Keys(add)
-	} else if ks, ok := c.machine.Key(machine.Key(only)); ok {
+	if q.Key == "" {
+		p.Next = c.machine.KeysFrom(q.From, add)
+	} else if ks, ok := c.machine.Key(machine.Key(q.Key)); ok {
 		add(&ks)
 	}
-	return all
+	return p
+}
+
+// allKeys asks for all keys, page by page, or for one. A new coordinator is asked from the beginning.
+func allKeys(ctx context.Context, only string, call func(ctx context.Context, method string, in, out any) error) ([]KeyStatus, error) {
+	all, first := []KeyStatus{}, page{}
+	for q := (request{Key: only}); ; {
+		var p page
+		if err := call(ctx, "keys", q, &p); err != nil {
+			return nil, err
+		}
+		if q.From != 0 && p.Token != first.Token {
+			all, q.From = all[:0], 0
+			continue
+		}
+		all, first = append(all, p.Keys...), p
+		if q.From = p.Next; p.Next == 0 {
+			return all, nil
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/group/internal/link"
 	"github.com/electd/elect/group/internal/wire"
 	"github.com/electd/elect/group/placement"
@@ -26,25 +27,27 @@ type coordinator struct {
 	timer   *time.Timer
 
 	// Owned by the loop.
-	conns    map[machine.Conn]*guest
-	watchers map[machine.Key][]*guest
-	shown    map[machine.Key]*wire.Entry // what the leaders of named elections announce
-	loads    map[machine.Key]float64
-	relays   map[uint64]relay // requests that a holder has to answer
-	relayed  uint64
-	due      []machine.Key // whose watchers are to be told
-	covered  bool
-	version  uint64 // of the status; rises with each change
-	waiting  []waiting
-	listings []listing // the first of them is being written
-	resigned string
-	aside    time.Duration
-	plan     planning
-	places   []spot // of those that may be the next coordinator
+	conns      map[machine.Conn]*guest
+	watchers   map[machine.Key][]*guest
+	shown      map[machine.Key]*wire.Entry // what the leaders of named elections announce
+	shownBytes map[string]int              // of metadata, by member
+	loads      map[machine.Key]float64
+	relays     map[uint64]relay // requests that a holder has to answer
+	relayed    uint64
+	due        []machine.Key // whose watchers are to be told
+	covered    bool
+	version    uint64 // of the status; rises with each change
+	waiting    []waiting
+	listings   []listing // the first of them is being written
+	resigned   string
+	aside      time.Duration
+	plan       planning
+	places     []spot // of those that may be the next coordinator
 
 	mu     sync.Mutex
 	wake   chan struct{} // has room for one
 	items  []item2
+	polls  []item2 // which overtake the others
 	closed bool
 	resign bool // asked to
 	over   chan struct{}
@@ -55,17 +58,19 @@ type guest struct {
 	conn    machine.Conn
 	link    *link.Conn
 	member  string // "" for one that only asks, and has proven to be none
+	name    string // the id that it shows
 	addr    string
 	control bool
 	// readOnly means that it may ask, and change nothing.
 	readOnly bool
-	place    string        // where it can be reached if it is the next coordinator; "" if it never is
-	room     chan struct{} // for what waits of this connection
-	watches  map[machine.Key]struct{}
-}
+	place    string // where it can be reached if it is the next coordinator; "" if it never is
+	backlog  *backlog
 
-// queued is how many messages of one connection wait for the loop before the connection is not read any more.
-const queued = 256
+	// Owned by the loop.
+	watches map[machine.Key]struct{}
+	calls   int // that wait for a change, or for a holder
+	lists   int // of them, that wait for keys or plans
+}
 
 type item2 struct {
 	from   *guest
@@ -102,7 +107,7 @@ func newCoordinator(g *Group, term *elect.Term) (*coordinator, error) {
 	}
 	c := &coordinator{
 		g: g, term: term, machine: mc, timer: time.NewTimer(time.Hour), wake: make(chan struct{}, 1), over: make(chan struct{}),
-		conns: map[machine.Conn]*guest{}, watchers: map[machine.Key][]*guest{}, shown: map[machine.Key]*wire.Entry{},
+		conns: map[machine.Conn]*guest{}, watchers: map[machine.Key][]*guest{}, shown: map[machine.Key]*wire.Entry{}, shownBytes: map[string]int{},
 		loads: map[machine.Key]float64{}, relays: map[uint64]relay{}, version: 1,
 	}
 	if err := c.plan.init(c); err != nil {
@@ -127,7 +132,11 @@ func (c *coordinator) put(it item2) bool {
 		c.mu.Unlock()
 		return false
 	}
-	c.items = append(c.items, it)
+	if it.packet.Urgent() {
+		c.polls = append(c.polls, it)
+	} else {
+		c.items = append(c.items, it)
+	}
 	c.mu.Unlock()
 	c.ring()
 	return true
@@ -135,14 +144,9 @@ func (c *coordinator) put(it item2) bool {
 
 // take queues what a connection brings, and waits if too much of it waits already.
 func (c *coordinator) take(from *guest, p wire.Packet) {
-	select {
-	case from.room <- struct{}{}:
-	case <-from.link.Done():
-		return
-	case <-c.over:
-		return
+	if from.backlog.add(&p, from.link.Done(), c.over) {
+		c.put(item2{from: from, packet: p})
 	}
-	c.put(item2{from: from, packet: p})
 }
 
 // run coordinates until the term has ended or is to be given up. It returns why, and how long not to stand again.
@@ -173,6 +177,7 @@ func (c *coordinator) turn(items []item2) []item2 {
 	c.resign = false
 	c.mu.Unlock()
 	for i := range items {
+		c.renew()
 		c.handle(&items[i])
 		if c.resigned != "" { // the connections among the rest are ended with all others
 			c.mu.Lock()
@@ -182,6 +187,7 @@ func (c *coordinator) turn(items []item2) []item2 {
 		}
 	}
 	clear(items)
+	c.renew()
 	if resign {
 		c.in = machine.Input{Kind: machine.Resign}
 		c.step()
@@ -197,9 +203,21 @@ func (c *coordinator) turn(items []item2) []item2 {
 		}
 	}
 	c.plan.feed()
+	c.renew()
 	c.tellWatchers()
 	c.tellStatus()
 	return items
+}
+
+// renew handles the polls that have come: they wait for nothing that takes long, whoever has sent it.
+func (c *coordinator) renew() {
+	c.mu.Lock()
+	polls := c.polls
+	c.polls = nil
+	c.mu.Unlock()
+	for i := range polls {
+		c.handle(&polls[i])
+	}
 }
 
 func (c *coordinator) arm() { c.g.env.arm(c.timer, c.machine.NextFire()) }
@@ -218,7 +236,7 @@ func (c *coordinator) handle(it *item2) {
 	case it.closed:
 		c.left(from)
 	default:
-		<-from.room
+		from.backlog.done(&it.packet)
 		switch {
 		case c.conns[from.conn] != from:
 		case it.packet.Message != nil && !from.control:
@@ -240,8 +258,11 @@ func (c *coordinator) left(from *guest) {
 		c.unwatch(from, k)
 	}
 	for n, r := range c.relays {
-		if r.to == from {
+		if r.from == from {
 			delete(c.relays, n)
+		} else if r.to == from {
+			delete(c.relays, n)
+			r.from.calls--
 			c.answer(r.from, r.call, fmt.Errorf("%w: the connection with the holder has ended; ask again", elect.ErrNoLeader))
 		}
 	}
@@ -259,6 +280,9 @@ func (c *coordinator) receive(from *guest, m *machine.Message) {
 			from.link.Finish()
 			return
 		}
+	}
+	if m.Type == machine.Released {
+		c.handedOver(from, m.Held)
 	}
 	c.in = machine.Input{Kind: machine.Receive, Conn: from.conn, From: protocol.NodeID(from.member), Message: *m}
 	c.step()
@@ -284,6 +308,9 @@ func (c *coordinator) step() {
 	}
 	for _, n := range c.fx.Closes {
 		if from := c.conns[n]; from != nil {
+			if m := &c.in.Message; c.in.Kind == machine.Receive && m.Type == machine.Goodbye { // who leaves waits for that
+				from.link.Send(wire.Packet{Message: &machine.Message{Type: machine.Over, Tenure: m.Tenure, Number: m.Number, Session: m.Session}})
+			}
 			from.link.Finish()
 		}
 	}
@@ -295,7 +322,7 @@ func (c *coordinator) step() {
 		for i := range c.fx.Changes {
 			ch := &c.fx.Changes[i]
 			if e := c.shown[ch.Key]; e != nil && e.Token != ch.Token {
-				delete(c.shown, ch.Key)
+				c.unshow(ch.Key)
 			}
 			if c.watchers[ch.Key] != nil {
 				c.due = append(c.due, ch.Key)
@@ -335,12 +362,10 @@ func (c *coordinator) side(from *guest, s *wire.Side) {
 	case wire.WatchKeys:
 		for i := range s.Entries {
 			k := machine.Key(s.Entries[i].Key)
-			if from.watches == nil {
-				from.watches = map[machine.Key]struct{}{}
-			}
-			if _, twice := from.watches[k]; !twice {
-				from.watches[k] = struct{}{}
-				c.watchers[k] = append(c.watchers[k], from)
+			if !c.watch(from, k) {
+				c.deny(from, "%d keys are watched; want at most %d", len(from.watches)+len(s.Entries)-i, from.mostWatches())
+				s.Entries = s.Entries[:i]
+				break
 			}
 			s.Entries[i] = c.entry(k)
 		}
@@ -351,7 +376,9 @@ func (c *coordinator) side(from *guest, s *wire.Side) {
 		}
 	case wire.Announce:
 		for i := range s.Entries {
-			c.announce(from, &s.Entries[i])
+			if err := c.announce(from, &s.Entries[i]); err != nil && !errors.Is(err, driver.ErrUnknownOutcome) {
+				c.deny(from, "%w", err)
+			}
 		}
 	case wire.Loads:
 		for i := range s.Entries {
@@ -365,6 +392,7 @@ func (c *coordinator) side(from *guest, s *wire.Side) {
 	case wire.Reply:
 		if r, ok := c.relays[s.Call]; ok && r.to == from {
 			delete(c.relays, s.Call)
+			r.from.calls--
 			c.answer(r.from, r.call, codeError(s.Code))
 		}
 	case wire.Call:
@@ -396,19 +424,19 @@ func (c *coordinator) unwatch(from *guest, k machine.Key) {
 	}
 }
 
-// announce notes what a holder shows beside itself. It reports false if that is not the holder.
-func (c *coordinator) announce(from *guest, e *wire.Entry) bool {
+// announce notes what a holder shows beside itself. If that is not the holder the error is of an unknown outcome.
+func (c *coordinator) announce(from *guest, e *wire.Entry) error {
 	k := machine.Key(e.Key)
 	ks, ok := c.machine.Key(k)
 	if !ok || ks.Token != e.Token || string(ks.Session.Member) != from.member {
-		return false
+		return fmt.Errorf("%w: the coordinator does not know %s as the leader of %q under that token, and shows nothing of it", driver.ErrUnknownOutcome, from.member, e.Key)
 	}
-	c.shown[k] = &wire.Entry{Key: e.Key, Member: from.member, Token: e.Token, Since: e.Since, Metadata: e.Metadata}
+	err := c.show(&wire.Entry{Key: e.Key, Member: from.member, Token: e.Token, Since: e.Since, Metadata: e.Metadata})
 	c.version++
 	if c.watchers[k] != nil {
 		c.due = append(c.due, k)
 	}
-	return true
+	return err
 }
 
 // entry is what observers are told of a key.

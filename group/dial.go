@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -142,7 +143,7 @@ func (g *Group) connect(ctx context.Context, t target) error {
 	if t.process == g.process.String() { // within this process
 		near, far := link.Pair()
 		g.work.Go(func() {
-			g.lobby.serve(far, nil, &guest{member: g.id, addr: "the coordinator itself", place: g.hello().Addr})
+			g.lobby.serve(far, nil, &guest{member: g.id, name: g.id, addr: "the coordinator itself", place: g.hello().Addr})
 		})
 		return g.run(ctx, n, near, nil)
 	}
@@ -159,21 +160,24 @@ func (g *Group) connect(ctx context.Context, t target) error {
 func (g *Group) run(ctx context.Context, n machine.Conn, l *link.Conn, r *wire.Reader) error {
 	stop := context.AfterFunc(ctx, func() { l.Close(link.ErrClosed) })
 	defer stop()
-	room := make(chan struct{}, queued)
+	waits, refused := newBacklog(), error(nil)
 	err := l.Run(r, func(p wire.Packet) {
-		select {
-		case room <- struct{}{}:
-		case <-l.Done():
+		if !waits.add(&p, l.Done(), nil) {
 			return
 		}
 		if p.Message != nil && p.Message.Type == machine.Refuse {
-			g.log.Error("the coordinator refuses this member", "error", p.Message.Text)
-			g.event(Event{Kind: EventRefused, Err: &refusedError{p.Message.Text}})
+			refused = &refusedError{p.Message.Text}
 		}
-		g.member.put(item{conn: n, link: l, packet: p, room: room})
+		g.member.put(item{conn: n, link: l, packet: p, waits: waits})
 	})
 	g.member.put(item{conn: n, link: l, closed: true})
-	return err
+	return cmp.Or(refused, err)
+}
+
+// refused says what the coordinator does not take from this member.
+func (g *Group) refused(err error) {
+	g.log.Error("the coordinator refuses what this member sends", "error", err)
+	g.event(Event{Kind: EventRefused, Err: err})
 }
 
 // dial connects with a coordinator over the network.

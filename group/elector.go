@@ -145,6 +145,9 @@ func (m *member) stand(w machine.Want, c *candidacy) error {
 	if m.slots[w.Key] != nil {
 		return fmt.Errorf("another campaign of this member for %q waits; want one at a time", w.Key)
 	}
+	if n := len(m.slots) + int(m.active.Load()); n >= MaxKeys {
+		return fmt.Errorf("%d keys are wanted by this member; want at most %d", n, MaxKeys)
+	}
 	m.slots[w.Key] = c
 	m.choices = append(m.choices, choice{want: w})
 	m.ring()
@@ -199,7 +202,11 @@ func (e *elector) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 			return
 		default:
 		}
-		states, done := e.g.member.watch.follow(e.key)
+		states, done, err := e.g.member.watch.follow(e.key)
+		if err != nil {
+			yield(driver.State{}, err)
+			return
+		}
 		defer done()
 		for s, err := range states.All(ctx) {
 			if !yield(s, err) {

@@ -358,8 +358,10 @@ func (g *Group) Name() string { return g.cfg.Name }
 
 // Leave gives all keys up in good order, when their work has returned, and then resigns as coordinator. back is how long
 // the keys are kept for a member with the same id, because it will be back: 0 frees them at once. When ctx ends first,
-// the rest lapses by itself, and Leave returns the cause. It then closes the Group and its election, once: a later call
-// returns what the first one did.
+// the rest lapses by itself, and Leave returns the cause. Nil means that a coordinator knows it, or that the claim of
+// this member had ended before. Between two coordinators Leave waits a third of [Config].Promise for the next one. If
+// none has heard of it by then, others lead the keys when the promise has run out, and the error matches
+// [driver.ErrUnreachable]. It then closes the Group and its election, once: a later call returns what the first one did.
 func (g *Group) Leave(ctx context.Context, back time.Duration) error {
 	if g.leaving.CompareAndSwap(false, true) {
 		g.failed = g.quit(ctx, back)
@@ -384,15 +386,9 @@ func (g *Group) quit(ctx context.Context, back time.Duration) error {
 	case <-ctx.Done():
 		err = fmt.Errorf("not all keys were given up, and lapse: %w", context.Cause(ctx))
 	}
-	m.mu.Lock()
-	l := m.attached
-	m.mu.Unlock()
-	if l != nil && err == nil { // the goodbye has to leave
-		l.Finish()
-		select {
-		case <-l.Done():
-		case <-ctx.Done():
-		}
+	var unheard error
+	if err == nil && m.owes {
+		unheard = g.goodbye(ctx)
 	}
 	g.mu.Lock()
 	c := g.coordinator
@@ -416,7 +412,24 @@ func (g *Group) quit(ctx context.Context, back time.Duration) error {
 	g.will.close()
 	g.memberRecord.close()
 	g.coordinatorRecord.close()
-	return errors.Join(err, g.election.Close())
+	return errors.Join(err, unheard, g.election.Close())
+}
+
+// goodbye waits until a coordinator has heard that all keys were given up. A connection that ends proves nothing: the
+// goodbye is said again on the next one.
+func (g *Group) goodbye(ctx context.Context) error {
+	wait := time.NewTimer(g.settings.Promise / 3)
+	defer wait.Stop()
+	why := fmt.Errorf("there was none for %v", g.settings.Promise/3)
+	select {
+	case <-g.member.heard:
+		return nil
+	case <-wait.C:
+	case <-ctx.Done():
+		why = context.Cause(ctx)
+	}
+	return fmt.Errorf("%w: all keys were given up, and no coordinator has heard it: %w; others lead them when the promise to this member has run out, within %v, or after the cover of a new coordinator, %v",
+		driver.ErrUnreachable, why, g.settings.Promise, g.settings.Cover)
 }
 
 // Close is Leave within 5 s, by a member that will not be back.
@@ -468,11 +481,10 @@ func watchStatus(ctx context.Context, call func(ctx context.Context, method stri
 	}
 }
 
-// Keys asks the coordinator for all keys that it knows.
+// Keys asks the coordinator for all keys that it knows, in no order, by several requests. A key that is known all the
+// while is listed once.
 func (g *Group) Keys(ctx context.Context) ([]KeyStatus, error) {
-	var all []KeyStatus
-	err := g.member.call(ctx, "keys", request{}, &all)
-	return all, err
+	return allKeys(ctx, "", g.member.call)
 }
 
 // Lookup asks the coordinator who holds a key. If nobody does the error is [elect.ErrNoLeader].

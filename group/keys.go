@@ -8,10 +8,11 @@ import (
 	"strconv"
 
 	"github.com/electd/elect/driver"
+	machine "github.com/electd/elect/internal/protocol/group"
 )
 
-// MaxKeys is the greatest number of shards of a group.
-const MaxKeys = 1 << 20
+// MaxKeys is the greatest number of shards of a group, and of the keys that one member wants.
+const MaxKeys = machine.MaxKeys
 
 // Keys is a set of keys that all members of a group know. The zero value is empty.
 type Keys struct {

@@ -31,6 +31,8 @@ type member struct {
 	tenures map[machine.Key]*tenure // whose work has not returned
 	epoch   *epoch
 	view    machine.View
+	until   protocol.Instant // the last claim that has ended, by time or by a goodbye
+	bade    *link.Conn       // that the last goodbye was sent on
 	watch   watches
 
 	mu       sync.Mutex
@@ -40,7 +42,9 @@ type member struct {
 	gone     []machine.Held
 	traits   *machine.Traits
 	leaving  bool
-	left     chan struct{} // closed when all was given up
+	left     chan struct{} // closed when all was given up; then owes is set:
+	owes     bool          // a coordinator keeps the session until it hears of that
+	heard    chan struct{} // closed when one has
 	seen     atomic.Pointer[machine.View]
 	active   atomic.Int64 // tenures whose work has not returned
 	slots    map[machine.Key]*candidacy
@@ -57,7 +61,7 @@ type item struct {
 	packet wire.Packet
 	closed bool
 	do     func()
-	room   <-chan struct{} // has a value of what waits of the connection
+	waits  *backlog        // of the connection
 	done   chan<- struct{} // gets a value when it was handled
 }
 
@@ -75,8 +79,8 @@ func newMember(g *Group) (*member, error) {
 		return nil, err
 	}
 	m := &member{
-		g: g, machine: mc, wake: make(chan struct{}, 1), left: make(chan struct{}), timer: time.NewTimer(time.Hour),
-		conns: map[machine.Conn]*link.Conn{}, tenures: map[machine.Key]*tenure{}, slots: map[machine.Key]*candidacy{},
+		g: g, machine: mc, wake: make(chan struct{}, 1), left: make(chan struct{}), heard: make(chan struct{}), timer: time.NewTimer(time.Hour),
+		until: protocol.Always, conns: map[machine.Conn]*link.Conn{}, tenures: map[machine.Key]*tenure{}, slots: map[machine.Key]*candidacy{},
 	}
 	m.watch.init(m)
 	m.calls.init()
@@ -180,6 +184,7 @@ func (m *member) turn(items []item) []item {
 				delete(m.tenures, h.Key)
 			}
 		}
+		m.fit(gone)
 		m.in = machine.Input{Kind: machine.Returned, Held: gone}
 		m.step()
 	}
@@ -196,10 +201,33 @@ func (m *member) turn(items []item) []item {
 		select {
 		case <-m.left:
 		default:
+			m.owes = m.g.env.now().Boot < m.until
 			close(m.left)
 		}
 	}
 	return items
+}
+
+// fit drops what is handed over and has no room on the connection: it must not end for that.
+func (m *member) fit(gone []machine.Held) {
+	m.mu.Lock()
+	l := m.attached
+	m.mu.Unlock()
+	room, dropped := machine.MaxWaiting, 0
+	if l != nil {
+		room -= l.Queued()
+	}
+	for i := range gone {
+		h := &gone[i]
+		if room -= len(h.State); room < 0 && len(h.State) > 0 {
+			room += len(h.State)
+			h.State = nil
+			dropped++
+		}
+	}
+	if dropped > 0 {
+		m.g.log.Warn("what keys leave for their next holders is dropped; want less at a time", "keys", dropped, "most", machine.MaxWaiting)
+	}
 }
 
 // latest divides choices by what counts last.
@@ -246,8 +274,8 @@ func (m *member) handle(it *item) {
 	if it.done != nil {
 		defer func() { it.done <- struct{}{} }()
 	}
-	if it.room != nil {
-		<-it.room
+	if it.waits != nil {
+		it.waits.done(&it.packet)
 	}
 	switch {
 	case it.do != nil:
@@ -265,6 +293,14 @@ func (m *member) handle(it *item) {
 		m.step()
 		if it.packet.Message.Type == machine.Greet && m.view.Tenure != 0 && m.view.Tenure == it.packet.Message.Tenure {
 			m.attach(it.link)
+		}
+		if it.packet.Message.Type == machine.Over && it.link == m.bade {
+			m.bade = nil
+			select {
+			case <-m.heard:
+			default:
+				close(m.heard)
+			}
 		}
 	case it.packet.Side != nil:
 		m.mu.Lock()
@@ -313,6 +349,9 @@ func (m *member) side(l *link.Conn, s *wire.Side) {
 	case wire.States:
 		m.watch.states(s.Entries)
 	case wire.Reply:
+		if s.Call == 0 {
+			m.g.refused(errorOf(s.Code, string(s.Body)))
+		}
 		m.calls.reply(s)
 	case wire.Call: // of an operator, by the coordinator; there is no answer
 		var q request
@@ -388,6 +427,9 @@ func (m *member) step() {
 		if l := m.conns[s.Conn]; l != nil {
 			msg := s.Message
 			l.Send(wire.Packet{Message: &msg})
+			if msg.Type == machine.Goodbye {
+				m.bade = l
+			}
 		}
 	}
 	for i := range m.fx.Starts {
@@ -408,6 +450,9 @@ func (m *member) publish() {
 	}
 	before := m.view
 	m.view = v
+	if v.Claim == protocol.Always && m.epoch != nil && before.Claim != protocol.Always {
+		m.until = before.Claim
+	}
 	if m.epoch == nil || m.epoch.session != v.Session {
 		if m.epoch != nil {
 			m.lapsed()

@@ -39,7 +39,7 @@ type planning struct {
 
 	mu     sync.Mutex
 	orders []order
-	asks   []func(placement.Placer)
+	asks   []func(*Plan, error)
 }
 
 // order is one call of a Placer: of SetKey if key is set, of RemoveKey if name is, else of SetMember or RemoveMember.
@@ -88,8 +88,11 @@ func (p *planning) run(placer placement.Placer) {
 				p.c.g.log.Warn("placement refuses what it is told", "error", err)
 			}
 		}
-		for _, ask := range asks {
-			ask(placer)
+		if len(asks) > 0 {
+			plan, err := outlook(placer)
+			for _, ask := range asks {
+				ask(plan, err)
+			}
 		}
 		began := time.Now()
 		moves, next := placer.Plan(began)
@@ -144,21 +147,22 @@ const explained = 10_000
 // explain calls answer with what would be done next, in the goroutine that makes the plans.
 func (p *planning) explain(answer func(*Plan, error)) {
 	p.mu.Lock()
-	p.asks = append(p.asks, func(placer placement.Placer) {
-		e, ok := placer.(interface {
-			Explain(now time.Time) placement.Outlook
-		})
-		if !ok {
-			answer(nil, fmt.Errorf("the placement of this group, %T, does not explain what it would do; want one with the method Explain of placement.Planner", placer))
-			return
-		}
-		plan := &Plan{Outlook: e.Explain(time.Now())}
-		plan.Omitted = max(len(plan.Now)-explained, 0) + max(len(plan.Later)-explained, 0) + max(len(plan.Idle)-explained, 0)
-		plan.Now, plan.Later, plan.Idle = first(plan.Now), first(plan.Later), first(plan.Idle)
-		answer(plan, nil)
-	})
+	p.asks = append(p.asks, answer)
 	p.mu.Unlock()
 	p.ring()
+}
+
+func outlook(placer placement.Placer) (*Plan, error) {
+	e, ok := placer.(interface {
+		Explain(now time.Time) placement.Outlook
+	})
+	if !ok {
+		return nil, fmt.Errorf("the placement of this group, %T, does not explain what it would do; want one with the method Explain of placement.Planner", placer)
+	}
+	plan := &Plan{Outlook: e.Explain(time.Now())}
+	plan.Omitted = max(len(plan.Now)-explained, 0) + max(len(plan.Later)-explained, 0) + max(len(plan.Idle)-explained, 0)
+	plan.Now, plan.Later, plan.Idle = first(plan.Now), first(plan.Later), first(plan.Idle)
+	return plan, nil
 }
 
 // first is never nil, so that it is a list in JSON.
@@ -300,6 +304,8 @@ func (p *planning) order(k machine.Key, key *placement.Key) order {
 	}
 	ks, ok := p.c.machine.Wanted(k, add)
 	if !ok {
+		delete(p.c.loads, k)
+		delete(p.inFlux, k)
 		return order{name: string(k)}
 	}
 	if ks.Revoked || ks.Reserved != (machine.Session{}) {

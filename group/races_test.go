@@ -109,7 +109,10 @@ func TestLinkIsReplaced(t *testing.T) {
 		old, _ := link.Pair()
 		now, _ := link.Pair()
 		greet(1, old, 7)
-		states, done := m.watch.follow("x")
+		states, done, err := m.watch.follow("x")
+		if err != nil {
+			t.Fatal(err)
+		}
 		defer done()
 		asked := make(chan error, 1)
 		go func() { asked <- m.call(context.Background(), "status", request{}, nil) }()

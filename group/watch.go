@@ -42,10 +42,13 @@ func (w *watches) init(m *member) {
 }
 
 // follow returns the states of a key, until done.
-func (w *watches) follow(k machine.Key) (states *runtime.States, done func()) {
+func (w *watches) follow(k machine.Key) (states *runtime.States, done func(), err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := w.all[k]
+	if e == nil && len(w.all) >= MaxKeys {
+		return nil, nil, fmt.Errorf("%d keys are watched by this member; want at most %d", len(w.all), MaxKeys)
+	}
 	if e == nil {
 		e = &watched{states: runtime.NewStates()}
 		w.all[k] = e
@@ -66,7 +69,7 @@ func (w *watches) follow(k machine.Key) (states *runtime.States, done func()) {
 				w.link.Send(wire.Packet{Side: &wire.Side{Kind: wire.Unwatch, Entries: []wire.Entry{{Key: string(k)}}}})
 			}
 		}
-	}
+	}, nil
 }
 
 // wait tells observers after a while that there is no coordinator: one that changes is not worth a word.

@@ -108,6 +108,13 @@ func (c *Conn) Send(p wire.Packet) {
 	c.ring()
 }
 
+// Queued is about how many bytes wait to be written, beside renewals.
+func (c *Conn) Queued() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.size
+}
+
 func (c *Conn) ring() {
 	select {
 	case c.wake <- struct{}{}:

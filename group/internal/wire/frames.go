@@ -68,16 +68,20 @@ func Split(m *group.Message) []*group.Message {
 type Reader struct {
 	r      io.Reader
 	most   int // of a frame
+	whole  int // of what was cut into pieces
 	head   [4]byte
 	frame  []byte
 	pieces []byte // so far
 }
 
 // NewReader returns a reader that takes no more than frames of [MaxHello] until [Reader.Open] is called.
-func NewReader(r io.Reader) *Reader { return &Reader{r: r, most: MaxHello} }
+func NewReader(r io.Reader) *Reader { return &Reader{r: r, most: MaxHello, whole: MaxWhole} }
 
 // Open lets frames have their full size.
 func (r *Reader) Open() { r.most = MaxFrame }
+
+// Limit lets what was cut into pieces have that size at most, instead of [MaxWhole].
+func (r *Reader) Limit(whole int) { r.whole = whole }
 
 // Next returns the next packet. After an error that matches [ErrFormat] nothing can be read any more.
 func (r *Reader) Next() (Packet, error) {
@@ -93,8 +97,8 @@ func (r *Reader) Next() (Packet, error) {
 			}
 			return p, err
 		}
-		if r.most < MaxFrame || len(r.pieces)+len(body)-1 > MaxWhole {
-			return Packet{}, malformed("a message of more than %d bytes", MaxWhole)
+		if r.most < MaxFrame || len(r.pieces)+len(body)-1 > r.whole {
+			return Packet{}, malformed("a message of more than %d bytes", r.whole)
 		}
 		r.pieces = append(r.pieces, body[1:]...)
 		if kind == kindLast {

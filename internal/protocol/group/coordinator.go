@@ -55,9 +55,10 @@ type Coordinator struct {
 
 	links     map[Conn]*link
 	processes map[life]*process
-	sessions  []*session // in the order of Compare
-	slots     []*session // by their slots; nil if it is over
-	gone      int        // how many slots are of sessions that are over
+	lives     map[protocol.NodeID]int // how many of them are of a member
+	sessions  []*session              // in the order of Compare
+	slots     []*session              // by their slots; nil if it is over
+	gone      int                     // how many slots are of sessions that are over
 
 	begunAt   protocol.Instant
 	cover     protocol.Instant // cover ends then
@@ -86,7 +87,7 @@ func NewCoordinator(cfg CoordinatorConfig) (*Coordinator, error) {
 
 func makeCoordinator(cfg CoordinatorConfig) *Coordinator {
 	return &Coordinator{
-		cfg: cfg, links: make(map[Conn]*link), processes: make(map[life]*process), slots: make([]*session, 1),
+		cfg: cfg, links: make(map[Conn]*link), processes: make(map[life]*process), lives: make(map[protocol.NodeID]int), slots: make([]*session, 1),
 		wake: protocol.Never, resignAt: protocol.Never,
 	}
 }
@@ -267,11 +268,15 @@ func (c *Coordinator) receive(l *link, in *Input, now protocol.Instant, fx *Effe
 			c.ended(s, &msg.Held[i], fx)
 		}
 	case Wish:
+		if excess := c.excessOfWish(s, msg); excess != "" {
+			c.refuse(in.Conn, fx, "%s", excess)
+			return
+		}
 		for i := range msg.Wants {
 			c.want(s, &msg.Wants[i], fx)
 		}
 		for _, k := range msg.Unwants {
-			if i, ok := c.keys.index[k]; ok && c.keys.all[i].unwant(s.slot) {
+			if i, ok := c.keys.index[k]; ok && c.keys.all[i].unwant(s) {
 				fx.Wanted = append(fx.Wanted, c.keys.all[i].key)
 				c.tidy(i)
 			}

@@ -63,6 +63,7 @@
 // A poll costs the same whatever the number of keys and members, and allocates nothing. A report costs time in
 // proportion to the keys that the coordinator knows, the end of a session in proportion to those that it held; no other
 // step looks at all keys. What a coordinator knows of a process it keeps for its tenure, some 100 bytes each.
+// What one member may have at a coordinator is bounded: see [MaxKeys] and the constants beside it.
 //
 // # Failure
 //

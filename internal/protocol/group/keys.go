@@ -35,12 +35,13 @@ func (e *entry) token() Token { return Token{e.tenure, e.n} }
 
 // keys are all that a coordinator knows. The place 0 is not used.
 type keys struct {
-	index  map[Key]uint32
-	all    []entry
-	spare  []uint32 // places that are not in use
-	floor  uint32   // the greatest number of a key that was forgotten: those of new keys are above it
-	mark   uint32
-	states map[uint32][]byte // that holders have left
+	index   map[Key]uint32
+	all     []entry
+	spare   []uint32 // places that are not in use
+	floor   uint32   // the greatest number of a key that was forgotten: those of new keys are above it
+	mark    uint32
+	states  map[uint32]state        // that holders have left,
+	waiting map[protocol.NodeID]int // and how many bytes of whom
 }
 
 // place returns the place of a key, and makes it known.
@@ -79,18 +80,10 @@ func (c *Coordinator) tidy(i uint32) bool {
 	}
 	ks.floor = max(ks.floor, e.last)
 	delete(ks.index, e.key)
-	delete(ks.states, i)
+	ks.takeState(i)
 	*e = entry{}
 	ks.spare = append(ks.spare, i)
 	return true
-}
-
-// leave keeps what a holder has left for the next one.
-func (ks *keys) leave(i uint32, state []byte) {
-	if ks.states == nil {
-		ks.states = make(map[uint32][]byte)
-	}
-	ks.states[i] = state
 }
 
 // sort puts places into the order of their keys. Most are told apart by their first bytes, which are fetched once: of many
@@ -205,13 +198,8 @@ func (c *Coordinator) assign(i uint32, to *session, fx *Effects) bool {
 	}
 	e.last++
 	c.hold(i, to, t, fx)
-	h := Held{Key: e.key, Token: t}
-	if state, ok := c.keys.states[i]; ok {
-		h.State = state
-		delete(c.keys.states, i)
-	}
 	c.touch(to)
-	to.assigns = append(to.assigns, h)
+	to.assigns = append(to.assigns, Held{Key: e.key, Token: t, State: c.keys.takeState(i)})
 	return true
 }
 
@@ -271,8 +259,8 @@ func (c *Coordinator) released(s *session, held []Held, fx *Effects) {
 		if e.holder != s.slot || e.token() != h.Token && !c.cfg.Mutant.Has("release-of-any-token") {
 			continue
 		}
-		if len(h.State) > 0 && len(h.State) <= MaxState {
-			c.keys.leave(i, h.State)
+		if len(h.State) > 0 {
+			c.keys.leave(i, state{s.id.Member, h.State})
 		}
 		c.free(i, s, fx)
 	}
@@ -381,7 +369,7 @@ func (c *Coordinator) list(s *session, msg *Message, again bool, fx *Effects) {
 		return
 	}
 	for i := range ks.all {
-		if e := &ks.all[i]; e.wantMark != ks.mark && e.unwant(s.slot) {
+		if e := &ks.all[i]; e.wantMark != ks.mark && e.unwant(s) {
 			unwanted = append(unwanted, uint32(i))
 		}
 	}
@@ -449,16 +437,18 @@ func (c *Coordinator) want(s *session, w *Want, fx *Effects) uint32 {
 	}
 	at, _ := slices.BinarySearchFunc(e.wants, s.id, func(w want, id Session) int { return c.slots[w.slot].id.Compare(id) })
 	e.wants = slices.Insert(e.wants, at, want{s.slot, priority})
+	s.wants++
 	fx.Wanted = append(fx.Wanted, e.key)
 	return i
 }
 
 // unwant removes a candidacy, and reports whether there was one.
-func (e *entry) unwant(slot uint32) bool {
-	j := slices.IndexFunc(e.wants, func(w want) bool { return w.slot == slot })
+func (e *entry) unwant(s *session) bool {
+	j := slices.IndexFunc(e.wants, func(w want) bool { return w.slot == s.slot })
 	if j < 0 {
 		return false
 	}
+	s.wants--
 	e.wants = slices.Delete(e.wants, j, j+1)
 	return true
 }
@@ -527,16 +517,21 @@ func (c *Coordinator) Key(k Key) (KeyState, bool) {
 }
 
 // Keys calls yield for each known key, in no order, until it returns false.
-func (c *Coordinator) Keys(yield func(*KeyState) bool) {
-	for i := range c.keys.all {
+func (c *Coordinator) Keys(yield func(*KeyState) bool) { c.KeysFrom(0, yield) }
+
+// KeysFrom is as Keys, and returns where to go on later, 0 if there are no more. What is known all the while is yielded
+// once.
+func (c *Coordinator) KeysFrom(next uint32, yield func(*KeyState) bool) uint32 {
+	for i := int(next); i < len(c.keys.all); i++ {
 		if c.keys.all[i].key == "" {
 			continue
 		}
 		k := c.keyState(uint32(i))
 		if !yield(&k) {
-			return
+			return uint32(i + 1)
 		}
 	}
+	return 0
 }
 
 // Wanted calls yield for each session that wants a key, with its priority, in the order of Compare. It returns what

@@ -26,6 +26,7 @@ type session struct {
 	toldAt   protocol.Instant // when it was last told a version
 	arrival  *Registry        // of the mutant registry-of-arrival
 
+	wants    int    // how many keys it wants
 	keys     int    // how many it holds,
 	first    uint32 // and the first of them, 0 if none
 	overruns map[overrun]struct{}
@@ -43,6 +44,12 @@ type overrun struct {
 func (c *Coordinator) refuse(conn Conn, fx *Effects, format string, args ...any) {
 	fx.Sends = append(fx.Sends, Send{conn, Message{Type: Refuse, Tenure: c.tenure, Text: fmt.Sprintf(format, args...)}})
 	fx.Closes = append(fx.Closes, conn)
+	if l := c.links[conn]; l != nil {
+		if s := c.attached(l, conn); s != nil {
+			s.conn = 0
+			fx.Members = true
+		}
+	}
 	delete(c.links, conn)
 }
 
@@ -61,6 +68,7 @@ func (c *Coordinator) process(s Session) *process {
 	if p == nil {
 		p = &process{}
 		c.processes[l] = p
+		c.lives[s.Member]++
 	}
 	return p
 }
@@ -76,6 +84,10 @@ func (c *Coordinator) report(l *link, conn Conn, msg *Message, now protocol.Inst
 		return
 	case msg.Promise > c.cfg.Cover && !c.cfg.Mutant.Has("longer-promise-admitted"):
 		c.refuse(conn, fx, "the member's promise is %v, and this coordinator's cover is %v; want a cover of at least the promise: raise the cover everywhere first", msg.Promise, c.cfg.Cover)
+		return
+	}
+	if excess := c.excess(msg); excess != "" {
+		c.refuse(conn, fx, "%s", excess)
 		return
 	}
 	p := c.process(id)
@@ -199,7 +211,7 @@ func (c *Coordinator) answer(s *session, conn Conn, msg *Message, fx *Effects) {
 // goodbye is G6: the session ends, because its work was joined. It needs no report before.
 func (c *Coordinator) goodbye(l *link, conn Conn, msg *Message, now protocol.Instant, fx *Effects) {
 	id := msg.Session
-	if id.Member != l.from || id.Process == (protocol.Nonce{}) {
+	if id.Member != l.from || id.Process == (protocol.Nonce{}) || !c.knows(id) {
 		return
 	}
 	p := c.process(id)
@@ -239,6 +251,9 @@ func (c *Coordinator) dead(id Session, now protocol.Instant, fx *Effects) {
 				c.finish(s, now, fx)
 			}
 		}
+	}
+	if !c.knows(id) {
+		return
 	}
 	p := c.process(id)
 	p.dead, p.over = true, ^uint64(0)
@@ -303,7 +318,12 @@ func (a *account) vouch(sessions []Session) {
 		slices.SortFunc(a.all, Session.Compare)
 		return
 	}
-	a.all = slices.DeleteFunc(a.all, func(s Session) bool { return !slices.Contains(sessions, s) })
+	sessions = slices.Clone(sessions)
+	slices.SortFunc(sessions, Session.Compare)
+	a.all = slices.DeleteFunc(a.all, func(s Session) bool {
+		_, vouched := slices.BinarySearchFunc(sessions, s, Session.Compare)
+		return !vouched
+	})
 }
 
 // accounted reports whether cover can end because each session of the account has reported, or is over.

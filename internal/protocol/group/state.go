@@ -143,6 +143,9 @@ func (c *Coordinator) state(e *protocol.Coder) {
 		e.Nonce(&l.process)
 		e.Uints(&(*p).number, &(*p).over)
 		e.Bools(&(*p).dead)
+		if e.Loads() {
+			c.lives[l.member]++
+		}
 	})
 	codeMap(e, &c.links, 48, cmp.Compare[Conn], func(e *protocol.Coder, conn *Conn, l **link) {
 		if e.Loads() {
@@ -261,8 +264,10 @@ func (c *Coordinator) stateOfKeys(e *protocol.Coder) {
 		if !e.Loads() {
 			place = places[i]
 		}
-		state := ks.states[place]
-		state = codeBytes(e, state)
+		left := ks.states[place]
+		if left.bytes = codeBytes(e, left.bytes); left.bytes != nil {
+			protocol.Strings(e, &left.by)
+		}
 		if !e.Loads() {
 			continue
 		}
@@ -277,8 +282,11 @@ func (c *Coordinator) stateOfKeys(e *protocol.Coder) {
 				return
 			}
 		}
-		if state != nil {
-			ks.leave(place, state)
+		for _, w := range wants {
+			c.slots[w.slot].wants++
+		}
+		if left.bytes != nil {
+			ks.leave(place, left)
 		}
 		if holder != 0 {
 			revoked := k.revoked

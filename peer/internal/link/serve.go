@@ -44,7 +44,7 @@ func (l *Link) receiveClient(s *stream, h *wire.Hello) *wire.Refusal {
 	}
 	l.mu.Unlock()
 	if many {
-		return &wire.Refusal{Code: wire.CodeBusy, Says: fmt.Sprintf("%d clients are connected already", maxClients)}
+		return &wire.Refusal{Code: wire.CodeBusy, Says: fmt.Sprintf("%d clients are connected already; want at most %d, observers, operators and members of groups that are no peers together", maxClients, maxClients)}
 	}
 	defer func() {
 		l.mu.Lock()
