@@ -27,16 +27,33 @@ func (n *Node) lead(ctx context.Context, term *elect.Term) error {
 		n.poke()
 	}()
 	n.log.Info("elected", "token", term.Token())
+	var all sync.WaitGroup
+	all.Go(func() { n.glance(work, fence) })
 	err := n.attempt(ctx, work, term)
 	if err == nil && ctx.Err() == nil {
 		err = context.Cause(work)
 	}
+	fence(nil)
+	all.Wait()
 	if err != nil {
 		n.log.Warn("this leader gives way", "token", term.Token(), "error", err)
 		n.aside(term)
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// glance ends the work of a leader whose postmaster is stopped by a signal, and stays so. A probe would find that, too,
+// but is patient with a slow server.
+func (n *Node) glance(work context.Context, fence context.CancelCauseFunc) {
+	for since := time.Now(); work.Err() == nil; pause(work, glanceTime) {
+		switch {
+		case !n.db.Stopped() || n.isPaused():
+			since = time.Now()
+		case time.Since(since) >= frozenTime:
+			fence(errFrozen)
+		}
+	}
 }
 
 // aside ends the term and lets another node try.

@@ -24,6 +24,8 @@ const (
 	holdTime   = 2 * time.Second        // for which a node does not stand after it has let another one try
 	stuckTime  = time.Minute            // without progress of a replica whose primary answers, after which it is copied anew
 	lonelyTime = 2 * time.Second        // without a leader, after which a stopped server is started
+	glanceTime = 200 * time.Millisecond // between two looks whether the postmaster is stopped by a signal
+	frozenTime = time.Second            // of that, after which a primary gives way
 )
 
 // Node is one node of the cluster: it stands in the election, and its server is the primary while it leads, and follows
@@ -80,6 +82,7 @@ const (
 
 var (
 	errPromised = errors.New("this node has promised to a later leader")
+	errFrozen   = errors.New("the postmaster was stopped by a signal, as by kill -STOP")
 	errHold     = errors.New("this node lets another one try")
 )
 
