@@ -71,6 +71,8 @@ func (n *Node) aside(term *elect.Term) {
 // leadership is given up.
 func (n *Node) attempt(ctx, work context.Context, term *elect.Term) error {
 	token := uint64(term.Token())
+	got, stop := n.ask(work, token) // the others prepare while this node does
+	defer stop()
 	own, release, err := n.prepare(work, token)
 	if release != nil {
 		defer release()
@@ -78,7 +80,8 @@ func (n *Node) attempt(ctx, work context.Context, term *elect.Term) error {
 	if err != nil {
 		return err
 	}
-	what, to, err := n.gather(work, term, own)
+	what, to, err := n.gather(work, term, own, got)
+	stop()
 	switch {
 	case err != nil:
 		return err
@@ -119,18 +122,18 @@ func (n *Node) halt(ctx, work context.Context) error {
 	return n.db.Stop(stop, mode)
 }
 
-// gather asks all nodes until it is known what to do.
-func (n *Node) gather(ctx context.Context, term *elect.Term, own answer) (verdict, string, error) {
-	token := uint64(term.Token())
+// said is what another node has answered: a promise, or a refusal.
+type said struct {
+	answer
+	err error
+}
+
+// ask asks the other nodes for their promise, each until it answers, or until stop is called. stop returns when nobody
+// is asked any more; it may be called twice.
+func (n *Node) ask(ctx context.Context, token uint64) (got <-chan said, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var all sync.WaitGroup
-	defer all.Wait()
-	defer cancel(nil)
-	type said struct {
-		answer
-		err error
-	}
-	got := make(chan said)
+	answers := make(chan said, len(n.others))
 	for id, other := range n.others {
 		all.Go(func() {
 			for ctx.Err() == nil {
@@ -140,16 +143,18 @@ func (n *Node) gather(ctx context.Context, term *elect.Term, own answer) (verdic
 				_, refused := errors.AsType[*refusal](err)
 				if err == nil || refused {
 					a.ID = id
-					select {
-					case got <- said{a, err}:
-					case <-ctx.Done():
-					}
+					answers <- said{a, err}
 					return
 				}
 				pause(ctx, askPause)
 			}
 		})
 	}
+	return answers, func() { cancel(nil); all.Wait() }
+}
+
+// gather takes answers until it is known what to do.
+func (n *Node) gather(ctx context.Context, term *elect.Term, own answer, got <-chan said) (verdict, string, error) {
 	answers := map[string]answer{own.ID: own}
 	patience := time.After(n.s.Patience)
 	for {

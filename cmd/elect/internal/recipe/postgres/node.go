@@ -259,12 +259,17 @@ func (n *Node) look(ctx context.Context) (server.Position, bool, error) {
 	if err != nil {
 		return p, empty, err
 	}
+	return n.note(p, empty)
+}
+
+// note notes where the WAL of the server ends.
+func (n *Node) note(p server.Position, empty bool) (server.Position, bool, error) {
 	if n.record().Making && !empty { // Init has ended, and what it made was not noted
 		if _, _, err := n.update(always(func(r record) record { return n.rules.made(r, p) })); err != nil {
 			return p, empty, err
 		}
 	}
-	if _, _, err = n.update(always(func(r record) record { return n.rules.saw(r, p) })); err != nil {
+	if _, _, err := n.update(always(func(r record) record { return n.rules.saw(r, p) })); err != nil {
 		return p, empty, err
 	}
 	n.mu.Lock()
@@ -338,7 +343,8 @@ func (n *Node) detach(ctx context.Context) (server.Position, bool, error) {
 			return server.Position{}, false, err
 		}
 	}
-	if _, err := n.db.Detach(ctx); err != nil {
+	p, err := n.db.Detach(ctx)
+	if err != nil {
 		if ctx.Err() != nil {
 			return server.Position{}, false, context.Cause(ctx)
 		}
@@ -346,11 +352,11 @@ func (n *Node) detach(ctx context.Context) (server.Position, bool, error) {
 		if err := n.db.Stop(ctx, server.Immediate); err != nil {
 			return server.Position{}, false, err
 		}
-		if _, err := n.db.Detach(ctx); err != nil {
+		if p, err = n.db.Detach(ctx); err != nil {
 			return server.Position{}, false, err
 		}
 	}
-	return n.look(ctx)
+	return n.note(p, false)
 }
 
 // doing notes what this node does or waits for, and logs what is new.
