@@ -44,6 +44,8 @@ type Node struct {
 	op   chan struct{} // holds one value while somebody changes the server
 	wake chan struct{} // a turn is due
 
+	probed time.Time // when the server was last well; the holder of op has it
+
 	saving sync.Mutex // held while the record changes, over the write to the disk
 
 	mu        sync.Mutex
