@@ -5,6 +5,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -45,6 +46,7 @@ type cluster struct {
 	env     []string
 	clients *exec.Cmd
 	stop    io.Closer // ends the clients
+	luck    uint64    // of the losses of power so far
 }
 
 // process is a node, which is started again when it has ended.
@@ -57,8 +59,11 @@ type process struct {
 
 func id(i int) string { return fmt.Sprint("n", i+1) }
 
-// start makes a cluster, and waits until it serves.
-func start(t *testing.T, env ...string) *cluster {
+// small is a disk that can be full.
+func small(dir string) (disk.Disk, error) { return disk.NewTmpfs(dir, diskSize) }
+
+// start makes a cluster on disks of a kind, and waits until it serves.
+func start(t *testing.T, newDisk func(dir string) (disk.Disk, error), env ...string) *cluster {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(bin, "postgres")); err != nil {
 		harness.Absent(t, err.Error()+"; on Debian: apt-get install postgresql")
@@ -86,7 +91,7 @@ func start(t *testing.T, env ...string) *cluster {
 		harness.Absent(t, err.Error())
 	}
 	t.Cleanup(func() { _ = c.net.Close() })
-	c.configure()
+	c.configure(newDisk)
 	for i := range c.nodes {
 		c.nodes[i] = &process{}
 		c.launch(i)
@@ -103,7 +108,7 @@ func (c *cluster) host(i int) string {
 }
 
 // configure makes the disks, certificates and files of the nodes.
-func (c *cluster) configure() {
+func (c *cluster) configure(newDisk func(dir string) (disk.Disk, error)) {
 	t := c.t
 	t.Helper()
 	certs := filepath.Join(c.dir, "certs")
@@ -120,7 +125,7 @@ func (c *cluster) configure() {
 	}
 	for i := range nodeCount {
 		home := filepath.Join(c.dir, id(i))
-		d, err := disk.NewTmpfs(home, diskSize)
+		d, err := newDisk(home)
 		if err != nil {
 			harness.Absent(t, err.Error())
 		}
@@ -203,12 +208,12 @@ func (c *cluster) end() {
 		p.done.Wait()
 		kill.Stop()
 	}
-	if c.t.Failed() {
-		for i := range c.nodes {
-			text, _ := os.ReadFile(filepath.Join(c.dir, id(i)+".log"))
+	for i := range c.nodes {
+		text, _ := os.ReadFile(filepath.Join(c.dir, id(i)+".log"))
+		if c.t.Failed() {
 			c.t.Logf("%s:\n%s", id(i), text[max(0, len(text)-8000):])
-			_ = os.WriteFile(filepath.Join(c.t.ArtifactDir(), id(i)+".log"), text, 0o644)
 		}
+		_ = os.WriteFile(filepath.Join(c.t.ArtifactDir(), id(i)+".log"), text, 0o644)
 	}
 }
 
@@ -273,6 +278,31 @@ func signal(pids []int, s syscall.Signal) {
 	}
 }
 
+// powerLoss kills nodes at once, and takes from their disks what was not synced.
+func (c *cluster) powerLoss(which ...int) {
+	c.t.Helper()
+	var all []int
+	for range 2 { // a stopped process starts no other one
+		all = nil
+		for _, i := range which {
+			all = append(all, c.tree(i)...)
+		}
+		signal(all, syscall.SIGSTOP)
+	}
+	for _, i := range which { // it is not started meanwhile
+		c.nodes[i].mu.Lock()
+		defer c.nodes[i].mu.Unlock()
+	}
+	signal(all, syscall.SIGKILL)
+	for _, i := range which {
+		c.luck++
+		err := c.disks[i].Fault(disk.Fault{Luck: c.luck % 4, Torn: c.luck%2 == 1}) // with 0 nothing survives
+		if err := errors.Join(err, c.disks[i].PowerLoss(), c.disks[i].Fault(disk.Fault{})); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
 // web asks a node past all faults.
 func (c *cluster) web(i int, path string) int {
 	out, err := c.net.Command(network.Operator, "curl", "-s", "-m", "1", "-o", "/dev/null", "-w", "%{http_code}", "http://"+c.host(i)+":8008"+path).Output()
@@ -314,14 +344,16 @@ func (c *cluster) settled(limit time.Duration) int {
 	}
 }
 
+// login are the settings of clients, beside where they connect.
+const login = " user=postgres password='" + password + "' dbname=postgres sslmode=disable connect_timeout=2 application_name=client"
+
 // dsn is where clients connect: to whichever of the nodes takes writes.
 func (c *cluster) dsn() string {
 	var hosts, ports []string
 	for i := range nodeCount {
 		hosts, ports = append(hosts, c.host(i)), append(ports, "5432")
 	}
-	return fmt.Sprintf("host=%s port=%s user=postgres password='%s' dbname=postgres sslmode=disable connect_timeout=2 target_session_attrs=read-write application_name=client",
-		strings.Join(hosts, ","), strings.Join(ports, ","), password)
+	return fmt.Sprintf("host=%s port=%s target_session_attrs=read-write", strings.Join(hosts, ","), strings.Join(ports, ",")) + login
 }
 
 // query runs a statement at a node, in the operator's network, by this test's program.
@@ -339,8 +371,8 @@ func (c *cluster) query(i int, query string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// work makes the table and starts the clients.
-func (c *cluster) work(primary int) {
+// work makes the table and starts the clients, which connect to dsn.
+func (c *cluster) work(primary int, dsn string) {
 	t := c.t
 	t.Helper()
 	c.query(primary, "CREATE TABLE rows (client int, n int, token bigint, seq bigint GENERATED ALWAYS AS IDENTITY, PRIMARY KEY (client, n))")
@@ -349,7 +381,7 @@ func (c *cluster) work(primary int) {
 		t.Fatal(err)
 	}
 	c.clients = c.net.Command(network.Operator, self)
-	c.clients.Env = append(c.clients.Env, clientsEnv+"="+c.dir, "DSN="+c.dsn())
+	c.clients.Env = append(c.clients.Env, clientsEnv+"="+c.dir, "DSN="+dsn)
 	c.clients.Stderr = os.Stderr
 	in, err := c.clients.StdinPipe()
 	if err != nil {

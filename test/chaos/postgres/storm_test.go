@@ -29,6 +29,7 @@ type fault struct {
 	begin func(c *cluster, primary, replica int) (heal func())
 	holds time.Duration // until it is healed
 	stays bool          // the primary may stay what it is
+	disk  bool          // it needs a disk that can have all faults
 }
 
 // faults are the kinds.
@@ -59,6 +60,18 @@ func faults() []fault {
 			}
 		}
 	}
+	broken := func(f disk.Fault) func(*cluster, int, int) func() {
+		return func(c *cluster, p, _ int) func() {
+			if err := c.disks[p].Fault(f); err != nil {
+				c.t.Fatal(err)
+			}
+			return func() {
+				if err := c.disks[p].Fault(disk.Fault{}); err != nil {
+					c.t.Fatal(err)
+				}
+			}
+		}
+	}
 	const outage = promise + 4*time.Second
 	return []fault{
 		{name: "kill elect", begin: kill((*cluster).program)},
@@ -79,22 +92,24 @@ func faults() []fault {
 			signal(c.postmaster(p), syscall.SIGKILL)
 			return heal
 		}, holds: outage},
-		{name: "disk full", begin: func(c *cluster, p, _ int) func() {
-			if err := c.disks[p].Fault(disk.Fault{Full: true}); err != nil {
-				c.t.Fatal(err)
-			}
-			return func() {
-				if err := c.disks[p].Fault(disk.Fault{}); err != nil {
-					c.t.Fatal(err)
-				}
-			}
-		}, holds: 2 * outage, stays: true},
+		{name: "disk full", begin: broken(disk.Fault{Full: true}), holds: 2 * outage, stays: true},
 		{name: "replica behind", begin: func(c *cluster, p, r int) func() {
 			signal(c.walreceiver(r), syscall.SIGSTOP)
 			<-time.After(time.Second)
 			signal(both(c, p), syscall.SIGKILL)
 			return nil
 		}},
+		{name: "far behind", begin: func(c *cluster, p, r int) func() {
+			// It misses more WAL than is kept for it.
+			signal(c.walreceiver(r), syscall.SIGSTOP)
+			c.query(p, "SELECT count(pg_logical_emit_message(false, 'bulk', repeat('x', 1000000))) FROM generate_series(1, 100)")
+			signal(both(c, p), syscall.SIGKILL)
+			return nil
+		}},
+		{name: "slow disk", begin: broken(disk.Fault{SyncDelay: 5 * time.Second}), holds: 3 * outage, stays: true, disk: true},
+		{name: "failing disk", begin: broken(disk.Fault{SyncError: true}), holds: outage, stays: true, disk: true},
+		{name: "power loss", begin: func(c *cluster, p, _ int) func() { c.powerLoss(p); return nil }, disk: true},
+		{name: "power loss of all", begin: func(c *cluster, _, _ int) func() { c.powerLoss(0, 1, 2); return nil }, stays: true, disk: true},
 		{name: "switch-over", begin: func(c *cluster, p, _ int) func() {
 			if err := c.switchover(p); err != nil {
 				c.t.Errorf("a planned switch-over: %v", err)
@@ -116,10 +131,9 @@ func (c *cluster) storm(seed uint64, rounds int, only ...string) (all []happened
 	t := c.t
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))
-	kinds := faults()
-	if len(only) > 0 {
-		kinds = slices.DeleteFunc(kinds, func(f fault) bool { return !slices.Contains(only, f.name) })
-	}
+	kinds := slices.DeleteFunc(faults(), func(f fault) bool {
+		return f.disk && c.disks[0].Can(disk.Fault{SyncError: true}) != nil || len(only) > 0 && !slices.Contains(only, f.name)
+	})
 	var order []int
 	primary := c.settled(time.Minute)
 	for round := range rounds {
@@ -254,7 +268,8 @@ func TestOrder(t *testing.T) {
 func report(t *testing.T, history []happened, acknowledged []insert) {
 	t.Helper()
 	gaps := map[string][]time.Duration{}
-	for _, h := range history {
+	for round, h := range history {
+		var all []time.Duration
 		for c := range clientCount {
 			last, longest := h.Begun, int64(0)
 			for _, i := range acknowledged {
@@ -266,8 +281,10 @@ func report(t *testing.T, history []happened, acknowledged []insert) {
 					break
 				}
 			}
-			gaps[h.Kind] = append(gaps[h.Kind], time.Duration(longest))
+			all = append(all, time.Duration(longest).Round(10*time.Millisecond))
 		}
+		t.Logf("round %d: %-16s the clients could not write for %v", round, h.Kind, all)
+		gaps[h.Kind] = append(gaps[h.Kind], all...)
 	}
 	for kind, all := range gaps {
 		slices.Sort(all)
@@ -275,7 +292,7 @@ func report(t *testing.T, history []happened, acknowledged []insert) {
 	}
 }
 
-// asked is a number of the environment, as in the tests above: ELECT_CHAOS_SEED and ELECT_CHAOS_ROUNDS.
+// asked is a number of the environment: ELECT_CHAOS_SEED and ELECT_CHAOS_ROUNDS.
 func asked(name string, otherwise uint64) uint64 {
 	if v, err := strconv.ParseUint(os.Getenv("ELECT_CHAOS_"+name), 10, 64); err == nil {
 		return v
@@ -286,24 +303,40 @@ func asked(name string, otherwise uint64) uint64 {
 // TestFailovers breaks the primary by all kinds of faults.
 func TestFailovers(t *testing.T) {
 	long.Full(t, "it breaks a cluster of PostgreSQL for 20 minutes")
-	c := start(t)
-	c.work(c.settled(time.Minute))
-	c.judge(c.storm(asked("SEED", 24), int(asked("ROUNDS", 108))))
+	c := start(t, small)
+	c.work(c.settled(time.Minute), c.dsn())
+	c.judge(c.storm(asked("SEED", 24), int(asked("ROUNDS", 108)), kinds()...))
+}
+
+// kinds are those of ELECT_CHAOS_KINDS, with commas between them; without it these.
+func kinds(otherwise ...string) []string {
+	if names := os.Getenv("ELECT_CHAOS_KINDS"); names != "" {
+		return strings.Split(names, ",")
+	}
+	return otherwise
+}
+
+// TestDisks breaks the disk of the primary, and takes the power from one node or from all.
+func TestDisks(t *testing.T) {
+	long.Full(t, "it breaks the disks of a cluster of PostgreSQL for 20 minutes")
+	c := start(t, disk.NewFUSE)
+	c.work(c.settled(time.Minute), c.dsn())
+	c.judge(c.storm(asked("SEED", 24), int(asked("ROUNDS", 40)), kinds("slow disk", "failing disk", "power loss", "power loss of all")...))
 }
 
 // TestQuick kills a primary, cuts one off, and hands over.
 func TestQuick(t *testing.T) {
 	long.Test(t, "it breaks a cluster of PostgreSQL")
-	c := start(t)
-	c.work(c.settled(time.Minute))
+	c := start(t, small)
+	c.work(c.settled(time.Minute), c.dsn())
 	c.judge(c.storm(7, 3, "kill elect", "cut", "switch-over"))
 }
 
 // TestTooth: a winner that asks nobody but itself loses rows when it is behind, and the judge sees that.
 func TestTooth(t *testing.T) {
 	long.Full(t, "it breaks a cluster of PostgreSQL")
-	c := start(t, mutation.Env+"="+mutation.PostgresQuorum)
-	c.work(c.settled(time.Minute))
+	c := start(t, small, mutation.Env+"="+mutation.PostgresQuorum)
+	c.work(c.settled(time.Minute), c.dsn())
 	if lost := c.judge(c.storm(1, 8, "replica behind")); lost == 0 {
 		t.Error("no row was lost; want some: the mistake was not found")
 	}

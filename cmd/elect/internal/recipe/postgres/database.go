@@ -7,7 +7,8 @@ import (
 )
 
 // database is what a node needs of a PostgreSQL server and its data directory: *server.Server, and in tests one that is
-// made up. Its methods are called by one goroutine at a time, except Done, Running, Position, Probe and Flushed.
+// made up. Its methods are called by one goroutine at a time, except Done, Running, Stopped, Position, Probe and
+// Flushed.
 type database interface {
 	// Empty reports that there is no cluster in the data directory: nothing, or what an Init or a Rebuild has left that
 	// did not end.
@@ -26,6 +27,8 @@ type database interface {
 	Running() bool
 	// Done is closed when the postmaster of the last start has ended, and before the first start.
 	Done() <-chan struct{}
+	// Stopped reports whether the postmaster is stopped by a signal, as by kill -STOP.
+	Stopped() bool
 	// Stop returns when no process of the server is left. The end of ctx turns Fast into Immediate. Stopping a stopped
 	// one succeeds.
 	Stop(ctx context.Context, mode server.Mode) error

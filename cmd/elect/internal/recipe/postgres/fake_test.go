@@ -44,6 +44,7 @@ type fake struct {
 	done   chan struct{}
 	slow   time.Duration // of a copy
 	probe  error
+	frozen bool
 	ops    []string
 	broken bool // pg_rewind fails
 }
@@ -265,6 +266,11 @@ func (f *fake) Rebuild(ctx context.Context, from server.Upstream, replace func()
 }
 
 func (f *fake) Reload(context.Context, server.Config) ([]string, error) { return nil, nil }
+
+func (f *fake) Stopped() (stopped bool) {
+	_ = f.with("", func(s *pg) error { stopped = f.frozen && s.up; return nil })
+	return stopped
+}
 
 func (f *fake) Probe(ctx context.Context) (err error) {
 	_ = f.with("", func(*pg) error { err = f.probe; return nil })
@@ -595,6 +601,29 @@ func TestIllPrimary(t *testing.T) {
 		_ = l.dbs[p].with("", func(*pg) error { l.dbs[p].probe = errors.New("no space left on device"); return nil })
 		next := l.primary(p)
 		l.verify(next)
+	})
+}
+
+// TestFrozenPrimary: a postmaster that is stopped by a signal for a moment is left alone, and one that stays so gives way.
+func TestFrozenPrimary(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, l *lab, p int) {
+		freeze := func(on bool) { _ = l.dbs[p].with("", func(*pg) error { l.dbs[p].frozen = on; return nil }) }
+		freeze(true)
+		pause(l.ctx, frozenTime-glanceTime)
+		freeze(false)
+		pause(l.ctx, 5*time.Second)
+		if l.nodes[p].isPrimary() != nil {
+			t.Fatal("it gave way after a moment; want it to stay")
+		}
+		begun := time.Now()
+		freeze(true)
+		next := l.primary(p)
+		if took := time.Since(begun); took > 2*time.Second {
+			t.Errorf("it took %v; want less than 2s", took)
+		}
+		freeze(false)
+		l.verify(next)
+		l.settled(next)
 	})
 }
 

@@ -27,16 +27,33 @@ func (n *Node) lead(ctx context.Context, term *elect.Term) error {
 		n.poke()
 	}()
 	n.log.Info("elected", "token", term.Token())
+	var all sync.WaitGroup
+	all.Go(func() { n.glance(work, fence) })
 	err := n.attempt(ctx, work, term)
 	if err == nil && ctx.Err() == nil {
 		err = context.Cause(work)
 	}
+	fence(nil)
+	all.Wait()
 	if err != nil {
 		n.log.Warn("this leader gives way", "token", term.Token(), "error", err)
 		n.aside(term)
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// glance ends the work of a leader whose postmaster is stopped by a signal, and stays so. A probe would find that, too,
+// but is patient with a slow server.
+func (n *Node) glance(work context.Context, fence context.CancelCauseFunc) {
+	for since := time.Now(); work.Err() == nil; pause(work, glanceTime) {
+		switch {
+		case !n.db.Stopped() || n.isPaused():
+			since = time.Now()
+		case time.Since(since) >= frozenTime:
+			fence(errFrozen)
+		}
+	}
 }
 
 // aside ends the term and lets another node try.
@@ -54,6 +71,8 @@ func (n *Node) aside(term *elect.Term) {
 // leadership is given up.
 func (n *Node) attempt(ctx, work context.Context, term *elect.Term) error {
 	token := uint64(term.Token())
+	got, stop := n.ask(work, token) // the others prepare while this node does
+	defer stop()
 	own, release, err := n.prepare(work, token)
 	if release != nil {
 		defer release()
@@ -61,7 +80,8 @@ func (n *Node) attempt(ctx, work context.Context, term *elect.Term) error {
 	if err != nil {
 		return err
 	}
-	what, to, err := n.gather(work, term, own)
+	what, to, err := n.gather(work, term, own, got)
+	stop()
 	switch {
 	case err != nil:
 		return err
@@ -102,18 +122,18 @@ func (n *Node) halt(ctx, work context.Context) error {
 	return n.db.Stop(stop, mode)
 }
 
-// gather asks all nodes until it is known what to do.
-func (n *Node) gather(ctx context.Context, term *elect.Term, own answer) (verdict, string, error) {
-	token := uint64(term.Token())
+// said is what another node has answered: a promise, or a refusal.
+type said struct {
+	answer
+	err error
+}
+
+// ask asks the other nodes for their promise, each until it answers, or until stop is called. stop returns when nobody
+// is asked any more; it may be called twice.
+func (n *Node) ask(ctx context.Context, token uint64) (got <-chan said, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var all sync.WaitGroup
-	defer all.Wait()
-	defer cancel(nil)
-	type said struct {
-		answer
-		err error
-	}
-	got := make(chan said)
+	answers := make(chan said, len(n.others))
 	for id, other := range n.others {
 		all.Go(func() {
 			for ctx.Err() == nil {
@@ -123,16 +143,18 @@ func (n *Node) gather(ctx context.Context, term *elect.Term, own answer) (verdic
 				_, refused := errors.AsType[*refusal](err)
 				if err == nil || refused {
 					a.ID = id
-					select {
-					case got <- said{a, err}:
-					case <-ctx.Done():
-					}
+					answers <- said{a, err}
 					return
 				}
 				pause(ctx, askPause)
 			}
 		})
 	}
+	return answers, func() { cancel(nil); all.Wait() }
+}
+
+// gather takes answers until it is known what to do.
+func (n *Node) gather(ctx context.Context, term *elect.Term, own answer, got <-chan said) (verdict, string, error) {
 	answers := map[string]answer{own.ID: own}
 	patience := time.After(n.s.Patience)
 	for {

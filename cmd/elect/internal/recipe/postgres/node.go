@@ -24,6 +24,8 @@ const (
 	holdTime   = 2 * time.Second        // for which a node does not stand after it has let another one try
 	stuckTime  = time.Minute            // without progress of a replica whose primary answers, after which it is copied anew
 	lonelyTime = 2 * time.Second        // without a leader, after which a stopped server is started
+	glanceTime = 200 * time.Millisecond // between two looks whether the postmaster is stopped by a signal
+	frozenTime = time.Second            // of that, after which a primary gives way
 )
 
 // Node is one node of the cluster: it stands in the election, and its server is the primary while it leads, and follows
@@ -41,6 +43,8 @@ type Node struct {
 
 	op   chan struct{} // holds one value while somebody changes the server
 	wake chan struct{} // a turn is due
+
+	probed time.Time // when the server was last well; the holder of op has it
 
 	saving sync.Mutex // held while the record changes, over the write to the disk
 
@@ -80,6 +84,7 @@ const (
 
 var (
 	errPromised = errors.New("this node has promised to a later leader")
+	errFrozen   = errors.New("the postmaster was stopped by a signal, as by kill -STOP")
 	errHold     = errors.New("this node lets another one try")
 )
 
@@ -258,12 +263,17 @@ func (n *Node) look(ctx context.Context) (server.Position, bool, error) {
 	if err != nil {
 		return p, empty, err
 	}
+	return n.note(p, empty)
+}
+
+// note notes where the WAL of the server ends.
+func (n *Node) note(p server.Position, empty bool) (server.Position, bool, error) {
 	if n.record().Making && !empty { // Init has ended, and what it made was not noted
 		if _, _, err := n.update(always(func(r record) record { return n.rules.made(r, p) })); err != nil {
 			return p, empty, err
 		}
 	}
-	if _, _, err = n.update(always(func(r record) record { return n.rules.saw(r, p) })); err != nil {
+	if _, _, err := n.update(always(func(r record) record { return n.rules.saw(r, p) })); err != nil {
 		return p, empty, err
 	}
 	n.mu.Lock()
@@ -337,7 +347,8 @@ func (n *Node) detach(ctx context.Context) (server.Position, bool, error) {
 			return server.Position{}, false, err
 		}
 	}
-	if _, err := n.db.Detach(ctx); err != nil {
+	p, err := n.db.Detach(ctx)
+	if err != nil {
 		if ctx.Err() != nil {
 			return server.Position{}, false, context.Cause(ctx)
 		}
@@ -345,11 +356,11 @@ func (n *Node) detach(ctx context.Context) (server.Position, bool, error) {
 		if err := n.db.Stop(ctx, server.Immediate); err != nil {
 			return server.Position{}, false, err
 		}
-		if _, err := n.db.Detach(ctx); err != nil {
+		if p, err = n.db.Detach(ctx); err != nil {
 			return server.Position{}, false, err
 		}
 	}
-	return n.look(ctx)
+	return n.note(p, false)
 }
 
 // doing notes what this node does or waits for, and logs what is new.

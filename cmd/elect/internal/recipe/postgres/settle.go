@@ -112,13 +112,16 @@ func (n *Node) consider(ctx context.Context, r record, p server.Position, empty 
 	case failures > 2:
 		n.judge(false, "its server does not start")
 		return
-	case n.db.Running():
+	case n.db.Running() && time.Since(n.probed) >= restTime: // turns can be many
 		one, done := context.WithTimeout(ctx, n.s.Probe.Limit)
 		err := n.db.Probe(one)
 		done()
 		if err != nil && ctx.Err() == nil {
 			n.judge(false, "its server is not well: "+err.Error())
 			return
+		}
+		if err == nil {
+			n.probed = time.Now()
 		}
 	}
 	n.judge(true, "")

@@ -114,10 +114,10 @@ func (s *Server) configure(cfg Config, token uint64) error {
 	for _, line := range cfg.HBA {
 		fmt.Fprintln(&hba, line)
 	}
-	return errors.Join(
+	_, err := s.disarm()
+	return errors.Join(err,
 		replace(filepath.Join(s.data, confFile), conf.Bytes()),
-		replace(filepath.Join(s.data, hbaFile), hba.Bytes()),
-		s.disarm())
+		replace(filepath.Join(s.data, hbaFile), hba.Bytes()))
 }
 
 // standbyNames is synchronous_standby_names.
@@ -132,27 +132,44 @@ func standbyNames(cfg Config, token uint64) string {
 	return fmt.Sprintf("ANY %d (%s)", cfg.Confirm, strings.Join(names, ", "))
 }
 
-// disarm takes parameters that this package owns out of what ALTER SYSTEM has written, which overrules all files.
-func (s *Server) disarm() error {
+// disarm takes what users cannot set out of what ALTER SYSTEM has written, which overrules all files, and returns the
+// names.
+func (s *Server) disarm() (names []string, err error) {
+	s.disarming.Lock()
+	defer s.disarming.Unlock()
 	path := filepath.Join(s.data, "postgresql.auto.conf")
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var kept bytes.Buffer
 	for line := range strings.Lines(string(text)) {
-		name, _, _ := strings.Cut(line, "=")
-		if !own(strings.ToLower(strings.TrimSpace(name))) {
+		if name, refused := refused(line); refused {
+			names = append(names, name)
+		} else {
 			kept.WriteString(line)
 		}
 	}
-	if kept.Len() == len(text) {
-		return nil
+	if names == nil {
+		return nil, nil
 	}
-	return replace(path, kept.Bytes())
+	return names, replace(path, kept.Bytes())
+}
+
+// refused reports whether a line of postgresql.auto.conf sets what users cannot set.
+func refused(line string) (name string, is bool) {
+	name, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+	if name = strings.ToLower(strings.TrimSpace(name)); !ok || strings.HasPrefix(name, "#") {
+		return "", false
+	}
+	if value = strings.TrimSpace(value); strings.HasPrefix(value, "'") {
+		value = strings.NewReplacer("''", "'", `\\`, `\`).Replace(strings.TrimSuffix(value[1:], "'"))
+	}
+	_, is = errors.AsType[*ParameterError](CheckParameter(name, value))
+	return name, is
 }
 
 func (s *Server) serviceFile() string {

@@ -58,11 +58,6 @@ var parameters = [...]parameter{
 	{name: "wal_retrieve_retry_interval", others: true, why: "the recipe sets it"},
 }
 
-// own reports whether a Server sets the parameter of that name by itself.
-func own(name string) bool {
-	return slices.ContainsFunc(parameters[:], func(p parameter) bool { return p.name == name && !p.others })
-}
-
 // ParameterError is a parameter that users cannot set so.
 type ParameterError struct {
 	Name, Value string

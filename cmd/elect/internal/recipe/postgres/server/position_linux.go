@@ -41,10 +41,10 @@ type known struct {
 	lsn      uint64 // of the last checkpoint, or of the least to be replayed if that is greater: a record begins there
 }
 
-func (s *Server) known(ctx context.Context) (k known, err error) {
+func (s *Server) known(ctx context.Context) (known, error) {
 	all, err := s.control(ctx)
 	if err != nil {
-		return k, err
+		return known{}, err
 	}
 	number := func(name string, bits int) uint64 {
 		v, failed := strconv.ParseUint(all[name], 10, bits)
@@ -53,19 +53,22 @@ func (s *Server) known(ctx context.Context) (k known, err error) {
 		}
 		return v
 	}
-	k.system, k.segment = number("Database system identifier", 64), number("Bytes per WAL segment", 64)
-	k.timeline = uint32(number("Latest checkpoint's TimeLineID", 32))
-	least := uint32(number("Min recovery ending loc's timeline", 32))
-	checkpoint, failed := parseLSN(all["Latest checkpoint location"])
-	err = errors.Join(err, failed)
-	replayed, failed := parseLSN(all["Minimum recovery ending location"])
-	if err = errors.Join(err, failed); err != nil {
-		return k, err
+	k, failed := knows(number("Database system identifier", 64), number("Bytes per WAL segment", 64),
+		all["Latest checkpoint location"], uint32(number("Latest checkpoint's TimeLineID", 32)),
+		all["Minimum recovery ending location"], uint32(number("Min recovery ending loc's timeline", 32)))
+	return k, errors.Join(err, failed)
+}
+
+// knows is known from these fields of the control file: the last checkpoint and its timeline, and the least that has to
+// be replayed and its timeline.
+func knows(system, segment uint64, checkpoint string, timeline uint32, recovered string, least uint32) (known, error) {
+	from, err := parseLSN(checkpoint)
+	to, failed := parseLSN(recovered)
+	k := known{system: system, segment: segment, timeline: timeline, lsn: from}
+	if to > from {
+		k.lsn, k.timeline = to, max(timeline, least)
 	}
-	if k.lsn = checkpoint; replayed > checkpoint {
-		k.lsn, k.timeline = replayed, max(k.timeline, least)
-	}
-	return k, nil
+	return k, errors.Join(err, failed)
 }
 
 // epoch is a timeline in a history, and where it begins.
@@ -296,23 +299,29 @@ func (s *Server) running(ctx context.Context) (Position, error) {
 	type row struct {
 		Position
 		replayed, flushed, file string
+		known                   known // of a standby
 	}
 	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	r, err := ask(limited, s, func(ctx context.Context) (r row, err error) {
-		var system int64
+		var system, timeline, segment, last, least int64
 		var port int
-		var host string
-		var timeline int64
+		var host, checkpoint, recovered string
 		// A walreceiver streams when it has had a message: its status says so before the primary has accepted it.
-		err = s.db.QueryRowContext(ctx, `SELECT system_identifier, r.*, coalesce(w.streams, false), coalesce(w.timeline, 0), coalesce(w.flushed, '0/0'), coalesce(w.host, ''), coalesce(w.port, 0)
-			FROM pg_control_system(), LATERAL (SELECT pg_is_in_recovery() AS standby) AS m,
+		err = s.db.QueryRowContext(ctx, `SELECT system_identifier, r.*, coalesce(w.streams, false), coalesce(w.timeline, 0), coalesce(w.flushed, '0/0'), coalesce(w.host, ''), coalesce(w.port, 0),
+				bytes_per_wal_segment, checkpoint_lsn::text, timeline_id, min_recovery_end_lsn::text, min_recovery_end_timeline
+			FROM pg_control_system(), pg_control_init(), pg_control_checkpoint(), pg_control_recovery(), LATERAL (SELECT pg_is_in_recovery() AS standby) AS m,
 			LATERAL (SELECT m.standby, CASE WHEN m.standby THEN coalesce(pg_last_wal_replay_lsn()::text, '0/0') ELSE pg_current_wal_flush_lsn()::text END,
 				CASE WHEN m.standby THEN '' ELSE pg_walfile_name(pg_current_wal_insert_lsn()) END) AS r
 			LEFT JOIN (SELECT status = 'streaming' AND last_msg_send_time IS DISTINCT FROM last_msg_receipt_time AS streams, received_tli AS timeline,
 				flushed_lsn::text AS flushed, sender_host AS host, sender_port AS port FROM pg_stat_wal_receiver) AS w ON true`).
-			Scan(&system, &r.InRecovery, &r.replayed, &r.file, &r.Streaming, &timeline, &r.flushed, &host, &port)
+			Scan(&system, &r.InRecovery, &r.replayed, &r.file, &r.Streaming, &timeline, &r.flushed, &host, &port,
+				&segment, &checkpoint, &last, &recovered, &least)
+		if err != nil {
+			return r, err
+		}
 		r.SystemID, r.Timeline = uint64(system), uint32(timeline)
+		r.known, err = knows(uint64(system), uint64(segment), checkpoint, uint32(last), recovered, uint32(least))
 		if r.Streaming {
 			r.From = net.JoinHostPort(host, strconv.Itoa(port))
 		}
@@ -336,15 +345,11 @@ func (s *Server) running(ctx context.Context) (Position, error) {
 	case p.Streaming:
 		p.LSN = max(flushed, p.Replayed)
 	default: // it may not have replayed all
-		k, err := s.known(ctx)
+		all, err := s.newest(r.known)
 		if err != nil {
 			return p, err
 		}
-		all, err := s.newest(k)
-		if err != nil {
-			return p, err
-		}
-		i, end, err := s.walk(ctx, k.segment, all, max(p.Replayed, k.lsn))
+		i, end, err := s.walk(ctx, r.known.segment, all, max(p.Replayed, r.known.lsn))
 		if err != nil {
 			return p, err
 		}

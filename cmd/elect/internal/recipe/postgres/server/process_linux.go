@@ -42,6 +42,21 @@ func (m *postmaster) running() bool {
 	}
 }
 
+// stopped reports whether it is stopped by a signal, such as SIGSTOP.
+func (m *postmaster) stopped() bool {
+	s, ok := proc.Read(m.pid)
+	return ok && s.State == 'T'
+}
+
+// Stopped reports whether the postmaster is stopped by a signal, such as SIGSTOP. It answers nobody then, and could go on
+// at any time. No load makes it so.
+func (s *Server) Stopped() bool {
+	s.mu.Lock()
+	m := s.main
+	s.mu.Unlock()
+	return m != nil && m.running() && m.stopped()
+}
+
 // StartPrimary starts the cluster that [Server.Init] has made as the primary of the term of a token. Later terms promote
 // a standby. It returns when the server accepts connections.
 func (s *Server) StartPrimary(ctx context.Context, token uint64) error {
@@ -159,7 +174,7 @@ func (s *Server) saysReady(m *postmaster) bool {
 }
 
 // Stop ends the server, and returns when none of its processes is left. The end of ctx turns Fast into Immediate. What
-// does not end by that is killed. A server that does not run is one that is stopped.
+// does not end by that is killed, and so is one that is stopped by a signal. Of a server that has ended it does the same.
 func (s *Server) Stop(ctx context.Context, mode Mode) error {
 	s.mu.Lock()
 	m := s.main
@@ -174,7 +189,7 @@ func (s *Server) Stop(ctx context.Context, mode Mode) error {
 				mode = Immediate
 			}
 		}
-		if mode == Immediate && m.running() {
+		if mode == Immediate && m.running() && !m.stopped() {
 			_ = syscall.Kill(m.pid, syscall.SIGQUIT)
 			select {
 			case <-m.done:
@@ -275,19 +290,20 @@ func (s *Server) reload() error {
 
 var errStopped = errors.New("PostgreSQL does not run")
 
-// replace writes a file durably: there is the old one or the new one, whole.
+// replace writes a file durably: there is the old one or the new one, whole. PostgreSQL writes to other names.
 func replace(path string, text []byte) error {
-	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	next := path + ".elect"
+	f, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
-		err = os.Rename(path+".tmp", path)
+		err = os.Rename(next, path)
 	}
 	if err != nil {
-		_ = os.Remove(path + ".tmp")
+		_ = os.Remove(next)
 		return err
 	}
 	return syncDir(filepath.Dir(path))

@@ -282,13 +282,20 @@ func (s *Server) Flushed(ctx context.Context, id string) (uint64, error) {
 func (s *Server) Checkpoint(ctx context.Context) error { return s.exec(ctx, "CHECKPOINT") }
 
 // Probe is nil if the server answers, and its disk takes a synced write; a primary also if it commits, without waiting
-// for standbys, and its commits of others wait for those that they should.
+// for standbys, and its commits of others wait for those that they should. What a superuser has set by ALTER SYSTEM, and
+// users cannot set, it undoes, with a line in the log.
 func (s *Server) Probe(ctx context.Context) error {
 	s.mu.Lock()
 	token, cfg := s.token, s.cfg
 	s.mu.Unlock()
 	if _, err := ask(ctx, s, func(context.Context) (struct{}, error) { return struct{}{}, s.probeDisk() }); err != nil {
 		return fmt.Errorf("the disk of the data directory: %w", err)
+	}
+	if names, err := s.disarm(); err != nil || names != nil {
+		cfg.Logger.Warn("ALTER SYSTEM has set what this program must set, or what would lose acknowledged commits; it was undone", "parameters", names, "error", err)
+		if err := errors.Join(err, s.reload()); err != nil {
+			return err
+		}
 	}
 	if token == 0 {
 		return s.exec(ctx, "SELECT 1")

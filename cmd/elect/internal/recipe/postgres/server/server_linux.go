@@ -34,6 +34,8 @@ type Server struct {
 	cfg   Config
 	token uint64      // of the term of this primary; 0 of a standby
 	main  *postmaster // of the last start; nil before
+
+	disarming sync.Mutex // held while what ALTER SYSTEM has written is looked through
 }
 
 // New returns a Server for a configuration. It starts none, and changes nothing on the disk, except that it ends an

@@ -333,3 +333,43 @@ func TestConfirmation(t *testing.T) {
 		must(t, <-answered)
 	}
 }
+
+// TestAlterSystem: what a superuser sets by ALTER SYSTEM, and users cannot set, is undone by the next probe, and no
+// commit is acknowledged that no standby has; the rest stays.
+func TestAlterSystem(t *testing.T) {
+	long.Test(t, "it starts two servers")
+	all := founded(t, 2)
+	a, b := all[0], all[1]
+	db := a.client(t)
+	do(t, db, "CREATE TABLE rows (id int PRIMARY KEY)")
+	for _, n := range all {
+		for _, setting := range []string{
+			"restore_command = 'cp /archive/''%f'' %p'", "synchronous_standby_names = ''", "synchronous_commit = local", "primary_conninfo = 'host=elsewhere'",
+			"fsync = off", "work_mem = '5MB'", "application_name = 'it''s'",
+		} {
+			must(t, n.exec(t.Context(), "ALTER SYSTEM SET "+setting))
+		}
+		must(t, n.exec(t.Context(), "SELECT pg_reload_conf()"))
+	}
+	for _, n := range all {
+		harness.Eventually(t, "the settings are undone, and the others are in force", func() bool {
+			if err := n.Probe(t.Context()); err != nil {
+				t.Log(err) // until the server has read its files
+				return false
+			}
+			got, err := value[string](t.Context(), n.Server, `SELECT string_agg(name || '=' || setting, ' ' ORDER BY name) FROM pg_settings
+				WHERE name IN ('restore_command', 'primary_conninfo', 'fsync', 'work_mem')`)
+			return err == nil && got == "fsync=on primary_conninfo=service=elect restore_command= work_mem=5120"
+		})
+		text, err := os.ReadFile(filepath.Join(n.data, "postgresql.auto.conf"))
+		must(t, err)
+		if kept := string(text); strings.Contains(kept, "synchronous") || strings.Contains(kept, "restore_command") || !strings.Contains(kept, "it''s") {
+			t.Errorf("%s is left of what ALTER SYSTEM has written; want only what users can set", kept)
+		}
+	}
+	_, err := b.Detach(t.Context())
+	must(t, err)
+	answered := waits(t, db, "INSERT INTO rows VALUES (1)")
+	must(t, b.Follow(t.Context(), a.upstream(1, a.position(t))))
+	must(t, <-answered)
+}

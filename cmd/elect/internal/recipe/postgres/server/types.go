@@ -73,5 +73,5 @@ type Mode int
 // The modes.
 const (
 	Fast      Mode = iota // SIGINT: it sends all WAL and the last checkpoint to the replicas that are connected
-	Immediate             // SIGQUIT, and after a second SIGKILL to every process of it
+	Immediate             // SIGQUIT, and after a second SIGKILL to every process of it; at once if it is stopped by a signal
 )
