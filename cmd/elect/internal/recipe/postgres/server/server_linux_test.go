@@ -320,7 +320,7 @@ func TestConfirmation(t *testing.T) {
 	db := a.client(t)
 	do(t, db, "CREATE TABLE rows (id int PRIMARY KEY)")
 	p := a.position(t)
-	// Whoever may change the server's configuration cannot have it acknowledge what no standby has.
+	// A superuser who changes the server's configuration cannot have it acknowledge what no standby has.
 	do(t, db, "ALTER SYSTEM SET synchronous_commit = 'local'")
 	before, err := a.loaded(t.Context())
 	must(t, err)
