@@ -18,10 +18,10 @@ import (
 // replica is chosen among them by what they have then; a majority of the electors keeps the decision; no old master can
 // take writes any more; the replica is promoted; the electors tell their clients; the others follow.
 func (a *actor) force(why, target string) error {
-	cfg := a.e.cfg
+	cfg := a.e.cfg()
 	began := time.Now()
 	infos, silent, since := a.hold(target, "")
-	wait, unfenced := cfg.fenced(len(silent))
+	wait, unfenced := a.decision.fenced(len(silent))
 	if unfenced != "" && cfg.Unfenced != "promote" {
 		a.wait(unfenced)
 		return errWaits
@@ -66,7 +66,7 @@ func (a *actor) force(why, target string) error {
 // target's. The silent ones are those that may run and have not: one whose process has ended is none of them. One that
 // has not answered lately is not waited for. Since then none of the others follows a master. Spare is left as it is.
 func (a *actor) hold(target, spare string) (infos map[string]Info, silent []string, since time.Time) {
-	cfg := a.e.cfg
+	cfg := a.e.cfg()
 	infos = map[string]Info{}
 	a.held = true
 	var mu sync.Mutex
@@ -146,7 +146,7 @@ func (a *actor) outlast(silent []string, until time.Time) error {
 			if s.Gone >= 2 {
 				return true
 			}
-			return s.fresh(time.Now(), a.e.cfg.DownAfter) && a.replicate(id, holdHost, holdPort, true) == nil
+			return s.fresh(time.Now(), a.e.cfg().DownAfter) && a.replicate(id, holdHost, holdPort, true) == nil
 		})
 		wait(a.ctx, min(retryInterval, time.Until(until)))
 		if err := a.check(); err != nil {
@@ -243,7 +243,7 @@ func (a *actor) forced(to string) error {
 // switchOver hands over without a loss, by FAILOVER of Redis 6.2: the master takes no more writes, waits until the
 // replica has all of them, and becomes its replica. If that fails the master goes on.
 func (a *actor) switchOver(to string) error {
-	cfg := a.e.cfg
+	cfg := a.e.cfg()
 	from := a.decision
 	i, err := a.info(from.Master)
 	if err != nil {

@@ -157,7 +157,7 @@ func (w *fakeWorld) start(id string) *fakeElector {
 		w.t.Fatal(err)
 	}
 	conns := make(chan net.Conn)
-	if e.e, err = New(e.cfg, Options{Election: election, Listener: &pipeListener{conns: conns, closed: make(chan struct{})}, Dial: w.dial(id)}); err != nil {
+	if e.e, err = New(e.cfg, Options{Listener: &pipeListener{conns: conns, closed: make(chan struct{})}, Dial: w.dial(id)}); err != nil {
 		w.t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -166,7 +166,7 @@ func (w *fakeWorld) start(id string) *fakeElector {
 	w.mu.Unlock()
 	go func() {
 		defer close(e.done)
-		_ = e.e.Run(ctx)
+		_ = e.e.Run(ctx, election)
 		_ = election.Close()
 	}()
 	return e

@@ -61,8 +61,7 @@ type watcher struct {
 	server  server
 	dialer  *dialer
 	name    string // of its connections
-	poll    time.Duration
-	limit   time.Duration // of one answer
+	cfg     func() *Config
 	log     *slog.Logger
 	changed func() // is called after each change that matters
 
@@ -93,11 +92,11 @@ func (w *watcher) note(change func(s *Sight)) {
 func (w *watcher) Run(ctx context.Context) error {
 	w.note(func(s *Sight) { s.OK = time.Now() })
 	for ctx.Err() == nil {
-		c, err := w.dialer.open(ctx, w.server.addr(), w.name, w.limit)
+		c, err := w.dialer.open(ctx, w.server.addr(), w.name, w.cfg().patience())
 		if err != nil {
 			w.failed(err)
 			// The end of a process is confirmed quickly, and the start of one is seen quickly.
-			wait(ctx, min(w.poll, 50*time.Millisecond))
+			wait(ctx, min(w.cfg().poll(), 50*time.Millisecond))
 			continue
 		}
 		stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
@@ -137,12 +136,12 @@ func (w *watcher) failed(err error) {
 func (w *watcher) converse(ctx context.Context, c *conn) error {
 	for {
 		began := time.Now()
-		replies, err := c.do(w.limit, []string{"PING"}, []string{"INFO", "server"}, []string{"INFO", "replication"}, []string{"INFO", "keyspace"})
+		replies, err := c.do(w.cfg().patience(), []string{"PING"}, []string{"INFO", "server"}, []string{"INFO", "replication"}, []string{"INFO", "keyspace"})
 		if err != nil {
 			return err
 		}
 		w.answered(began, replies)
-		if err := c.idle(began.Add(w.poll)); err != nil {
+		if err := c.idle(began.Add(w.cfg().poll())); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {

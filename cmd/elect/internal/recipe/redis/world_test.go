@@ -121,6 +121,33 @@ func TestSilentMasterIsOutlasted(t *testing.T) {
 	})
 }
 
+// An old master that has other settings than the configuration, because that was changed while it was cut off, is fenced
+// by its own.
+func TestFenceOfEarlierSettings(t *testing.T) {
+	inWorld(t, func(w *fakeWorld) {
+		for _, e := range w.electors {
+			e.cfg.MaxLag = 5
+		}
+		w.begin()
+		w.isolate("r1", true)
+		for id, e := range w.electors {
+			w.end(id)
+			e.cfg.MaxLag = 1
+		}
+		for id := range w.electors {
+			w.start(id)
+		}
+		w.pass(20 * time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		r2, r3 := w.servers["r2"], w.servers["r3"]
+		promoted := append(r2.promoted, r3.promoted...)
+		if taken := later(r2.taken[0], r3.taken[0]); len(promoted) != 1 || promoted[0].Sub(taken) < 7700*time.Millisecond {
+			t.Errorf("promoted at %v, taken away at %v; want 7.7 s between", promoted, taken)
+		}
+	})
+}
+
 // A master that is late, and not down, gets its replicas back.
 func TestLateMaster(t *testing.T) {
 	inWorld(t, func(w *fakeWorld) {
