@@ -268,6 +268,13 @@ func (a *actor) take(s Step) error {
 		return a.force(s.Why, "")
 	case Fail:
 		a.log("failover: the master "+s.Server+" is down", "why", s.Why)
+		a.e.mu.Lock()
+		told := a.e.odown == s.Server
+		a.e.odown = s.Server
+		a.e.mu.Unlock()
+		if told {
+			return a.force(s.Why, "")
+		}
 		a.e.clients.publish("+odown", a.e.instance(a.e.cfg().server(s.Server), s.Server)+fmt.Sprintf(" #quorum %d/%d", a.e.cfg().Quorum, len(a.e.cfg().Electors)))
 		return a.force(s.Why, "")
 	case Finish:

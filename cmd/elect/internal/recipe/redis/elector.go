@@ -49,7 +49,9 @@ type Elector struct {
 
 	switches uint64 // masters that clients were told after another one
 
-	downed map[string]bool // of report
+	downed  map[string]bool   // of report
+	follows map[string]string // of report: the master that a replica was last connected to
+	odown   string            // the master that this elector has told to be down for a quorum; guarded by mu
 }
 
 // job is a planned failover.
@@ -60,7 +62,7 @@ type job struct {
 
 // New makes an elector: it reads the files that the configuration names, locks its state directory and listens.
 func New(cfg *Config, o Options) (*Elector, error) {
-	e := &Elector{log: o.Logger, listener: o.Listener, wake: make(chan struct{}, 1), jobs: make(chan *job), watchers: map[string]*watcher{}, downed: map[string]bool{}, warned: map[string]bool{}}
+	e := &Elector{log: o.Logger, listener: o.Listener, wake: make(chan struct{}, 1), jobs: make(chan *job), watchers: map[string]*watcher{}, downed: map[string]bool{}, follows: map[string]string{}, warned: map[string]bool{}}
 	e.config.Store(cfg)
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
@@ -204,7 +206,8 @@ func (e *Elector) Run(ctx context.Context, election *elect.Election) error {
 	return errors.Join(err, e.ledger.close())
 }
 
-// report tells subscribers which servers this elector finds down, and up again.
+// report tells subscribers which servers this elector finds down, and up again, and which replicas have connected to
+// another master.
 func (e *Elector) report(ctx context.Context) error {
 	for {
 		if wait(ctx, e.cfg().poll()); ctx.Err() != nil {
@@ -214,6 +217,10 @@ func (e *Elector) report(ctx context.Context) error {
 		for _, s := range e.cfg().servers {
 			sight := e.watchers[s.id].sight()
 			down := sight.down(time.Now(), e.cfg().DownAfter) != Up
+			if m := e.cfg().server(master); m != nil && !down && sight.Info.Linked && sight.Info.Of == m.at && e.follows[s.id] != master {
+				e.follows[s.id] = master
+				e.clients.publish("+slave", e.instance(&s, master))
+			}
 			if down == e.downed[s.id] {
 				continue
 			}
@@ -221,8 +228,22 @@ func (e *Elector) report(ctx context.Context) error {
 			channel := map[bool]string{true: "+sdown", false: "-sdown"}[down]
 			e.log.Info(channel, "server", s.id, "master", s.id == master, "error", sight.Err)
 			e.clients.publish(channel, e.instance(&s, master))
+			if !down && e.wasDown(s.id) {
+				e.clients.publish("-odown", e.instance(&s, s.id))
+			}
 		}
 	}
+}
+
+// wasDown reports, once, whether this elector has told that a quorum finds a server down.
+func (e *Elector) wasDown(id string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	told := e.odown == id
+	if told {
+		e.odown = ""
+	}
+	return told
 }
 
 // instance is how Sentinel's messages name a server.
