@@ -135,6 +135,58 @@ func check(t *testing.T, r Report, rounds []Round, n int) {
 	}
 }
 
+// TestBusyMaster: a master that is cut off while each of its commands takes 0.3 s notices late that its replicas are
+// gone, with no elector beside it that tells it; still no write is taken after the switch.
+func TestBusyMaster(t *testing.T) {
+	long.Test(t, "it breaks real servers")
+	p := build(t)
+	s := setting(t, "busy")
+	s.Elect, s.Worker, s.Debug = p.elect, p.worker, true
+	y, err := Start(s)
+	if errors.Is(err, network.ErrUnable) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer y.Close()
+	m := y.Master()
+	end(y.keepers[m])
+	busy, err := y.start(m, "busy", "redis-cli", "-h", y.host(m), "-r", "-1", "debug", "sleep", "0.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end(busy)
+	if err := y.StartClients(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(10 * time.Second) // in which electors see how long answers take
+	r := Round{Fault: Cut, Old: m, Began: time.Now(), Switched: true}
+	if err := y.net.Set(network.Isolate(Nodes, m)); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(20 * time.Second)
+	if err := y.net.Set(nil); err != nil {
+		t.Fatal(err)
+	}
+	r.Mended = time.Now()
+	end(busy)
+	if err := errors.Join(y.startKeeper(m), y.settle(wholeWithin)); err != nil {
+		t.Fatal(err)
+	}
+	r.Whole = time.Now()
+	y.StopClients()
+	writes, err := y.writes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := Judge([]Round{r}, writes, y.server)
+	t.Logf("\n%v", of)
+	if y.Master() == m || of[Cut].Old > 0 {
+		t.Errorf("the master is on node %d, before on %d, and took %d writes that were sent after the switch", y.Master(), m, of[Cut].Old)
+	}
+}
+
 // TestBeside runs one schedule at the recipe and at Redis Sentinel, at the same time, in networks of their own.
 func TestBeside(t *testing.T) {
 	long.Full(t, "100 failovers of each take half an hour")

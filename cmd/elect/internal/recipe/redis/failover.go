@@ -49,6 +49,12 @@ func (a *actor) force(why, target string) error {
 	if unfenced != "" {
 		a.log("promoting "+target+" although an old master may take writes: "+unfenced, "unfenced", cfg.Unfenced)
 	}
+	slowest := time.Duration(0)
+	for _, id := range silent {
+		s := a.e.watchers[id].sight()
+		slowest = max(slowest, s.behind())
+	}
+	wait += slowest
 	if !mutation.Is(mutation.NoFence) {
 		if err := a.outlast(silent, since.Add(wait)); err != nil {
 			return err

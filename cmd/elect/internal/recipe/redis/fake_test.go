@@ -300,7 +300,7 @@ func (s *fakeRedis) answer(c net.Conn, id int, args []string) any {
 		}
 		return 1
 	case "INFO SERVER":
-		return fmt.Sprintf("redis_version:7.0.15\r\nrun_id:%s-%d\r\n", s.id, s.life)
+		return fmt.Sprintf("redis_version:7.0.15\r\nhz:10\r\nrun_id:%s-%d\r\n", s.id, s.life)
 	case "INFO KEYSPACE":
 		if s.offset > 0 {
 			return "db0:keys=1,expires=0\r\n"

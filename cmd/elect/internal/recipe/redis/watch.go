@@ -10,14 +10,16 @@ import (
 
 // Sight is what an elector sees of a server. The zero Sight is one that was never seen.
 type Sight struct {
-	Info   Info      // the last one
-	InfoAt time.Time // before it was asked for; zero: never
-	OK     time.Time // before the last PING that was answered well; of a server that was never seen, since when
-	Fails  int       // attempts in a row that have failed since
-	Gone   int       // how many of these in a row found that nobody listens
-	GoneAt time.Time // of the second of them
-	Ill    string    // what it answers to PING instead
-	Err    string    // of the last attempt
+	Info   Info          // the last one
+	InfoAt time.Time     // before it was asked for; zero: never
+	OK     time.Time     // before the last PING that was answered well; of a server that was never seen, since when
+	Fails  int           // attempts in a row that have failed since
+	Gone   int           // how many of these in a row found that nobody listens
+	GoneAt time.Time     // of the second of them
+	Ill    string        // what it answers to PING instead
+	Err    string        // of the last attempt
+	Mean   time.Duration // that answers took lately
+	Slow   time.Duration // the greatest Mean of late; it falls by half in 35 looks
 }
 
 // Down is why a server is taken to be down.
@@ -49,6 +51,15 @@ func (s *Sight) down(now time.Time, after time.Duration) Down {
 // reason to promote another.
 func (s *Sight) late(now time.Time, patience time.Duration) bool {
 	return s.Ill == "" && s.Gone == 0 && now.Sub(s.OK) >= patience
+}
+
+// behind is by how much the timer of Redis may be late that looks once a second whether replicas have answered: it counts
+// its turns, and each may begin as late as the commands before it take. An answer waits for half of such a time.
+func (s *Sight) behind() time.Duration {
+	if s.Info.Hz == 0 {
+		return time.Second // it was never seen
+	}
+	return time.Duration(2*s.Info.Hz) * s.Slow
 }
 
 // fresh reports whether the server has answered lately.
@@ -160,6 +171,7 @@ func (w *watcher) answered(began time.Time, replies []any) {
 	case replyError:
 		pong = string(v)
 	}
+	took := time.Since(began)
 	whole := true
 	for _, v := range replies[1:] {
 		s, ok := v.(string)
@@ -168,6 +180,8 @@ func (w *watcher) answered(began time.Time, replies []any) {
 	}
 	w.note(func(s *Sight) {
 		s.Gone = 0
+		s.Mean += (took - s.Mean) / 8
+		s.Slow = max(s.Mean, s.Slow*49/50)
 		if whole {
 			s.Info, s.InfoAt = parseInfo(text), began
 		}

@@ -148,6 +148,22 @@ func TestFenceOfEarlierSettings(t *testing.T) {
 	})
 }
 
+// Answers that take long lengthen the fence, as the timer is late that counts replicas.
+func TestSlowMaster(t *testing.T) {
+	w := &watcher{changed: func() {}}
+	answers := []any{simple("PONG"), "hz:10\r\n", "role:master\r\n", ""}
+	for range 50 {
+		w.answered(time.Now().Add(-150*time.Millisecond), answers)
+	}
+	s := w.sight()
+	if b := s.behind(); b < 2900*time.Millisecond || b > 3500*time.Millisecond {
+		t.Errorf("with commands of 300 ms the timer may be %v late; want 3 s", b)
+	}
+	if b := (&Sight{}).behind(); b != time.Second {
+		t.Errorf("of a server that was never seen it is %v; want 1 s", b)
+	}
+}
+
 // A master that is late, and not down, gets its replicas back.
 func TestLateMaster(t *testing.T) {
 	inWorld(t, func(w *fakeWorld) {
