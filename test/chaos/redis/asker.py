@@ -9,10 +9,10 @@ name, nodes = sys.argv[2], int(sys.argv[3])
 all = Sentinel(hosts, socket_timeout=2, min_other_sentinels=nodes - 1)
 master, replicas = all.discover_master(name), all.discover_slaves(name)
 assert len(replicas) == nodes - 1 and master not in replicas, (master, replicas)
-assert all.master_for(name, socket_timeout=2).role()[0] == "master"
-assert all.slave_for(name, socket_timeout=2).role()[0] == "slave"
+assert all.master_for(name, socket_timeout=2, decode_responses=True).role()[0] == "master"
+assert all.slave_for(name, socket_timeout=2, decode_responses=True).role()[0] == "slave"
 for host, port in hosts:
-    c = redis.Redis(host, port, socket_timeout=2)
+    c = redis.Redis(host, port, socket_timeout=5, decode_responses=True)
     assert c.sentinel_get_master_addr_by_name(name) == master
     state = c.sentinel_master(name)
     assert state["is_master"] and not state["is_sdown"] and state["num-slaves"] == nodes - 1, state

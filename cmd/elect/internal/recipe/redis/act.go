@@ -60,6 +60,7 @@ type actor struct {
 type taken struct {
 	life string
 	at   time.Time
+	part bool // its data are a part of its master's
 }
 
 // act is the work of a term.

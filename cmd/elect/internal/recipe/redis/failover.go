@@ -106,13 +106,17 @@ func (a *actor) hold(target, spare string) (infos map[string]Info, silent []stri
 			if err := a.replicate(id, holdHost, holdPort, i.Master); err != nil {
 				return err
 			}
-			before = taken{i.RunID, time.Now()}
+			before = taken{life: i.RunID, at: time.Now()}
 			was := i
 			if i, err = a.info(id); err != nil {
 				return err
 			}
 			i.Master, i.LinkDown = was.Master, was.LinkDown // for the choice
+			before.part = was.Syncing
 		}
+		part := a.e.watchers[id].sight()
+		before.part = before.part || part.Part
+		i.Syncing = i.Syncing || before.part
 		mu.Lock()
 		infos[id] = i
 		since = later(since, before.at)

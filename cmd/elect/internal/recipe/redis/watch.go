@@ -18,6 +18,7 @@ type Sight struct {
 	GoneAt time.Time     // of the second of them
 	Ill    string        // what it answers to PING instead
 	Err    string        // of the last attempt
+	Part   bool          // it has begun to take a master's data, and was not seen to have ended
 	Mean   time.Duration // that answers took lately
 	Slow   time.Duration // the greatest Mean of late; it falls by half in 35 looks
 }
@@ -184,6 +185,9 @@ func (w *watcher) answered(began time.Time, replies []any) {
 		s.Slow = max(s.Mean, s.Slow*49/50)
 		if whole {
 			s.Info, s.InfoAt = parseInfo(text), began
+			// A replica that has thrown away its data for a master's, and has not got all of those, may show the master's
+			// history all the same.
+			s.Part = s.Info.Syncing || s.Part && !s.Info.Linked && !s.Info.Master
 		}
 		if pong == "PONG" || strings.HasPrefix(pong, "LOADING") || strings.HasPrefix(pong, "MASTERDOWN") {
 			s.OK, s.Fails, s.Ill, s.Err = began, 0, "", ""

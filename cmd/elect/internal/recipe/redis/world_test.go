@@ -148,6 +148,18 @@ func TestFenceOfEarlierSettings(t *testing.T) {
 	})
 }
 
+// A replica whose synchronization was broken off is not promoted, though it shows the history of the master.
+func TestPartOfTheData(t *testing.T) {
+	inWorld(t, func(w *fakeWorld) {
+		w.begin()
+		w.change(func() { w.servers["r2"].syncing, w.servers["r2"].offset = true, 999 })
+		w.pass(time.Second)
+		w.servers["r1"].kill()
+		w.change(func() { w.servers["r2"].syncing = false }) // it was broken off
+		w.wait("r3", 10*time.Second)
+	})
+}
+
 // Answers that take long lengthen the fence, as the timer is late that counts replicas.
 func TestSlowMaster(t *testing.T) {
 	w := &watcher{changed: func() {}}
