@@ -172,31 +172,3 @@ func (y *System) do(r *Round) error {
 	}
 	return fmt.Errorf("%q is no fault", r.Fault)
 }
-
-// busyCut cuts the master off while each of its commands takes 0.3 s, and no elector is beside it.
-func (y *System) busyCut() (Round, error) {
-	m := y.Master()
-	end(y.keepers[m])
-	busy, err := y.start(m, "busy", "redis-cli", "-h", y.host(m), "-r", "-1", "debug", "sleep", "0.3")
-	if err != nil {
-		return Round{}, err
-	}
-	defer end(busy)
-	if err := y.StartClients(); err != nil {
-		return Round{}, err
-	}
-	time.Sleep(restartAfter + holdFor) // in which electors see how long answers take
-	r := Round{Fault: Cut, Old: m, Began: time.Now(), Switched: true}
-	if err := y.net.Set(network.Isolate(Nodes, m)); err != nil {
-		return r, err
-	}
-	time.Sleep(2 * holdFor)
-	if err := y.net.Set(nil); err != nil {
-		return r, err
-	}
-	r.Mended = time.Now()
-	end(busy)
-	err = errors.Join(y.startKeeper(m), y.settle(wholeWithin))
-	r.Whole = time.Now()
-	return r, err
-}

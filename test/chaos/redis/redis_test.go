@@ -135,37 +135,6 @@ func check(t *testing.T, r Report, rounds []Round, n int) {
 	}
 }
 
-// TestBusyMaster: a master that is cut off while each of its commands takes 0.3 s notices late that its replicas are
-// gone, with no elector beside it that tells it; still no write is taken after the switch.
-func TestBusyMaster(t *testing.T) {
-	long.Test(t, "it breaks real servers")
-	p := build(t)
-	s := setting(t, "busy")
-	s.Elect, s.Worker, s.Debug = p.elect, p.worker, true
-	y, err := Start(s)
-	if errors.Is(err, network.ErrUnable) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer y.Close()
-	r, err := y.busyCut()
-	if err != nil {
-		t.Fatal(err)
-	}
-	y.StopClients()
-	writes, err := y.writes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	of := Judge([]Round{r}, writes, y.server)
-	t.Logf("\n%v", of)
-	if y.Master() == r.Old || of[Cut].Old > 0 {
-		t.Errorf("the master is on node %d, before on %d, and took %d writes that were sent after the switch", y.Master(), r.Old, of[Cut].Old)
-	}
-}
-
 // TestBeside runs one schedule at the recipe and at Redis Sentinel, at the same time, in networks of their own.
 func TestBeside(t *testing.T) {
 	long.Full(t, "100 failovers of each take half an hour")

@@ -31,7 +31,6 @@ type Setting struct {
 	Sentinel  bool // Redis Sentinel keeps the master; false: elect recipe redis
 	DownAfter time.Duration
 	MaxLag    int    // min-replicas-max-lag, in seconds, of both
-	Debug     bool   // servers have DEBUG, of Redis 7
 	Mutant    string // a mistake that elect is told to make
 	Elect     string // the programs
 	Worker    string
@@ -116,9 +115,6 @@ func (y *System) prepare(i int) error {
 	conf := fmt.Sprintf("port 6379\nbind 0.0.0.0\nprotected-mode no\ndir %s\nsave 3600 1\nrepl-diskless-sync-delay 0\nlogfile %s\n", y.data(i), filepath.Join(y.dir(i), "log"))
 	if y.Sentinel { // the recipe sets these itself
 		conf += fmt.Sprintf("min-replicas-to-write 1\nmin-replicas-max-lag %d\n", y.MaxLag)
-	}
-	if y.Debug {
-		conf += "enable-debug-command yes\n"
 	}
 	if i > 0 {
 		conf += fmt.Sprintf("replicaof %s 6379\n", y.host(0))
