@@ -57,6 +57,12 @@ func (g *Group) follow() {
 			}
 			return
 		}
+		if s.Stale && s.Cause != nil {
+			g.member.calls.without(fmt.Errorf("the coordinator's election cannot be observed: %w", s.Cause), false)
+			if g.lobby.news(s.Cause.Error()) {
+				g.log.Warn("the coordinator's election cannot be observed now", "error", s.Cause)
+			}
+		}
 		if s.Leader == nil || s.Stale {
 			continue // the coordinator that is known may go on
 		}

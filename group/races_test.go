@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -376,5 +377,22 @@ func TestMetadataOfNoLeader(t *testing.T) {
 			t.Errorf("%v; want an unknown outcome", err)
 		}
 		m.token.N--
+	})
+}
+
+// TestElectionIsNotSeen: a member that cannot observe the coordinator's election says why it has no coordinator.
+func TestElectionIsNotSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.member("m1", nil)
+		m := w.member("m2", func(c *Config) { c.Observer = true })
+		m.place.Cut(true)
+		w.net.sever("m2", true)
+		<-time.After(time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := m.Status(ctx); err == nil || !strings.Contains(err.Error(), "election cannot be observed: ") {
+			t.Errorf("Status: %v; want why there is no coordinator", err)
+		}
 	})
 }
