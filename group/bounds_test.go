@@ -272,7 +272,7 @@ func TestPollsOvertake(t *testing.T) {
 		var last protocol.Instant
 		done := make(chan struct{})
 		for i := range 5 { // each takes as long as two polls
-			c.put(item2{do: func() {
+			c.put(arrival{do: func() {
 				if now := promise(); now == last {
 					t.Errorf("the poll that has come is not answered before message %d", i)
 				}
