@@ -211,7 +211,7 @@ func (c *coordinator) turn(items []arrival) []arrival {
 	return items
 }
 
-// renew handles the polls that have come: they wait for nothing that takes long, whoever has sent it.
+// renew handles the polls that have come: they wait for nothing that takes long, of no connection.
 func (c *coordinator) renew() {
 	c.mu.Lock()
 	polls := c.polls
