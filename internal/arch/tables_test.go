@@ -219,7 +219,7 @@ var repository = house{
 			why: "an example can do what a user's program can, so it imports nothing internal",
 		},
 		{
-			at: "test/...", may: []string{".", "driver", "fence/...", "group/...", "internal/protocol/...", "file", "peer", "peer/certs", "agent/...", "internal/..."}, others: listed,
+			at: "test/...", may: []string{".", "driver", "electhttp", "fence/...", "group/...", "internal/protocol/...", "file", "peer", "peer/certs", "agent/...", "internal/..."}, others: listed,
 			why: "it runs finished programs as users do, some of them with the library in them, and replays what they recorded through the machines",
 		},
 		{
@@ -372,6 +372,7 @@ var repository = house{
 		{at: "agent/supervise/late_linux_test.go:late", why: "looks again at what nothing tells of; a family that ends too early is told from one that takes long"},
 		{at: "agent/supervise/parts_test.go:parent", why: "looks again at what nothing tells of; the test that started it has a deadline"},
 		{at: "agent/supervise/parts_test.go:strike", why: "looks again at what nothing tells of; the test that started it has a deadline"},
+		{at: "agent/supervise/witness_linux_test.go:TestWitness", why: "nothing tells that a witness has tried; a shorter time only lets a defect pass"},
 		{at: "agent/supervise/terminal_linux_test.go:TestTerminalFromTheBackground", why: "asks a shell again and again, with a deadline"},
 		{at: "test/chaos/address/client_test.go:ask", why: "asks every millisecond, as the client that it is; the test that started it ends it"},
 		{at: "test/chaos/address/rig_test.go:look", why: "looks at machines as often as it can, without taking a processor; the test ends it"},

@@ -293,14 +293,21 @@ func TestAgentDies(t *testing.T) {
 	if s.has(old, false) || s.has(old, true) {
 		t.Error("the address is still there")
 	}
+	said := a.log(old)
 	a.start(old)
-	harness.Eventually(t, "it follows", func() bool { return len(a.leaders(old)) == 4 })
-	a.await(0, "demote")
-	for end := time.Now().Add(standBy); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		for _, i := range []int{old, other} {
-			if got := a.leaders(i); got != nil && !maps.EqualFunc(got, after, func(a, b elect.Leader) bool { return a.ID == b.ID && a.Token == b.Token }) {
-				t.Fatalf("%s has changed leaders: %v; want %v", a.id(i), got, after)
+	harness.Eventually(t, "it follows in all elections", func() bool {
+		log := a.log(old)
+		for name := range after {
+			if !strings.Contains(log[len(said):], name+": standing by for "+name+" (behind ") {
+				return false
 			}
+		}
+		return true
+	})
+	a.await(0, "demote")
+	for _, i := range []int{old, other} {
+		if got := a.leaders(i); !maps.EqualFunc(got, after, func(a, b elect.Leader) bool { return a.ID == b.ID && a.Token == b.Token }) {
+			t.Errorf("%s has changed leaders: %v; want %v", a.id(i), got, after)
 		}
 	}
 	if t.Failed() {
@@ -320,4 +327,126 @@ func descendants(pid int) (all []int) {
 func alive(pid int) bool {
 	stat, ok := proc.Read(pid)
 	return ok && !stat.Dead()
+}
+
+// had reports whether a machine was seen to lose the address of IPv4 since the last call.
+func (s *rig) had(i int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	had := len(s.gone[i]['4']) > 0
+	s.gone[i]['4'] = nil
+	return had
+}
+
+// one is an election of a machine alone; HOOKS is what differs.
+const one = `
+id: NODE
+state: DIR/state-NODE
+http: {listen: 'unix:DIR/NODE.sock'}
+elections:
+  - {name: address, election: 'file:DIR/place', address: [IPV4], rest: 10m, hooks: {HOOKS}}
+`
+
+// TestAgentHooks: a machine whose hook fence or activate hangs, fails, forks, floods and fails, or is missing, never has
+// the address, and gives leadership back. One whose hooks after that do so has the address until the term ends.
+func TestAgentHooks(t *testing.T) {
+	long.Test(t, "it needs network namespaces")
+	s := newRig(t)
+	a := newAgents(s, "")
+	ways := map[string]string{
+		"hangs": "trap \"\" TERM; while :; do sleep 1000; done", "fails": "false", "is missing": "/there/is/none",
+		"forks": "setsid sleep 1000 & exit 1", "floods": "seq 100000; exit 1",
+	}
+	for _, way := range slices.Sorted(maps.Keys(ways)) {
+		run := func(hook string) string { return fmt.Sprintf("%s: {limit: 500ms, run: '%s'}", hook, ways[way]) }
+		for _, hook := range []string{"fence", "activate"} {
+			a.file = strings.Replace(one, "HOOKS", run(hook)+", demote: sh DIR/note", 1)
+			a.start(0)
+			harness.Eventually(t, "a hook "+hook+" that "+way+" is told", func() bool { return a.said(0, "the hook "+hook+" has failed") })
+			harness.Eventually(t, "leadership is given back", func() bool { return a.said(0, "released address") })
+			a.end(0)
+			if s.had(0) {
+				t.Errorf("the hook %s %s, and the machine had the address", hook, way)
+			}
+		}
+		a.file = strings.Replace(one, "HOOKS", strings.Join([]string{"activate: 'true'", run("on-elected"), run("cut"), "demote: sh DIR/note", run("on-lost")}, ", "), 1)
+		a.start(0)
+		harness.Eventually(t, "a hook on-elected that "+way+" is told", func() bool { return a.said(0, "the hook on-elected has failed") })
+		if !s.has(0, false) {
+			t.Errorf("the hook on-elected %s, and the machine has not the address", way)
+		}
+		before := len(a.noted())
+		a.end(0)
+		for _, e := range a.noted()[before:] {
+			if e.has {
+				t.Errorf("%+v: the address is there", e)
+			}
+		}
+		s.had(0)
+		if n := len(a.noted()) - before; n != 1 || s.has(0, false) {
+			t.Errorf("the hook cut %s: demote ran %d times, and the machine has the address: %v", way, n, s.has(0, false))
+		}
+	}
+	if t.Failed() {
+		s.logs()
+	}
+}
+
+// TestAgentReload: SIGHUP changes the address and the hooks. The old address goes before the old demote, and another one
+// that cannot be held is told, again and again, until the file is mended.
+func TestAgentReload(t *testing.T) {
+	long.Test(t, "it needs network namespaces")
+	s := newRig(t)
+	a := newAgents(s, strings.Replace(one, "HOOKS", "activate: 'true', on-elected: 'true', demote: sh DIR/note former", 1))
+	a.start(0)
+	harness.Eventually(t, "it has the address", func() bool { return s.has(0, false) })
+	reload := func(file string) {
+		t.Helper()
+		a.write(0, file)
+		signal(syscall.SIGHUP, a.all[0].Pid)
+	}
+	reload(strings.Replace(a.file, "IPV4", "10.77.0.100", 1))
+	harness.Eventually(t, "an error is told", func() bool { return a.said(0, "the configuration was not reloaded") })
+	if !s.has(0, false) {
+		t.Error("a file with an error has changed something")
+	}
+	next := strings.Replace(a.file, "former", "present", 1)
+	reload(strings.Replace(next, "IPV4", "10.77.0.101/24@eth9", 1))
+	harness.Eventually(t, "an interface that is not there is told", func() bool {
+		return a.said(0, "there is no network interface eth9; want one of ") && a.said(0, "it is tried again in 1s")
+	})
+	if got := a.noted(); len(got) != 1 || got[0].hook != "former" || got[0].has {
+		t.Errorf("%+v; want the former demote, once, without the address", got)
+	}
+	if s.has(0, false) {
+		t.Error("the former address is still there")
+	}
+	reload(strings.Replace(next, "IPV4", "10.77.0.101/24@eth0", 1))
+	harness.Eventually(t, "it has the next address", func() bool { return strings.Contains(s.ip(0, "-4", "addr", "show", "dev", "eth0"), "10.77.0.101/24") })
+	a.end(0)
+	if got := a.noted(); len(got) != 2 || got[1].hook != "present" {
+		t.Errorf("%+v; want the present demote at the end", got)
+	}
+	if out := s.ip(0, "-4", "addr", "show", "dev", "eth0"); strings.Contains(out, "10.77.0.101/24") {
+		t.Errorf("the address is left: %s", out)
+	}
+	if t.Failed() {
+		s.logs()
+	}
+}
+
+// log is what an agent has said in its present life.
+func (a *agents) log(i int) string {
+	text, _ := os.ReadFile(filepath.Join(a.s.dir, a.id(i)+".log"))
+	return string(text)
+}
+
+func (a *agents) said(i int, text string) bool { return strings.Contains(a.log(i), text) }
+
+// end asks an agent to end, waits for that, and forgets what it has said.
+func (a *agents) end(i int) {
+	a.s.t.Helper()
+	signal(syscall.SIGTERM, a.all[i].Pid)
+	harness.Eventually(a.s.t, "the agent ends", func() bool { return !alive(a.all[i].Pid) })
+	_ = os.Remove(filepath.Join(a.s.dir, a.id(i)+".log"))
 }
