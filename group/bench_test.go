@@ -311,20 +311,6 @@ func BenchmarkDeath(b *testing.B) {
 	}
 }
 
-// BenchmarkMembers is many members in one process: until each of them has its share, and what they cost then.
-func BenchmarkMembers(b *testing.B) {
-	for b.Loop() {
-		c := newCrowd(b, 200, 2_000)
-		c.serve()
-		c.held(2_000)
-		b.StopTimer()
-		c.settled()
-		b.ReportMetric(rest(), "%core")
-		c.end()
-		b.StartTimer()
-	}
-}
-
 // BenchmarkCampaigns is named elections of three members of one process, each with one candidate: until all lead.
 func BenchmarkCampaigns(b *testing.B) {
 	const elections = 99_999

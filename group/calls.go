@@ -31,6 +31,7 @@ type request struct {
 	To    string      `json:"to,omitempty"`
 	On    bool        `json:"on,omitempty"`
 	After uint64      `json:"after,omitempty"` // of status: answer when there is a later version
+	Keys  []string    `json:"keys,omitempty"`  // of pinned
 
 	From uint32 `json:"from,omitempty"` // of keys: page.Next
 

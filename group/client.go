@@ -378,3 +378,8 @@ func (c *Client) Drain(ctx context.Context, id string, on bool) error {
 func (c *Client) Move(ctx context.Context, key, to string) error {
 	return c.call(ctx, "move", request{Key: key, To: to}, nil)
 }
+
+// Unpin is as that of [Group].
+func (c *Client) Unpin(ctx context.Context, key string) error {
+	return c.call(ctx, "unpin", request{Key: key}, nil)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -22,7 +23,7 @@ func (c *coordinator) called(from *connection, s *wire.Side) {
 			return
 		}
 	}
-	if from.readOnly && from.control && (s.Method == "resign" || s.Method == "move" || s.Method == "drain") {
+	if from.readOnly && from.control && slices.Contains([]string{"resign", "move", "unpin", "drain"}, s.Method) {
 		c.answer(from, s.Call, fmt.Errorf("the certificate permits to ask, and %s is a change; want one with the role operate", s.Method))
 		return
 	}
@@ -77,6 +78,13 @@ func (c *coordinator) called(from *connection, s *wire.Side) {
 		c.answer(from, s.Call, err)
 	case "move":
 		c.answer(from, s.Call, c.move(&q))
+	case "unpin":
+		c.answer(from, s.Call, c.unpin(&q))
+	case "pinned":
+		for _, key := range q.Keys {
+			c.pinned(from, machine.Key(key))
+		}
+		c.answer(from, s.Call, nil)
 	case "drain":
 		c.answer(from, s.Call, c.drain(&q))
 	case "dead":
@@ -89,7 +97,7 @@ func (c *coordinator) called(from *connection, s *wire.Side) {
 		}
 		c.answer(from, s.Call, c.announce(from, &wire.Entry{Key: a.Key, Token: machine.Token{Tenure: a.Tenure, N: a.N}, Since: a.Since, Metadata: a.Metadata}))
 	default:
-		c.answer(from, s.Call, fmt.Errorf("no request is called %q; want status, keys, slack, plan, lookup, resign, move or drain", s.Method))
+		c.answer(from, s.Call, fmt.Errorf("no request is called %q; want status, keys, slack, plan, lookup, resign, move, unpin or drain", s.Method))
 	}
 }
 
@@ -218,11 +226,15 @@ func (c *coordinator) move(q *request) error {
 	if err != nil {
 		return err
 	}
+	if q.To != "" {
+		c.pins[ks.Key] = to.Member
+	}
 	c.in = machine.Input{Kind: machine.Moves, Moves: []machine.Move{{Key: ks.Key, From: ks.Session, To: to}}}
 	c.step()
 	c.g.counted.move(causeOperator)
 	c.plan.dirty(ks.Key)
 	if now, _ := c.machine.Key(ks.Key); now.Reserved != to && now.Session != to {
+		delete(c.pins, ks.Key)
 		return fmt.Errorf("%w: the coordinator resigns, and moves nothing any more; ask again", driver.ErrUnreachable)
 	}
 	return nil
@@ -361,6 +373,7 @@ func (c *coordinator) keys(q *request) page {
 		if (ks.Reserved != machine.Session{}) {
 			k.Next = string(ks.Reserved.Member)
 		}
+		_, k.Pinned = c.pins[ks.Key]
 		p.Keys = append(p.Keys, k)
 		return len(p.Keys) < pageSize
 	}

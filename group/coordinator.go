@@ -32,7 +32,8 @@ type coordinator struct {
 	shown      map[machine.Key]*wire.Entry // what the leaders of named elections announce
 	shownBytes map[string]int              // of metadata, by member
 	loads      map[machine.Key]float64
-	relays     map[uint64]relay // requests that a holder has to answer
+	pins       map[machine.Key]protocol.NodeID // which member each pinned key is to stay with
+	relays     map[uint64]relay                // requests that a holder has to answer
 	relayed    uint64
 	due        []machine.Key // whose watchers are to be told
 	covered    bool
@@ -110,7 +111,7 @@ func newCoordinator(g *Group, term *elect.Term) (*coordinator, error) {
 	c := &coordinator{
 		g: g, term: term, machine: mc, timer: time.NewTimer(time.Hour), wake: make(chan struct{}, 1), over: make(chan struct{}),
 		conns: map[machine.Conn]*connection{}, watchers: map[machine.Key][]*connection{}, shown: map[machine.Key]*wire.Entry{}, shownBytes: map[string]int{},
-		loads: map[machine.Key]float64{}, relays: map[uint64]relay{}, version: 1,
+		loads: map[machine.Key]float64{}, pins: map[machine.Key]protocol.NodeID{}, relays: map[uint64]relay{}, version: 1,
 	}
 	if err := c.plan.init(c); err != nil {
 		return nil, err
@@ -329,6 +330,7 @@ func (c *coordinator) step() {
 			if c.watchers[ch.Key] != nil {
 				c.due = append(c.due, ch.Key)
 			}
+			c.keepPin(ch.Key)
 		}
 		c.plan.changed(c.fx.Changes)
 	}

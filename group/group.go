@@ -508,9 +508,15 @@ func (g *Group) Plan(ctx context.Context) (Plan, error) {
 }
 
 // Move moves a key that is held to the member with the id to. It returns when the holder has been asked to give the key
-// up. A move that is not possible is [elect.ErrIneligible].
+// up. A move that is not possible is [elect.ErrIneligible]. The key is pinned: placement leaves it with that member until
+// that gives it up, dies, is drained or loses its claim, the key is moved elsewhere, or [Group.Unpin].
 func (g *Group) Move(ctx context.Context, key, to string) error {
 	return g.member.call(ctx, "move", request{Key: key, To: to}, nil)
+}
+
+// Unpin lets placement move a key again that is pinned: see [Group.Move]. It is an error if the key is not.
+func (g *Group) Unpin(ctx context.Context, key string) error {
+	return g.member.call(ctx, "unpin", request{Key: key}, nil)
 }
 
 // Plan is what the coordinator would do next.
@@ -551,5 +557,6 @@ type KeyStatus struct {
 	Holder  string      `json:"holder,omitempty"` // a member
 	Token   elect.Token `json:"token,omitempty"`
 	Next    string      `json:"next,omitempty"`    // the member that it is on its way to
+	Pinned  bool        `json:"pinned,omitempty"`  // it stays with Next, or else with Holder: see [Group.Move]
 	Overrun bool        `json:"overrun,omitempty"` // work of an earlier holder still runs
 }

@@ -315,6 +315,7 @@ func (m *member) attach(l *link.Conn) {
 	if len(all) > 0 {
 		l.Send(wire.Packet{Side: &wire.Side{Kind: wire.Announce, Entries: all}})
 	}
+	m.tellPins(l.Send)
 	m.mu.Lock()
 	m.attached = l
 	m.mu.Unlock()
@@ -347,7 +348,13 @@ func (m *member) side(l *link.Conn, s *wire.Side) {
 		m.calls.reply(s)
 	case wire.Call: // of an operator, by the coordinator; there is no answer
 		var q request
-		if s.Method == "drain" && json.Unmarshal(s.Body, &q) == nil {
+		if json.Unmarshal(s.Body, &q) != nil {
+			return
+		}
+		switch s.Method {
+		case "pin":
+			m.pin(&q)
+		case "drain":
 			m.mu.Lock()
 			t := m.g.traits()
 			t.Draining = q.On

@@ -53,7 +53,6 @@ type share struct {
 	users int // guarded by the lock of sharing
 	g     *Group
 	c     *Client // instead of g, for a process that can be no member
-	most  driver.Limits
 	err   error
 }
 
@@ -63,7 +62,7 @@ func (s *sharing) open(ctx context.Context, t driver.Target) (driver.Elector, er
 		return nil, driver.Permanent(err)
 	}
 	if t.Name == cfg.Name {
-		return nil, driver.Permanent(fmt.Errorf("the election %q has the name of its group; want another name, or another group-name", t.Name))
+		return nil, driver.Permanent(errNameOfGroup(t.Name))
 	}
 	key := shareKey{t.URL.String(), t.ID}
 	s.mu.Lock()
@@ -94,11 +93,16 @@ func (s *sharing) open(ctx context.Context, t driver.Target) (driver.Elector, er
 		return nil, e.err
 	}
 	if e.c != nil {
-		return &asker{e.c, t.Name, e.most, sync.OnceValue(func() error { return s.leave(key, e) })}, nil
+		not := t.ID + " has no certificate of its own, and so is no member of the group; want one that names it"
+		return &asker{e.c, t.Name, not, sync.OnceValue(func() error { return s.leave(key, e) })}, nil
 	}
 	elector := e.g.Elector(t.Name).(*elector)
 	elector.stop = func() error { return s.leave(key, e) }
 	return elector, nil
+}
+
+func errNameOfGroup(name string) error {
+	return fmt.Errorf("the election %q has the name of its group; want another name, or another group-name", name)
 }
 
 // leave ends a use. The last one closes the member: at once if it holds nothing, and otherwise when its work was
@@ -140,7 +144,6 @@ func (s *sharing) join(ctx context.Context, t driver.Target, inner *url.URL, cfg
 		return driver.Permanent(err)
 	}
 	if streams, ok := election.Streamer(); ok && streams.Streams().Asks {
-		e.most = driver.Limits{Exclusive: true, Abilities: []driver.Ability{driver.AbilityTransfer, driver.AbilityResign}, Assumes: election.Limits().Assumes}
 		e.c, err = NewClient(election, cfg)
 	} else {
 		e.g, err = Join(ctx, election, cfg)

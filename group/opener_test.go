@@ -88,6 +88,70 @@ func TestOpener(t *testing.T) {
 	}
 }
 
+// TestAsker: who observes elections of a group, and asks their leaders, is no member, and is none of the candidates for
+// coordinator either: nothing moves.
+func TestAsker(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	store := memory.NewStore(0)
+	const at = "group+memory:?group-promise=1s"
+	member, asks := elect.Openers{"group+memory": Opener(store.Open)}, elect.Openers{"group+memory": Asker(store.Open, nil)}
+	open := func(o elect.Openers, name string) *elect.Election {
+		e, err := o.Open(ctx, at, name, elect.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = e.Close() })
+		return e
+	}
+	asker := open(asks, "a")
+	if l, err := asker.Leader(ctx); err == nil || !strings.Contains(err.Error(), "has no coordinator") {
+		t.Errorf("without a member: %+v, %v", l, err)
+	}
+	m := open(member, "a")
+	term, err := m.Campaign(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g *Group
+	if !m.As(&g) {
+		t.Fatal("no member")
+	}
+	before, err := g.Status(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []*elect.Election{asker, open(asks, "a")} {
+		if l, err := e.Leader(ctx); err != nil || l.ID != g.ID() || l.Token != term.Token() {
+			t.Errorf("the leader is %+v, %v; want %s with %v", l, err, g.ID(), term.Token())
+		}
+	}
+	if l, err := open(asks, "b").Leader(ctx); !errors.Is(err, elect.ErrNoLeader) {
+		t.Errorf("the leader of an election that nobody stands for is %+v, %v; want ErrNoLeader", l, err)
+	}
+	if _, err := asker.Campaign(ctx); !errors.Is(err, elect.ErrUnsupported) || !strings.Contains(err.Error(), "asks only") {
+		t.Errorf("a campaign of one who asks: %v; want ErrUnsupported", err)
+	}
+	if after, err := g.Status(ctx); err != nil || after.Version != before.Version || len(after.Members) != 1 {
+		t.Errorf("the status is %+v, %v; want that of before, %+v", after, err, before)
+	}
+	if err := asker.Resign(ctx, term.Token()); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-term.Context().Done():
+	case <-ctx.Done():
+		t.Error("the leader was asked to resign, and leads")
+	}
+	if err := term.Release(ctx); err != nil {
+		t.Error(err)
+	}
+	u, _ := url.Parse("group+memory:?group-name=a")
+	if _, err := Asker(store.Open, nil)(ctx, driver.Target{URL: u, Name: "a"}); err == nil || !strings.Contains(err.Error(), "has the name of its group") {
+		t.Error(err)
+	}
+}
+
 // TestOpenerBesideOneThatGivesUp: who waits for the member of another opening and gives up does not close it.
 func TestOpenerBesideOneThatGivesUp(t *testing.T) {
 	store := memory.NewStore(0)

@@ -119,9 +119,15 @@ const batch = 2048
 
 // pass leaves moves for the loop.
 func (p *planning) pass(moves []placement.Move) {
-	if err := placement.Check(moves, func(id string) bool { return id != "" }); err != nil {
-		p.c.g.log.Error("the moves of placement are not carried out", "error", err)
-		return
+	somebody := func(id string) bool { return id != "" }
+	if err := placement.Check(moves, somebody); err != nil {
+		p.c.g.log.Error("not all moves of placement are carried out", "error", err)
+		seen := map[string]bool{}
+		moves = slices.DeleteFunc(slices.Clone(moves), func(m placement.Move) bool {
+			bad := seen[m.Key] || placement.Check([]placement.Move{m}, somebody) != nil
+			seen[m.Key] = true
+			return bad
+		})
 	}
 	for some := range slices.Chunk(moves, batch) {
 		p.c.put(arrival{do: func() { p.handIn(some) }})
@@ -313,7 +319,7 @@ func (p *planning) order(k machine.Key, key *placement.Key) order {
 	} else {
 		delete(p.inFlux, k)
 	}
-	key.Name, key.Load = string(k), p.c.loads[k]
+	key.Name, key.Load, key.Prefer = string(k), p.c.loads[k], string(p.c.pins[k])
 	if len(p.absent) > 0 && p.c.g.isShard(k) { // it will want them when it is back
 		for _, a := range p.absent {
 			add(machine.Session{Member: a.Member}, 0)

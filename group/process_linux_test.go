@@ -30,6 +30,10 @@ func TestMain(m *testing.M) {
 		program(at)
 		return
 	}
+	if at := os.Getenv("GROUP_MEMBERS_AT"); at != "" {
+		manyMembers(at)
+		return
+	}
 	spawn.DefaultSignals()
 	os.Exit(m.Run())
 }

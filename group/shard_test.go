@@ -255,18 +255,34 @@ func TestBadPlacement(t *testing.T) {
 		if h.count()["m1"] != 4 || h.begun != 4 {
 			t.Errorf("%v, begun %d", h.count(), h.begun)
 		}
+
+		// What is right beside it is carried out.
+		wrong.beside.Store(true)
+		term, err := elect.New(a.Elector("named"), elect.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := term.Campaign(ctx); err != nil {
+			t.Errorf("a key that nobody holds, beside moves that name nobody: %v", err)
+		}
 	})
 }
 
 type wrongPlacer struct {
 	placement.Placer
-	wrong atomic.Bool
+	wrong, beside atomic.Bool
 }
 
 func (p *wrongPlacer) Plan(now time.Time) ([]placement.Move, time.Time) {
 	moves, next := p.Placer.Plan(now)
-	if p.wrong.Load() {
-		moves = []placement.Move{{Key: "0", From: "m1", To: "nobody"}, {Key: "no key", To: "m2"}}
+	bad := []placement.Move{{Key: "0", From: "m1", To: "nobody"}, {Key: "no key", To: "m2"}}
+	switch {
+	case p.beside.Load():
+		moves = append(moves, append(bad, placement.Move{Key: "1", From: "m1"})...)
+	case p.wrong.Load():
+		moves = bad
 	}
 	return moves, next
 }

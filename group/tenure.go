@@ -84,7 +84,8 @@ type tenure struct {
 	since    int64
 	metadata []byte
 
-	bare bool // guarded by the lock of witnessed: no keeper has the work
+	bare   bool // guarded by the lock of witnessed: no keeper has the work
+	pinned bool // owned by the member's loop
 }
 
 // lose ends the tenure. The first reason stays. When it returns the context has ended.

@@ -257,6 +257,7 @@ known. The coordinator knows a key while a member holds it or wants it.
   holder   the member that holds it; omitted if nobody does
   token    of the holder, a string; with holder only
   next     the member that it is on its way to; omitted if it stays
+  pinned   true: it was moved to a member by name, and stays there; else omitted
   overrun  true: work of an earlier holder still runs; else omitted
 -o yaml writes the same on several lines.`,
 		example: "  elect group keys --election group+file:/var/lib/myjob\n  elect group keys nightly -o json",
@@ -277,6 +278,9 @@ known. The coordinator knows a key while a member holds it or wants it.
 					holder, token := nobody, "-"
 					if k.Holder != "" {
 						holder, token = k.Holder, fmt.Sprint(k.Token)
+					}
+					if k.Pinned {
+						holder += " (pinned)"
 					}
 					if k.Overrun {
 						holder += " (overrun)"
@@ -352,22 +356,35 @@ func writePlan(w io.Writer, plan *group.Plan) error {
 
 func groupMove() groupVerb {
 	var to string
+	var unpin bool
 	wait := transferWait
 	return groupVerb{
 		use: "move KEY", args: 1, short: "move a key to a member",
 		long: `Move a key that is held to the member --to, and wait until that holds it, for --wait at
 most. Its holder's work is stopped first, and has to return. The coordinator refuses a
 move that is not possible, and says why: nobody holds the key, or the member does not
-want it or is being drained. Later the placement may move the key again, if the load is uneven.
+want it or is being drained.
+
+The key is pinned then: placement does not move it away, and evens the load out with
+other keys. The pin ends when the member gives the key up, dies, is drained or loses its
+claim, when the key is moved elsewhere, or with --unpin, which moves nothing by itself.
+A new coordinator learns of it from the member.
 
 -o json writes one object on one line: key, from and to. from and to have id and token,
-a string.`,
-		example: "  elect group move nightly --to m2 --election group+file:/var/lib/myjob",
+a string. With --unpin it is key and pinned.`,
+		example: "  elect group move nightly --to m2 --election group+file:/var/lib/myjob\n  elect group move nightly --unpin",
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().StringVar(&to, "to", "", "`ID` of the member")
+			cmd.Flags().BoolVar(&unpin, "unpin", false, "let placement move a key again that was moved to a member")
 			cmd.Flags().Var(cli.Duration(&wait), "wait", "`TIME` to wait until the member holds the key")
 		},
 		check: func(args []string) error {
+			if unpin && to != "" {
+				return exit.Usagef("group move: --to and --unpin are given; want one of them")
+			}
+			if unpin {
+				return checkKey(args)
+			}
 			if to == "" {
 				return exit.Usagef("group move: --to is missing; want the ID of a member: see elect group members")
 			}
@@ -378,6 +395,13 @@ a string.`,
 		},
 		run: func(ctx context.Context, cmd *cobra.Command, c *group.Client, _ *place, f form, args []string) error {
 			key := args[0]
+			if unpin {
+				if err := c.Unpin(ctx, key); err != nil {
+					return failed.Backend(err)
+				}
+				u := groupUnpinned{Key: key}
+				return f.write(cmd.OutOrStdout(), u, u.write)
+			}
 			old, _ := c.Lookup(ctx, key) // if nobody holds it, the answer to Move says so in more words
 			if err := c.Move(ctx, key, to); err != nil {
 				return failed.Backend(err)
@@ -397,6 +421,16 @@ a string.`,
 			return exit.With(exit.Unavailable, fmt.Errorf("%s has agreed that %s moves to %s, which does not hold it after %v", old.ID, key, to, wait))
 		},
 	}
+}
+
+type groupUnpinned struct {
+	Key    string `json:"key"`
+	Pinned bool   `json:"pinned"`
+}
+
+func (u groupUnpinned) write(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s may move again\n", u.Key)
+	return err
 }
 
 type groupMoved struct {

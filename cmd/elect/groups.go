@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"net/url"
 	"strings"
 
@@ -19,6 +20,17 @@ func withGroups(openers elect.Openers) elect.Openers {
 	for scheme, open := range openers {
 		all[scheme] = open
 		all[groupPrefix+scheme] = group.OpenerWith(open, groupCertsOf(scheme))
+	}
+	return all
+}
+
+// asking is the openers of withGroups for verbs that do not stand: they are no members of groups.
+func asking(openers elect.Openers) elect.Openers {
+	all := maps.Clone(openers)
+	for scheme, open := range openers {
+		if all[groupPrefix+scheme] != nil {
+			all[groupPrefix+scheme] = group.Asker(open, groupCertsOf(scheme))
+		}
 	}
 	return all
 }

@@ -154,7 +154,7 @@ func (p *place) open(cmd *cobra.Command, openers elect.Openers) (*elect.Election
 	if err := p.resolve(openers); err != nil {
 		return nil, err
 	}
-	e, err := openers.Open(cmd.Context(), p.election, p.name, elect.Config{NonExclusive: true}) // it asks for no lease
+	e, err := asking(openers).Open(cmd.Context(), p.election, p.name, elect.Config{NonExclusive: true}) // it asks for no lease
 	return e, failed.Opening(err)
 }
 

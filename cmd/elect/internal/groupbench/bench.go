@@ -42,7 +42,7 @@ type System struct {
 // Place are the arguments of a node that say where the elections are, by its id.
 type Place func(id string) []string
 
-// Config configures Run. All fields but Idle are required.
+// Config configures Run. All fields but Idle and Promise are required.
 type Config struct {
 	Program  string // this program
 	Node     string // its verb that runs RunNode
@@ -51,6 +51,7 @@ type Config struct {
 	Rounds   int
 	Moves    int           // of single keys in a round
 	Idle     time.Duration // how long to measure idle nodes; 0: not at all
+	Promise  time.Duration // of the groups; 0: their default
 	Progress func(format string, args ...any)
 }
 
@@ -157,6 +158,7 @@ func (s *setup) start(ctx context.Context, index int) error {
 	m := &member{id: "n" + strconv.Itoa(index+1), index: index, answers: make(chan answer, 1), ended: make(chan error, 1)}
 	args := slices.Concat([]string{s.cfg.Node}, s.place(m.id), []string{
 		"--use", string(s.system.Use), "--id", m.id, "--index", strconv.Itoa(index), "--nodes", strconv.Itoa(Nodes), "--keys", strconv.Itoa(s.keys),
+		"--promise", s.cfg.Promise.String(),
 	})
 	in, stdin, err := os.Pipe()
 	if err != nil {

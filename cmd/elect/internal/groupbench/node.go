@@ -34,7 +34,7 @@ const (
 // and change no figure: it delays only moves of keys that are held.
 const quiet = 2 * time.Second
 
-// NodeConfig configures a node. All but Group, Open and Endpoint are required.
+// NodeConfig configures a node. All but Guardian, Promise and two of Election, Open and Endpoint are required.
 type NodeConfig struct {
 	Use          Use
 	ID           string
@@ -47,6 +47,7 @@ type NodeConfig struct {
 	Endpoint *Endpoint                                                      // for those of etcd's client
 
 	Guardian elect.Guardian // of shards; nil is none
+	Promise  time.Duration  // of the group; 0 is its default
 
 	In  io.Reader
 	Out io.Writer
@@ -79,7 +80,7 @@ func RunNode(ctx context.Context, cfg NodeConfig) error {
 	switch {
 	case cfg.Election != nil:
 		c := group.Config{
-			ID: cfg.ID, Guardian: cfg.Guardian,
+			ID: cfg.ID, Guardian: cfg.Guardian, Promise: cfg.Promise,
 			Placement: func() (placement.Placer, error) { return placement.New(placement.Settings{Quiet: quiet}) },
 		}
 		if cfg.Use == Shards {

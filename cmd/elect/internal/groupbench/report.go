@@ -17,9 +17,10 @@ import (
 
 // Report is the result of Run, with its conditions. Its JSON is stable: fields are added, and never renamed or removed.
 type Report struct {
-	Members int    `json:"members"`
-	Rounds  int    `json:"rounds"`
-	Clock   string `json:"clock"`
+	Members int     `json:"members"`
+	Rounds  int     `json:"rounds"`
+	Clock   string  `json:"clock"`
+	Promise float64 `json:"promise_ms,omitempty"` // of the groups, if it is not their default
 	conditions.Conditions
 	Systems []*Result `json:"systems"`
 }
@@ -75,7 +76,7 @@ type Memory struct {
 type spread struct{ half, all time.Duration }
 
 func newReport(cfg *Config) *Report {
-	return &Report{Members: Nodes, Rounds: cfg.Rounds, Clock: stamp.Clock, Conditions: conditions.Now(), Systems: []*Result{}}
+	return &Report{Members: Nodes, Rounds: cfg.Rounds, Clock: stamp.Clock, Promise: millis(cfg.Promise), Conditions: conditions.Now(), Systems: []*Result{}}
 }
 
 func (r *Report) add(s *System, keys int) *Result {
