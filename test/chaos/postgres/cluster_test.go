@@ -139,6 +139,7 @@ nodes:
 %sdata: %s/data
 state: %s/state
 socket: %s/s
+listen: "*"
 bin: %s
 certs: %s
 http: "%s:8008"

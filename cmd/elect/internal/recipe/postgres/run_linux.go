@@ -168,7 +168,7 @@ func serverConfig(s *Settings, log *slog.Logger, out io.Writer) (cfg server.Conf
 		return cfg, err
 	}
 	cfg = server.Config{
-		Bin: bin, Data: s.Data, Socket: cmp.Or(s.Socket, s.State), Listen: s.node(s.ID).Postgres, ID: s.ID, Confirm: s.Confirm,
+		Bin: bin, Data: s.Data, Socket: cmp.Or(s.Socket, s.State), Listen: s.node(s.ID).Postgres, Addresses: s.Listen, ID: s.ID, Confirm: s.Confirm,
 		Superuser: s.Superuser, Replication: s.Replication, Password: password, Parameters: s.Parameters, HBA: s.HBA, Logger: log, Output: out,
 	}
 	for _, e := range s.Nodes {

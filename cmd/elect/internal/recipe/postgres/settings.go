@@ -33,6 +33,7 @@ type Settings struct {
 	Certs       string            `key:"certs" doc:"Directory with ca.crt, ID.crt and ID.key, made by elect certs, by which the nodes know each other."`
 	Secret      string            `key:"secret-file" doc:"File with a secret of 16 bytes or more, by which nodes on loopback know each other without certificates."`
 	HTTP        string            `key:"http" doc:"HOST:PORT of GET /primary, /replica, /health and /metrics, for load balancers. They need no authentication and change nothing."`
+	Listen      string            `key:"listen" doc:"Where PostgreSQL listens, as its listen_addresses: * for all addresses of the machine, as a virtual address needs. Default: that of postgres in nodes."`
 	Superuser   string            `key:"superuser" doc:"The role by which this program connects. Default: postgres."`
 	Replication string            `key:"replication" doc:"The role of replicas. Default: replicator."`
 	Password    string            `key:"password-file" doc:"File with the password of both roles. Required where a node is not on loopback."`
@@ -212,8 +213,11 @@ func (c *checker) election() {
 	if c.Certs != "" && c.Secret != "" {
 		c.wrong("secret-file", "there are certs, too; want one of them")
 	}
-	if c.Password == "" && !local {
-		c.wrong("", "there is no password-file, and replicas connect over the network; want one")
+	if c.Password == "" && (!local || c.Listen != "") {
+		c.wrong("", "there is no password-file, and replicas connect over the network, or others could; want one")
+	}
+	if strings.ContainsAny(c.Listen, "\n\r\x00") {
+		c.wrong("listen", "it has a line break; want addresses with commas between them, or *")
 	}
 	if host, port, err := net.SplitHostPort(c.HTTP); c.HTTP != "" && (err != nil || host == "" || port == "") {
 		c.wrong("http", "%q is no address; want HOST:PORT, such as 0.0.0.0:8008", c.HTTP)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func (s *Server) arguments(cfg Config, control map[string]string) []string {
 	set("elect.node", cfg.ID) // marks the process as one of this package
 	set("config_file", filepath.Join(s.data, confFile))
 	set("hba_file", filepath.Join(s.data, hbaFile))
-	set("listen_addresses", host)
+	set("listen_addresses", cmp.Or(cfg.Addresses, host))
 	set("port", port)
 	set("unix_socket_directories", s.socket)
 	set("cluster_name", cfg.ID)
@@ -258,7 +259,7 @@ func (s *Server) Reload(ctx context.Context, cfg Config) (restart []string, err 
 	if err := s.reload(); err != nil {
 		return nil, err
 	}
-	if cfg.Listen != old.Listen {
+	if cfg.Listen != old.Listen || cfg.Addresses != old.Addresses {
 		restart = append(restart, "listen_addresses")
 	}
 	if commit(cfg) != commit(old) {

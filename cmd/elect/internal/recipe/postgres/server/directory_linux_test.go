@@ -104,7 +104,11 @@ func TestPump(t *testing.T) {
 	if want := "FATAL:  one reason\nHINT:  none\nrest\n"; out.String() != want {
 		t.Errorf("%q; want %q", out.String(), want)
 	}
-	if p.Last() != "FATAL:  one reason" {
-		t.Errorf("%q; want the reason", p.Last())
+	if p.Last() != "FATAL:  one reason" || p.Gone() {
+		t.Errorf("%q, %t; want the reason, and that no WAL is gone", p.Last(), p.Gone())
+	}
+	_, _ = p.Write([]byte("FATAL:  could not receive data from WAL stream: ERROR:  requested WAL segment 000000020000000000000007 has already been removed\n"))
+	if !p.Gone() {
+		t.Error("the WAL that is gone was not noted")
 	}
 }

@@ -384,6 +384,7 @@ func (s *Server) running(ctx context.Context) (Position, error) {
 	case p.Streaming:
 		p.LSN = max(flushed, p.Replayed)
 	default: // it may not have replayed all
+		s.nudge()
 		all, err := s.newest(r.known)
 		if err != nil {
 			return p, err

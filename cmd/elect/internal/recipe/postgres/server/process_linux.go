@@ -154,6 +154,10 @@ func (s *Server) ready(ctx context.Context, m *postmaster, standby bool) error {
 				return nil
 			}
 		}
+		if standby && m.out.Gone() { // it would wait for ever
+			_ = s.Stop(ctx, Immediate)
+			return errors.New("the primary has removed WAL that this server needs; want a new copy")
+		}
 		select {
 		case <-m.done:
 			_ = s.Stop(ctx, Immediate)
@@ -286,6 +290,18 @@ func (s *Server) reload() error {
 		return errStopped
 	}
 	return syscall.Kill(m.pid, syscall.SIGHUP)
+}
+
+// nudge has the postmaster of a standby that does not stream look whether a walreceiver is wanted. One of PostgreSQL 15
+// that is asked for it just before it learns that the last one has ended sleeps on, until a client connects; the startup
+// process asks once more after 15 s. A SIGUSR1 without a reason in shared memory has no other effect.
+func (s *Server) nudge() {
+	s.mu.Lock()
+	m := s.main
+	s.mu.Unlock()
+	if m != nil && m.running() {
+		_ = syscall.Kill(m.pid, syscall.SIGUSR1)
+	}
 }
 
 var errStopped = errors.New("PostgreSQL does not run")

@@ -14,6 +14,7 @@ type pump struct {
 	mu   sync.Mutex
 	rest []byte // of a line
 	last string
+	gone bool // a walreceiver was told that the WAL which it needs has been removed
 }
 
 const maxLine = 8 << 10 // bytes; a longer line is passed on in parts
@@ -57,6 +58,9 @@ func (p *pump) line(text string) {
 	if strings.Contains(text, "service file") && strings.Contains(text, "not found") {
 		return // a standby that follows nobody says so all the time
 	}
+	if strings.Contains(text, "requested WAL segment") && strings.Contains(text, "has already been removed") {
+		p.gone = true
+	}
 	// A hint or the end of all is not the reason.
 	if reason := strings.Contains(text, "FATAL:") || strings.Contains(text, "PANIC:") || strings.Contains(text, "error:"); reason || p.last == "" {
 		p.last = text
@@ -71,4 +75,11 @@ func (p *pump) Last() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last
+}
+
+// Gone reports whether the sender has removed WAL that this server needs.
+func (p *pump) Gone() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.gone
 }

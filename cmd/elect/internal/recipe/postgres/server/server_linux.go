@@ -91,7 +91,7 @@ func complete(cfg Config) (Config, error) {
 		return cfg, fmt.Errorf("the id of the node is %q; want 1 to 40 bytes", cfg.ID)
 	case cfg.Confirm < 1 || cfg.Confirm > len(cfg.Nodes):
 		return cfg, fmt.Errorf("%d of %d other nodes confirm a commit; want 1 to all of them", cfg.Confirm, len(cfg.Nodes))
-	case cfg.Password == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()):
+	case cfg.Password == "" && (cfg.Addresses != "" || host != "localhost" && (ip == nil || !ip.IsLoopback())):
 		return cfg, fmt.Errorf("there is no password, and the server listens at %s; want a password, or a loopback address", cfg.Listen)
 	case strings.ContainsAny(cfg.Password, "\n\r"):
 		return cfg, errors.New("the password has more than one line; want one")

@@ -17,6 +17,7 @@ type Config struct {
 	Data        string            // data directory; the directory above it exists, and belongs to this user
 	Socket      string            // directory of the Unix socket, for the connections of this process; it exists
 	Listen      string            // HOST:PORT
+	Addresses   string            // listen_addresses; "" is the host of Listen
 	ID          string            // of this node, at most 40 bytes of printable ASCII; in lower case with _ for other characters the slot
 	Nodes       []Upstream        // the other nodes; only ID and Address count
 	Confirm     int               // k: how many of them confirm a commit, 1 or more
