@@ -21,30 +21,30 @@ import (
 // greeting is how long both ends may take to know each other.
 const greeting = 5 * time.Second
 
-// lobby has the connections that members have made to this one: to its coordinator, if there is one, or while they wait
+// acceptor has the connections that members have made to this one: to its coordinator, if there is one, or while they wait
 // for that. So a member can connect with the next coordinator before it knows that it is one.
-type lobby struct {
+type acceptor struct {
 	g    *Group
 	last atomic.Uint64 // number of a connection
 
 	mu      sync.Mutex
 	c       *coordinator
 	changed chan struct{} // closed when c changes
-	guests  int
-	all     map[*guest]struct{}
+	unknown int
+	all     map[*connection]struct{}
 	closed  bool
 	said    map[string]time.Time // when a refusal was logged
 }
 
-func (l *lobby) init(g *Group) {
-	l.g, l.changed, l.all, l.said = g, make(chan struct{}), map[*guest]struct{}{}, map[string]time.Time{}
+func (l *acceptor) init(g *Group) {
+	l.g, l.changed, l.all, l.said = g, make(chan struct{}), map[*connection]struct{}{}, map[string]time.Time{}
 }
 
-func (l *lobby) open(c *coordinator) { l.set(c) }
+func (l *acceptor) open(c *coordinator) { l.set(c) }
 
-func (l *lobby) close(*coordinator) { l.set(nil) }
+func (l *acceptor) close(*coordinator) { l.set(nil) }
 
-func (l *lobby) set(c *coordinator) {
+func (l *acceptor) set(c *coordinator) {
 	l.mu.Lock()
 	l.c = c
 	l.mu.Unlock()
@@ -52,7 +52,7 @@ func (l *lobby) set(c *coordinator) {
 }
 
 // wake has those who wait look again.
-func (l *lobby) wake() {
+func (l *acceptor) wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	close(l.changed)
@@ -61,7 +61,7 @@ func (l *lobby) wake() {
 
 // await returns the coordinator, when there is one, or nil when the connection has ended. A client, or a
 // witness, is told meanwhile where the coordinator is, and does not wait for longer than the word of a witness matters.
-func (l *lobby) await(conn *link.Conn, from *guest) *coordinator {
+func (l *acceptor) await(conn *link.Conn, from *connection) *coordinator {
 	var told target
 	if s := &l.g.settings; from.control {
 		defer time.AfterFunc(s.Cover+s.Promise, func() { conn.Close(link.ErrClosed) }).Stop()
@@ -89,7 +89,7 @@ func (l *lobby) await(conn *link.Conn, from *guest) *coordinator {
 }
 
 // serve runs the end of a connection at the coordinator until it ends. While there is no coordinator nothing is read.
-func (l *lobby) serve(conn *link.Conn, r *wire.Reader, from *guest) {
+func (l *acceptor) serve(conn *link.Conn, r *wire.Reader, from *connection) {
 	defer l.leave(from)
 	l.mu.Lock()
 	from.conn, from.link, from.backlog = machine.Conn(l.last.Add(1)), conn, newBacklog()
@@ -103,7 +103,7 @@ func (l *lobby) serve(conn *link.Conn, r *wire.Reader, from *guest) {
 	entered := make(chan *coordinator, 1)
 	var entry sync.WaitGroup
 	entry.Go(func() {
-		if c := l.await(conn, from); c != nil && c.put(item2{from: from, opened: true}) {
+		if c := l.await(conn, from); c != nil && c.put(arrival{from: from, opened: true}) {
 			entered <- c
 		} else {
 			conn.Close(link.ErrClosed)
@@ -128,11 +128,11 @@ func (l *lobby) serve(conn *link.Conn, r *wire.Reader, from *guest) {
 			return
 		}
 	}
-	c.put(item2{from: from, closed: true})
+	c.put(arrival{from: from, closed: true})
 }
 
 // news reports whether a refusal was not logged within the last minute: who is refused tries again.
-func (l *lobby) news(text string) bool {
+func (l *acceptor) news(text string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -147,7 +147,7 @@ func (l *lobby) news(text string) bool {
 }
 
 // end closes all connections.
-func (l *lobby) end() {
+func (l *acceptor) end() {
 	l.mu.Lock()
 	l.closed = true
 	all := make([]*link.Conn, 0, len(l.all))
@@ -193,29 +193,29 @@ func (g *Group) welcome(nc net.Conn, secure func(net.Conn) (net.Conn, shown, err
 	stop := context.AfterFunc(g.ctx, func() { _ = raw.Close() })
 	defer stop()
 	defer raw.Close()
-	g.lobby.mu.Lock()
-	many := g.lobby.guests >= maxUnknown
+	g.acceptor.mu.Lock()
+	many := g.acceptor.unknown >= maxUnknown
 	if !many {
-		g.lobby.guests++
+		g.acceptor.unknown++
 	}
-	g.lobby.mu.Unlock()
+	g.acceptor.mu.Unlock()
 	if many {
 		return
 	}
 	nc, r, from, err := g.meet(nc, secure)
-	g.lobby.mu.Lock()
-	g.lobby.guests--
-	g.lobby.mu.Unlock()
+	g.acceptor.mu.Lock()
+	g.acceptor.unknown--
+	g.acceptor.mu.Unlock()
 	if err != nil {
 		if from != nil {
-			g.lobby.leave(from)
+			g.acceptor.leave(from)
 		}
-		if g.lobby.news(err.Error()) {
+		if g.acceptor.news(err.Error()) {
 			g.log.Warn("a connection is refused", "from", nc.RemoteAddr(), "error", err)
 		}
 		return
 	}
-	g.lobby.serve(link.New(nc, g.settings.Promise), r, from)
+	g.acceptor.serve(link.New(nc, g.settings.Promise), r, from)
 }
 
 // handshake is that with a caller at the group's own port.
@@ -231,7 +231,7 @@ func (g *Group) handshake(nc net.Conn) (net.Conn, shown, error) {
 	return secure, shown{id: id}, err
 }
 
-func (g *Group) meet(nc net.Conn, secure func(net.Conn) (net.Conn, shown, error)) (net.Conn, *wire.Reader, *guest, error) {
+func (g *Group) meet(nc net.Conn, secure func(net.Conn) (net.Conn, shown, error)) (net.Conn, *wire.Reader, *connection, error) {
 	if err := nc.SetDeadline(time.Now().Add(greeting)); err != nil {
 		return nc, nil, nil, err
 	}
@@ -245,17 +245,17 @@ func (g *Group) meet(nc net.Conn, secure func(net.Conn) (net.Conn, shown, error)
 		return nc, nil, nil, err
 	}
 	refused := "the connection does not begin with a hello; want a member or a client of a group"
-	from := &guest{}
+	from := &connection{}
 	if p.Hello != nil {
 		if refused = g.refuses(p.Hello, who); refused == "" {
-			from = &guest{member: p.Hello.ID, name: p.Hello.ID, addr: nc.RemoteAddr().String(), control: p.Hello.Control, place: p.Hello.Addr, readOnly: who.readOnly}
+			from = &connection{member: p.Hello.ID, name: p.Hello.ID, addr: nc.RemoteAddr().String(), control: p.Hello.Control, place: p.Hello.Addr, readOnly: who.readOnly}
 			if who.id != "" {
 				from.name = who.id
 			}
 			if !who.is(from.member) {
 				from.member = "" // it only asks
 			}
-			refused = g.lobby.enter(from)
+			refused = g.acceptor.enter(from)
 		}
 	}
 	b := wire.Append(nil, &wire.Packet{Welcome: &wire.Welcome{Version: wire.Version, ID: g.id, Process: g.process.String(), Refused: refused}})

@@ -294,7 +294,7 @@ func BenchmarkDeath(b *testing.B) {
 		var half, all time.Duration
 		b.StartTimer()
 		began, cpu, before := time.Now(), used(), c.begun.Load()
-		coordinator.put(item2{do: func() { coordinator.in = dead; coordinator.step() }})
+		coordinator.put(arrival{do: func() { coordinator.in = dead; coordinator.step() }})
 		for n := int64(0); n < keys/3; n = c.begun.Load() - before {
 			if n >= keys/6 && half == 0 {
 				half = time.Since(began)

@@ -95,7 +95,7 @@ func (b *backlog) done(p *wire.Packet) {
 }
 
 // enter counts a connection, or says why there is no room for it.
-func (l *lobby) enter(from *guest) string {
+func (l *acceptor) enter(from *connection) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	same, asking, most := 0, 0, maxMemberConns
@@ -123,23 +123,23 @@ func (l *lobby) enter(from *guest) string {
 }
 
 // leave ends what enter began.
-func (l *lobby) leave(from *guest) {
+func (l *acceptor) leave(from *connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.all, from)
 }
 
 // deny tells the other end that what it has sent without asking for an answer is refused.
-func (c *coordinator) deny(from *guest, format string, args ...any) {
+func (c *coordinator) deny(from *connection, format string, args ...any) {
 	err := fmt.Errorf(format, args...)
-	if c.g.lobby.news(err.Error()) {
+	if c.g.acceptor.news(err.Error()) {
 		c.g.log.Warn("what a member sends is refused", "member", from.name, "error", err)
 	}
 	c.answer(from, 0, err)
 }
 
 // watch has a connection told of a key. It reports false if that were too many.
-func (c *coordinator) watch(from *guest, k machine.Key) bool {
+func (c *coordinator) watch(from *connection, k machine.Key) bool {
 	if _, twice := from.watches[k]; twice {
 		return true
 	}
@@ -154,7 +154,7 @@ func (c *coordinator) watch(from *guest, k machine.Key) bool {
 	return true
 }
 
-func (from *guest) mostWatches() int {
+func (from *connection) mostWatches() int {
 	if from.control {
 		return maxClientWatches
 	}
@@ -191,7 +191,7 @@ func (c *coordinator) unshow(k machine.Key) {
 }
 
 // crowded reports whether a connection has as many of something as it may, and answers that.
-func (c *coordinator) crowded(from *guest, call uint64, n, most int) bool {
+func (c *coordinator) crowded(from *connection, call uint64, n, most int) bool {
 	if n >= most {
 		c.answer(from, call, fmt.Errorf("%d requests of this connection wait; want at most %d at a time", n, most))
 	}
@@ -199,7 +199,7 @@ func (c *coordinator) crowded(from *guest, call uint64, n, most int) bool {
 }
 
 // handedOver says that more than may wait is handed over, before the machine drops it.
-func (c *coordinator) handedOver(from *guest, held []machine.Held) {
+func (c *coordinator) handedOver(from *connection, held []machine.Held) {
 	n := c.machine.Waiting(protocol.NodeID(from.member))
 	before := n
 	for i := range held {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/group/internal/wire"
+	"github.com/electd/elect/internal/harness"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 	machine "github.com/electd/elect/internal/protocol/group"
@@ -272,7 +273,7 @@ func TestPollsOvertake(t *testing.T) {
 		var last protocol.Instant
 		done := make(chan struct{})
 		for i := range 5 { // each takes as long as two polls
-			c.put(item2{do: func() {
+			c.put(arrival{do: func() {
 				if now := promise(); now == last {
 					t.Errorf("the poll that has come is not answered before message %d", i)
 				}
@@ -313,13 +314,9 @@ func TestFlood(t *testing.T) {
 		return g
 	}
 	a := join("m1")
-	for !a.Measure().Coordinates {
-		time.Sleep(time.Millisecond)
-	}
+	harness.Eventually(t, "a coordinator", func() bool { return a.Measure().Coordinates })
 	b := join("m2")
-	for a.Measure().Keys != 50 || b.Measure().Keys != 50 {
-		time.Sleep(time.Millisecond)
-	}
+	harness.Eventually(t, "half of the keys each", func() bool { return a.Measure().Keys == 50 && b.Measure().Keys == 50 })
 	nc, err := net.Dial("tcp", a.addr)
 	if err != nil {
 		t.Fatal(err)

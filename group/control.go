@@ -14,7 +14,7 @@ import (
 )
 
 // called answers a request: of a member's elections, or of somebody who only asks.
-func (c *coordinator) called(from *guest, s *wire.Side) {
+func (c *coordinator) called(from *connection, s *wire.Side) {
 	var q request
 	if s.Method != "announce" {
 		if err := json.Unmarshal(s.Body, &q); err != nil {
@@ -58,7 +58,7 @@ func (c *coordinator) called(from *guest, s *wire.Side) {
 			} else {
 				c.reply(from, s.Call, plan)
 			}
-			c.put(item2{do: func() { from.lists-- }})
+			c.put(arrival{do: func() { from.lists-- }})
 		})
 	case "lookup":
 		e := c.entry(machine.Key(q.Key))
@@ -93,7 +93,7 @@ func (c *coordinator) called(from *guest, s *wire.Side) {
 	}
 }
 
-func (c *coordinator) answer(to *guest, call uint64, err error) {
+func (c *coordinator) answer(to *connection, call uint64, err error) {
 	s := &wire.Side{Kind: wire.Reply, Call: call}
 	if err != nil {
 		s.Code, s.Body = codeOf(err), []byte(err.Error())
@@ -104,7 +104,7 @@ func (c *coordinator) answer(to *guest, call uint64, err error) {
 // maxReply is the greatest answer. With the rest of its message it fits into one.
 const maxReply = wire.MaxWhole - wire.MaxHello
 
-func (c *coordinator) reply(to *guest, call uint64, body any) {
+func (c *coordinator) reply(to *connection, call uint64, body any) {
 	b, err := json.Marshal(body)
 	if err != nil {
 		c.answer(to, call, err)
@@ -113,7 +113,7 @@ func (c *coordinator) reply(to *guest, call uint64, body any) {
 	c.replyText(to, call, b)
 }
 
-func (c *coordinator) replyText(to *guest, call uint64, b []byte) {
+func (c *coordinator) replyText(to *connection, call uint64, b []byte) {
 	if len(b) > maxReply {
 		c.answer(to, call, fmt.Errorf("the answer has %d bytes; want at most %d: ask for less", len(b), maxReply))
 		return
@@ -142,13 +142,13 @@ func errUnknownKey(key string) error {
 }
 
 // askRelease asks the holder of a key to give it up, and answers when it has answered.
-func (c *coordinator) askRelease(from *guest, call uint64, q *request) {
+func (c *coordinator) askRelease(from *connection, call uint64, q *request) {
 	ks, err := c.holder(q)
 	if err != nil {
 		c.answer(from, call, err)
 		return
 	}
-	to := c.guestOf(ks.Session)
+	to := c.connectionOf(ks.Session)
 	if to == nil {
 		c.answer(from, call, fmt.Errorf("%w: the holder of %q, %s, is not connected", driver.ErrUnreachable, q.Key, ks.Session.Member))
 		return
@@ -162,8 +162,8 @@ func (c *coordinator) askRelease(from *guest, call uint64, q *request) {
 	to.link.Send(wire.Packet{Side: &wire.Side{Kind: wire.AskRelease, Call: c.relayed, Entries: []wire.Entry{{Key: q.Key, Token: ks.Token}}}})
 }
 
-// guestOf returns the connection of a session.
-func (c *coordinator) guestOf(id machine.Session) *guest {
+// connectionOf returns the connection of a session.
+func (c *coordinator) connectionOf(id machine.Session) *connection {
 	for _, s := range c.plan.sessions() {
 		if s.Session == id {
 			return c.conns[s.Conn]
@@ -289,7 +289,7 @@ func (c *coordinator) status() *Status {
 
 // listing is a request for keys.
 type listing struct {
-	from *guest
+	from *connection
 	call uint64
 	*request
 }
@@ -329,7 +329,7 @@ func (c *coordinator) writeKeys() {
 	l, some := c.listings[0], c.keys(c.listings[0].request)
 	c.g.work.Go(func() {
 		c.reply(l.from, l.call, some)
-		c.put(item2{do: func() {
+		c.put(arrival{do: func() {
 			l.from.lists--
 			c.listings = c.listings[1:]
 			c.writeKeys()

@@ -27,8 +27,8 @@ type coordinator struct {
 	timer   *time.Timer
 
 	// Owned by the loop.
-	conns      map[machine.Conn]*guest
-	watchers   map[machine.Key][]*guest
+	conns      map[machine.Conn]*connection
+	watchers   map[machine.Key][]*connection
 	shown      map[machine.Key]*wire.Entry // what the leaders of named elections announce
 	shownBytes map[string]int              // of metadata, by member
 	loads      map[machine.Key]float64
@@ -46,15 +46,15 @@ type coordinator struct {
 
 	mu     sync.Mutex
 	wake   chan struct{} // has room for one
-	items  []item2
-	polls  []item2 // which overtake the others
+	items  []arrival
+	polls  []arrival // which overtake the others
 	closed bool
 	resign bool // asked to
 	over   chan struct{}
 }
 
-// guest is a connection at the coordinator.
-type guest struct {
+// connection is one at the coordinator, or at a member, for which only the first fields are set.
+type connection struct {
 	conn    machine.Conn
 	link    *link.Conn
 	member  string // "" for one that only asks, and has proven to be none
@@ -72,25 +72,27 @@ type guest struct {
 	lists   int // of them, that wait for keys or plans
 }
 
-type item2 struct {
-	from   *guest
+// arrival is one thing for a loop: something from a connection, or a function.
+type arrival struct {
+	from   *connection
 	packet wire.Packet
 	opened bool
 	closed bool
 	do     func()
+	done   chan<- struct{} // of a member: gets a value when it was handled
 }
 
 // relay is a request that waits for a holder's answer.
 type relay struct {
-	from *guest
+	from *connection
 	call uint64
-	to   *guest
+	to   *connection
 	key  machine.Key
 }
 
 // waiting is a status that is asked for when it has changed.
 type waiting struct {
-	from  *guest
+	from  *connection
 	call  uint64
 	after uint64
 }
@@ -107,7 +109,7 @@ func newCoordinator(g *Group, term *elect.Term) (*coordinator, error) {
 	}
 	c := &coordinator{
 		g: g, term: term, machine: mc, timer: time.NewTimer(time.Hour), wake: make(chan struct{}, 1), over: make(chan struct{}),
-		conns: map[machine.Conn]*guest{}, watchers: map[machine.Key][]*guest{}, shown: map[machine.Key]*wire.Entry{}, shownBytes: map[string]int{},
+		conns: map[machine.Conn]*connection{}, watchers: map[machine.Key][]*connection{}, shown: map[machine.Key]*wire.Entry{}, shownBytes: map[string]int{},
 		loads: map[machine.Key]float64{}, relays: map[uint64]relay{}, version: 1,
 	}
 	if err := c.plan.init(c); err != nil {
@@ -126,7 +128,7 @@ func (c *coordinator) ring() {
 	}
 }
 
-func (c *coordinator) put(it item2) bool {
+func (c *coordinator) put(it arrival) bool {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -143,9 +145,9 @@ func (c *coordinator) put(it item2) bool {
 }
 
 // take queues what a connection brings, and waits if too much of it waits already.
-func (c *coordinator) take(from *guest, p wire.Packet) {
+func (c *coordinator) take(from *connection, p wire.Packet) {
 	if from.backlog.add(&p, from.link.Done(), c.over) {
-		c.put(item2{from: from, packet: p})
+		c.put(arrival{from: from, packet: p})
 	}
 }
 
@@ -154,8 +156,8 @@ func (c *coordinator) run(ctx context.Context) (why string, aside time.Duration)
 	defer c.end()
 	c.in = machine.Input{Kind: machine.Begin, Tenure: uint64(c.term.Token())}
 	c.step()
-	c.g.lobby.open(c)
-	var items []item2
+	c.g.acceptor.open(c)
+	var items []arrival
 	for c.resigned == "" {
 		c.arm()
 		select {
@@ -170,7 +172,7 @@ func (c *coordinator) run(ctx context.Context) (why string, aside time.Duration)
 	return c.resigned, c.aside
 }
 
-func (c *coordinator) turn(items []item2) []item2 {
+func (c *coordinator) turn(items []arrival) []arrival {
 	c.mu.Lock()
 	items, c.items = c.items, items[:0]
 	resign := c.resign
@@ -209,7 +211,7 @@ func (c *coordinator) turn(items []item2) []item2 {
 	return items
 }
 
-// renew handles the polls that have come: they wait for nothing that takes long, whoever has sent it.
+// renew handles the polls that have come: they wait for nothing that takes long, of no connection.
 func (c *coordinator) renew() {
 	c.mu.Lock()
 	polls := c.polls
@@ -222,7 +224,7 @@ func (c *coordinator) renew() {
 
 func (c *coordinator) arm() { c.g.env.arm(c.timer, c.machine.NextFire()) }
 
-func (c *coordinator) handle(it *item2) {
+func (c *coordinator) handle(it *arrival) {
 	switch from := it.from; {
 	case it.do != nil:
 		it.do()
@@ -248,7 +250,7 @@ func (c *coordinator) handle(it *item2) {
 }
 
 // left handles the end of a connection.
-func (c *coordinator) left(from *guest) {
+func (c *coordinator) left(from *connection) {
 	if c.conns[from.conn] != from {
 		return
 	}
@@ -273,7 +275,7 @@ func (c *coordinator) left(from *guest) {
 }
 
 // receive passes a member's message to the machine.
-func (c *coordinator) receive(from *guest, m *machine.Message) {
+func (c *coordinator) receive(from *connection, m *machine.Message) {
 	if m.Type == machine.Report || m.Type == machine.Wish {
 		if err := c.g.admissible(m.Wants); err != nil {
 			from.link.Send(wire.Packet{Message: &machine.Message{Type: machine.Refuse, Text: err.Error()}})
@@ -337,7 +339,7 @@ func (c *coordinator) step() {
 
 // end closes all connections, and what waits.
 func (c *coordinator) end() {
-	c.g.lobby.close(c)
+	c.g.acceptor.close(c)
 	c.mu.Lock()
 	c.closed = true
 	items := c.items
@@ -357,7 +359,7 @@ func (c *coordinator) end() {
 }
 
 // side handles what a member's runtime says.
-func (c *coordinator) side(from *guest, s *wire.Side) {
+func (c *coordinator) side(from *connection, s *wire.Side) {
 	switch s.Kind {
 	case wire.WatchKeys:
 		for i := range s.Entries {
@@ -407,7 +409,7 @@ func codeError(code string) error {
 	return errorOf(code, "")
 }
 
-func (c *coordinator) unwatch(from *guest, k machine.Key) {
+func (c *coordinator) unwatch(from *connection, k machine.Key) {
 	delete(from.watches, k)
 	all := c.watchers[k]
 	for i, w := range all {
@@ -425,7 +427,7 @@ func (c *coordinator) unwatch(from *guest, k machine.Key) {
 }
 
 // announce notes what a holder shows beside itself. If that is not the holder the error is of an unknown outcome.
-func (c *coordinator) announce(from *guest, e *wire.Entry) error {
+func (c *coordinator) announce(from *connection, e *wire.Entry) error {
 	k := machine.Key(e.Key)
 	ks, ok := c.machine.Key(k)
 	if !ok || ks.Token != e.Token || string(ks.Session.Member) != from.member {
@@ -460,7 +462,7 @@ func (c *coordinator) tellWatchers() {
 		return
 	}
 	told := make(map[machine.Key]bool, len(c.due))
-	to := map[*guest][]wire.Entry{}
+	to := map[*connection][]wire.Entry{}
 	for _, k := range c.due {
 		if told[k] {
 			continue
@@ -485,7 +487,7 @@ func (g *Group) coordinate(ctx context.Context, term *elect.Term) (aside time.Du
 	if err != nil {
 		return 0, err
 	}
-	g.will.coordinates(term)
+	g.witnessed.coordinates(term)
 	g.event(Event{Kind: EventCoordinates, Token: term.Token()})
 	g.log.Info("this member is the coordinator", "token", term.Token())
 	g.mu.Lock()

@@ -57,6 +57,12 @@ func (g *Group) follow() {
 			}
 			return
 		}
+		if s.Stale && s.Cause != nil {
+			g.member.calls.without(fmt.Errorf("the coordinator's election cannot be observed: %w", s.Cause), false)
+			if g.acceptor.news(s.Cause.Error()) {
+				g.log.Warn("the coordinator's election cannot be observed now", "error", s.Cause)
+			}
+		}
 		if s.Leader == nil || s.Stale {
 			continue // the coordinator that is known may go on
 		}
@@ -86,8 +92,8 @@ func (g *Group) aim(t target) {
 		return
 	}
 	g.target = t
-	g.lobby.wake()
-	g.will.knows(func(e *estate) {
+	g.acceptor.wake()
+	g.witnessed.knows(func(e *remains) {
 		e.Coordinator = spot{t.id, t.addr}
 		if t.process == g.process.String() {
 			e.Coordinator = spot{}
@@ -143,7 +149,7 @@ func (g *Group) connect(ctx context.Context, t target) error {
 	if t.process == g.process.String() { // within this process
 		near, far := link.Pair()
 		g.work.Go(func() {
-			g.lobby.serve(far, nil, &guest{member: g.id, name: g.id, addr: "the coordinator itself", place: g.hello().Addr})
+			g.acceptor.serve(far, nil, &connection{member: g.id, name: g.id, addr: "the coordinator itself", place: g.hello().Addr})
 		})
 		return g.run(ctx, n, near, nil)
 	}
@@ -160,17 +166,17 @@ func (g *Group) connect(ctx context.Context, t target) error {
 func (g *Group) run(ctx context.Context, n machine.Conn, l *link.Conn, r *wire.Reader) error {
 	stop := context.AfterFunc(ctx, func() { l.Close(link.ErrClosed) })
 	defer stop()
-	waits, refused := newBacklog(), error(nil)
+	from, refused := &connection{conn: n, link: l, backlog: newBacklog()}, error(nil)
 	err := l.Run(r, func(p wire.Packet) {
-		if !waits.add(&p, l.Done(), nil) {
+		if !from.backlog.add(&p, l.Done(), nil) {
 			return
 		}
 		if p.Message != nil && p.Message.Type == machine.Refuse {
 			refused = &refusedError{p.Message.Text}
 		}
-		g.member.put(item{conn: n, link: l, packet: p, waits: waits})
+		g.member.put(arrival{from: from, packet: p})
 	})
-	g.member.put(item{conn: n, link: l, closed: true})
+	g.member.put(arrival{from: from, closed: true})
 	return cmp.Or(refused, err)
 }
 

@@ -289,7 +289,7 @@ func (m *mandate) Release(ctx context.Context) error { m.release(driver.ErrResig
 
 // Testament implements [driver.Attestable]. It is that of the whole process: a coordinator believes a witness about a
 // process, when no work of it is left, and about nothing less.
-func (m *mandate) Testament() driver.Testament { return m.m.g.will.testament(m.tenure) }
+func (m *mandate) Testament() driver.Testament { return m.m.g.witnessed.testament(m.tenure) }
 
 func (m *mandate) release(why error) {
 	m.lose(why)

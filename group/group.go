@@ -79,11 +79,11 @@ type Group struct {
 	// Of flights. They belong to the loops of the machines.
 	memberRecord, coordinatorRecord *record
 
-	member  *member
-	lobby   lobby
-	will    will
-	dialled atomic.Uint64
-	counted counted
+	member    *member
+	acceptor  acceptor
+	witnessed witnessed
+	dialled   atomic.Uint64
+	counted   counted
 
 	ctx    context.Context // ends with the Group
 	cancel context.CancelFunc
@@ -150,8 +150,8 @@ func join(ctx context.Context, election *elect.Election, cfg Config, env env) (*
 	if g.member, err = newMember(g); err != nil {
 		return nil, err
 	}
-	g.lobby.init(g)
-	g.will.g = g
+	g.acceptor.init(g)
+	g.witnessed.g = g
 	if err := g.listen(ctx, info); err != nil {
 		return nil, err
 	}
@@ -406,10 +406,10 @@ func (g *Group) quit(ctx context.Context, back time.Duration) error {
 	g.candidate()
 	<-g.standing
 	g.cancel()
-	g.lobby.end()
+	g.acceptor.end()
 	g.deaf()
 	g.work.Wait()
-	g.will.close()
+	g.witnessed.close()
 	g.memberRecord.close()
 	g.coordinatorRecord.close()
 	return errors.Join(err, unheard, g.election.Close())

@@ -72,7 +72,7 @@ var _ driver.Attestable = &claim{}
 func (c *claim) Token() fence.Token            { return 0 }
 func (c *claim) Context() context.Context      { return context.Background() }
 func (c *claim) Release(context.Context) error { return nil }
-func (c *claim) Testament() driver.Testament   { return c.g.will.testament(nil) }
+func (c *claim) Testament() driver.Testament   { return c.g.witnessed.testament(nil) }
 
 func (c *claim) Check() error {
 	if v := c.e.view.Load(); !v.Proven(c.g.env.now()) {

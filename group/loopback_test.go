@@ -150,7 +150,7 @@ func TestLoopback(t *testing.T) {
 		}
 	}
 	// A witness with m2's certificate is believed about processes of m2 only.
-	at := estate{Coordinator: spot{"m9", "127.0.0.1:1"}, Others: []spot{{"m2", all[1].addr}}} // who says where the coordinator is
+	at := remains{Coordinator: spot{"m9", "127.0.0.1:1"}, Others: []spot{{"m2", all[1].addr}}} // who says where the coordinator is
 	speak := func(as, of string, process protocol.Nonce) error {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()

@@ -27,17 +27,17 @@ type member struct {
 	timer   *time.Timer
 
 	// Owned by the loop.
-	conns   map[machine.Conn]*link.Conn
-	tenures map[machine.Key]*tenure // whose work has not returned
-	epoch   *epoch
-	view    machine.View
-	until   protocol.Instant // the last claim that has ended, by time or by a goodbye
-	bade    *link.Conn       // that the last goodbye was sent on
-	watch   watches
+	conns     map[machine.Conn]*link.Conn
+	tenures   map[machine.Key]*tenure // whose work has not returned
+	epoch     *epoch
+	view      machine.View
+	until     protocol.Instant // the last claim that has ended, by time or by a goodbye
+	goodbyeOn *link.Conn       // that the last goodbye was sent on
+	watch     watches
 
 	mu       sync.Mutex
 	wake     chan struct{} // has room for one
-	items    []item
+	items    []arrival
 	choices  []choice
 	gone     []machine.Held
 	traits   *machine.Traits
@@ -52,17 +52,6 @@ type member struct {
 	closed   bool
 	attached *link.Conn // to the coordinator; nil if there is none
 	calls    calls
-}
-
-// item is one thing for the loop: something from a connection, or a function.
-type item struct {
-	conn   machine.Conn
-	link   *link.Conn
-	packet wire.Packet
-	closed bool
-	do     func()
-	waits  *backlog        // of the connection
-	done   chan<- struct{} // gets a value when it was handled
 }
 
 // choice is a key that is wanted, or not any more.
@@ -99,7 +88,7 @@ func (m *member) ring() {
 }
 
 // put leaves something for the loop. It reports false after the end.
-func (m *member) put(it item) bool {
+func (m *member) put(it arrival) bool {
 	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()
@@ -128,7 +117,7 @@ func (m *member) returns(t *tenure, stays bool) {
 		return
 	}
 	m.active.Add(-1)
-	m.g.will.settle(t)
+	m.g.witnessed.settle(t)
 	if !stays && m.slots[t.key] == nil { // another elector of the same name may stand
 		m.choices = append(m.choices, choice{machine.Want{Key: t.key}, true})
 	}
@@ -140,7 +129,7 @@ func (m *member) returns(t *tenure, stays bool) {
 
 // run is the loop.
 func (m *member) run(stop <-chan struct{}) {
-	var items []item
+	var items []arrival
 	for {
 		m.arm()
 		select {
@@ -155,7 +144,7 @@ func (m *member) run(stop <-chan struct{}) {
 	}
 }
 
-func (m *member) turn(items []item) []item {
+func (m *member) turn(items []arrival) []arrival {
 	m.mu.Lock()
 	items, m.items = m.items, items[:0]
 	choices, gone, traits := m.choices, m.gone, m.traits
@@ -269,33 +258,36 @@ func (e *env) arm(timer *time.Timer, at protocol.Instant) {
 	timer.Reset(clock.Timer(max(at.Sub(e.now().Boot), 0)))
 }
 
-// handle handles one item.
-func (m *member) handle(it *item) {
+// handle handles what has arrived.
+func (m *member) handle(it *arrival) {
 	if it.done != nil {
 		defer func() { it.done <- struct{}{} }()
 	}
-	if it.waits != nil {
-		it.waits.done(&it.packet)
+	if it.do != nil {
+		it.do()
+		return
+	}
+	from := it.from
+	if from.backlog != nil && !it.closed {
+		from.backlog.done(&it.packet)
 	}
 	switch {
-	case it.do != nil:
-		it.do()
 	case it.closed:
-		delete(m.conns, it.conn)
-		m.in = machine.Input{Kind: machine.Closed, Conn: it.conn}
+		delete(m.conns, from.conn)
+		m.in = machine.Input{Kind: machine.Closed, Conn: from.conn}
 		m.step()
-		m.detached(it.link)
+		m.detached(from.link)
 	case it.packet.Message != nil:
-		if m.conns[it.conn] == nil {
-			m.conns[it.conn] = it.link
+		if m.conns[from.conn] == nil {
+			m.conns[from.conn] = from.link
 		}
-		m.in = machine.Input{Kind: machine.Receive, Conn: it.conn, Message: *it.packet.Message}
+		m.in = machine.Input{Kind: machine.Receive, Conn: from.conn, Message: *it.packet.Message}
 		m.step()
 		if it.packet.Message.Type == machine.Greet && m.view.Tenure != 0 && m.view.Tenure == it.packet.Message.Tenure {
-			m.attach(it.link)
+			m.attach(from.link)
 		}
-		if it.packet.Message.Type == machine.Over && it.link == m.bade {
-			m.bade = nil
+		if it.packet.Message.Type == machine.Over && from.link == m.goodbyeOn {
+			m.goodbyeOn = nil
 			select {
 			case <-m.heard:
 			default:
@@ -304,10 +296,10 @@ func (m *member) handle(it *item) {
 		}
 	case it.packet.Side != nil:
 		m.mu.Lock()
-		latest := m.attached == it.link
+		latest := m.attached == from.link
 		m.mu.Unlock()
 		if latest {
-			m.side(it.link, it.packet.Side)
+			m.side(from.link, it.packet.Side)
 		}
 	}
 }
@@ -364,7 +356,7 @@ func (m *member) side(l *link.Conn, s *wire.Side) {
 			m.ring()
 		}
 	case wire.Places:
-		m.g.will.knows(func(e *estate) { e.Others = spots(s, m.g.id) })
+		m.g.witnessed.knows(func(e *remains) { e.Others = spots(s, m.g.id) })
 	case wire.AskRelease:
 		reply := &wire.Side{Kind: wire.Reply, Call: s.Call}
 		for i := range s.Entries {
@@ -428,7 +420,7 @@ func (m *member) step() {
 			msg := s.Message
 			l.Send(wire.Packet{Message: &msg})
 			if msg.Type == machine.Goodbye {
-				m.bade = l
+				m.goodbyeOn = l
 			}
 		}
 	}
@@ -500,7 +492,7 @@ func (m *member) start(h *machine.Held) {
 	}
 	m.mu.Unlock()
 	if c != nil || m.g.cfg.Guardian == nil {
-		m.g.will.bare(t)
+		m.g.witnessed.bare(t)
 	}
 	switch {
 	case c != nil:

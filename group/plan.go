@@ -124,7 +124,7 @@ func (p *planning) pass(moves []placement.Move) {
 		return
 	}
 	for some := range slices.Chunk(moves, batch) {
-		p.c.put(item2{do: func() { p.handIn(some) }})
+		p.c.put(arrival{do: func() { p.handIn(some) }})
 	}
 }
 
@@ -394,6 +394,6 @@ func (p *planning) handIn(moves []placement.Move) {
 	}
 	if len(stuck) > 0 { // told at once they would be planned at once, and stuck again
 		p.keys = slices.DeleteFunc(p.keys, func(k machine.Key) bool { return stuck[k] })
-		time.AfterFunc(retry, func() { p.c.put(item2{do: func() { p.keys = slices.AppendSeq(p.keys, maps.Keys(stuck)) }}) })
+		time.AfterFunc(retry, func() { p.c.put(arrival{do: func() { p.keys = slices.AppendSeq(p.keys, maps.Keys(stuck)) }}) })
 	}
 }

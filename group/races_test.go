@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -103,7 +104,7 @@ func TestLinkIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newWorld(t).member("m1", func(c *Config) { c.Observer = true }).Group.member
 		greet := func(n machine.Conn, l *link.Conn, tenure uint64) {
-			m.put(item{conn: n, link: l, packet: wire.Packet{Message: &machine.Message{Type: machine.Greet, Tenure: tenure, Promise: time.Second}}})
+			m.put(arrival{from: &connection{conn: n, link: l}, packet: wire.Packet{Message: &machine.Message{Type: machine.Greet, Tenure: tenure, Promise: time.Second}}})
 			synctest.Wait()
 		}
 		old, _ := link.Pair()
@@ -128,9 +129,9 @@ func TestLinkIsReplaced(t *testing.T) {
 			from *link.Conn
 			who  string
 		}{{now, "new"}, {old, "old"}} {
-			m.put(item{conn: 1, link: say.from, packet: wire.Packet{Side: &wire.Side{Kind: wire.States, Entries: []wire.Entry{{Key: "x", Member: say.who, Token: machine.Token{Tenure: 8, N: 1}}}}}})
+			m.put(arrival{from: &connection{conn: 1, link: say.from}, packet: wire.Packet{Side: &wire.Side{Kind: wire.States, Entries: []wire.Entry{{Key: "x", Member: say.who, Token: machine.Token{Tenure: 8, N: 1}}}}}})
 		}
-		m.put(item{conn: 1, link: old, closed: true})
+		m.put(arrival{from: &connection{conn: 1, link: old}, closed: true})
 		synctest.Wait()
 		if s, _, _, _ := states.Get(); s.Leader == nil || s.Leader.ID != "new" {
 			t.Errorf("the last state is %+v; want the leader that the coordinator of now says", s)
@@ -313,8 +314,8 @@ func (w *world) ask(at *part) (nc net.Conn, send func(wire.Packet)) {
 	return nc, send
 }
 
-// TestSpeaksInTheLobby: a connection that asks something where no coordinator is does not stay for ever.
-func TestSpeaksInTheLobby(t *testing.T) {
+// TestAsksWithoutACoordinator: a connection that asks something where no coordinator is does not stay for ever.
+func TestAsksWithoutACoordinator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		m := w.member("m1", func(c *Config) { c.Observer = true })
@@ -322,9 +323,9 @@ func TestSpeaksInTheLobby(t *testing.T) {
 		send(wire.Packet{Side: &wire.Side{Kind: wire.Call, Call: 1, Method: "status", Body: []byte("{}")}})
 		_ = nc.Close()
 		w.until("the connection to be forgotten", time.Minute, func() bool {
-			m.lobby.mu.Lock()
-			defer m.lobby.mu.Unlock()
-			return len(m.lobby.all) == 0
+			m.acceptor.mu.Lock()
+			defer m.acceptor.mu.Unlock()
+			return len(m.acceptor.all) == 0
 		})
 	})
 }
@@ -341,11 +342,11 @@ func TestConnectsAsTheTermEnds(t *testing.T) {
 		c := m.coordinator
 		m.mu.Unlock()
 		m.gate.shut(true)
-		c.put(item2{do: func() {}}) // so that the loop is at the gate
+		c.put(arrival{do: func() {}}) // so that the loop is at the gate
 		synctest.Wait()
 		m.place.Cut(true)
 		w.until("the end of the term", time.Minute, func() bool { return c.term.Check() != nil })
-		c.put(item2{do: func() { c.in = machine.Input{Kind: machine.Fire}; c.step() }})
+		c.put(arrival{do: func() { c.in = machine.Input{Kind: machine.Fire}; c.step() }})
 		nc, _ := w.ask(m)
 		synctest.Wait()
 		m.gate.shut(false)
@@ -376,5 +377,22 @@ func TestMetadataOfNoLeader(t *testing.T) {
 			t.Errorf("%v; want an unknown outcome", err)
 		}
 		m.token.N--
+	})
+}
+
+// TestElectionIsNotSeen: a member that cannot observe the coordinator's election says why it has no coordinator.
+func TestElectionIsNotSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.member("m1", nil)
+		m := w.member("m2", func(c *Config) { c.Observer = true })
+		m.place.Cut(true)
+		w.net.sever("m2", true)
+		<-time.After(time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := m.Status(ctx); err == nil || !strings.Contains(err.Error(), "election cannot be observed: ") {
+			t.Errorf("Status: %v; want why there is no coordinator", err)
+		}
 	})
 }

@@ -280,9 +280,9 @@ func (g *Group) serve(ctx context.Context, s *server) error {
 // settle waits until the loop has taken what was left for it before.
 func (m *member) settle() {
 	done := make(chan struct{}, 1)
-	if m.put(item{do: func() {}, done: done}) {
+	if m.put(arrival{do: func() {}, done: done}) {
 		<-done
-		if m.put(item{do: func() {}, done: done}) { // choices are taken after the items of a turn
+		if m.put(arrival{do: func() {}, done: done}) { // choices are taken after what has arrived
 			<-done
 		}
 	}
@@ -290,5 +290,5 @@ func (m *member) settle() {
 
 // load tells the coordinator what a key costs.
 func (m *member) load(k machine.Key, load float64) {
-	m.put(item{do: func() { m.watch.load(k, load) }})
+	m.put(arrival{do: func() { m.watch.load(k, load) }})
 }

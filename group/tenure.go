@@ -84,7 +84,7 @@ type tenure struct {
 	since    int64
 	metadata []byte
 
-	bare bool // guarded by the lock of will: no keeper has the work
+	bare bool // guarded by the lock of witnessed: no keeper has the work
 }
 
 // lose ends the tenure. The first reason stays. When it returns the context has ended.
@@ -124,7 +124,7 @@ func (t *tenure) check() error {
 	} else {
 		t.lose(plain(machine.Unrenewed)) // for ever: a late answer does not prove it again
 	}
-	t.m.put(item{do: func() { t.m.stop(t) }}) // the loop may have had that answer, and know of no end
+	t.m.put(arrival{do: func() { t.m.stop(t) }}) // the loop may have had that answer, and know of no end
 	return t.shown(*t.over.Load())
 }
 

@@ -33,7 +33,7 @@ type WitnessConfig struct {
 // the coordinator, as that member, so that the keys of the process are free at once. If the process was the coordinator,
 // it also has the witness of its election speak.
 //
-// The word is about the whole process: none is spoken while its will says that work goes on that no keeper has, such as
+// The word is about the whole process: none is spoken while its file says that work goes on that no keeper has, such as
 // that of an election without a guardian. That of the election is spoken even then: a coordinator works in its own
 // process only.
 func Witness(cfg WitnessConfig) func(ctx context.Context, testament []byte) (speak func(context.Context) error, err error) {
@@ -54,7 +54,7 @@ func Witness(cfg WitnessConfig) func(ctx context.Context, testament []byte) (spe
 }
 
 func (t *testament) speak(ctx context.Context, how *WitnessConfig) error {
-	e, err := findEstate(t.Process)
+	e, err := findRemains(t.Process)
 	if err == nil {
 		err = os.Chdir(t.Dir)
 	}
@@ -80,7 +80,7 @@ func (t *testament) speak(ctx context.Context, how *WitnessConfig) error {
 }
 
 // tell tells the coordinator that the process is dead, if that is so of all its work.
-func (t *testament) tell(ctx context.Context, how *WitnessConfig, e *estate) error {
+func (t *testament) tell(ctx context.Context, how *WitnessConfig, e *remains) error {
 	if e.Bare > 0 {
 		return errors.New("the process had work that no keeper has, and its keys wait for the end of its promise; want a guardian of all its work")
 	}
@@ -112,8 +112,8 @@ func (t *testament) tell(ctx context.Context, how *WitnessConfig, e *estate) err
 // patience is how long the coordinator may take to answer before others are asked.
 const patience = 50 * time.Millisecond
 
-// herald tells coordinators, and those who may be the next one, that a process is dead, until one has understood it.
-type herald struct {
+// teller tells coordinators, and those who may be the next one, that a process is dead, until one has understood it.
+type teller struct {
 	ctx   context.Context
 	reach reach
 	hello wire.Hello
@@ -126,13 +126,13 @@ type herald struct {
 	work  sync.WaitGroup
 }
 
-func tell(ctx context.Context, reach reach, t *testament, e *estate) error {
+func tell(ctx context.Context, reach reach, t *testament, e *remains) error {
 	word, err := json.Marshal(request{Process: t.Process})
 	if err != nil {
 		return err
 	}
 	within, cancel := context.WithCancel(ctx)
-	h := &herald{
+	h := &teller{
 		ctx: within, reach: reach, word: word, heard: make(chan error, 1), cold: make(chan struct{}, 1), tried: map[spot]error{},
 		hello: wire.Hello{Version: wire.Version, Group: t.Group, ID: t.ID, Bits: uint64(t.Bits), Control: true},
 	}
@@ -166,7 +166,7 @@ func tell(ctx context.Context, reach reach, t *testament, e *estate) error {
 }
 
 // try tells one member, again and again.
-func (h *herald) try(s spot) {
+func (h *teller) try(s spot) {
 	h.mu.Lock()
 	_, twice := h.tried[s]
 	if !twice {
@@ -206,7 +206,7 @@ func (h *herald) try(s spot) {
 }
 
 // once tells one member. What it is told waits there for when it is the coordinator, and meanwhile it says who is.
-func (h *herald) once(s spot) error {
+func (h *teller) once(s spot) error {
 	nc, r, err := dial(h.ctx, h.reach, &h.hello, target{id: s.ID, addr: s.Addr})
 	if err != nil {
 		return err
@@ -236,7 +236,7 @@ func (h *herald) once(s spot) error {
 }
 
 // dead takes the word of a witness, which is authenticated as the member that it speaks of.
-func (c *coordinator) dead(from *guest, call uint64, process protocol.Nonce) {
+func (c *coordinator) dead(from *connection, call uint64, process protocol.Nonce) {
 	if from.member == "" {
 		c.answer(from, call, errors.New("a witness has not shown the certificate of its member; want that one"))
 		return

@@ -45,7 +45,8 @@ const (
 )
 
 // listen begins to listen, and returns the server that the flags describe, or nil without --http.
-func (f *httpFlags) listen(cfg electhttp.Config) (*runner.HTTP, error) {
+// Metrics of the election, and more of them, are at /metrics.
+func (f *httpFlags) listen(cfg electhttp.Config, more ...prometheus.Collector) (*runner.HTTP, error) {
 	if err := notBlank(f.set, "http", "http-token-file", "http-cert", "http-key"); err != nil {
 		return nil, err
 	}
@@ -65,6 +66,7 @@ func (f *httpFlags) listen(cfg electhttp.Config) (*runner.HTTP, error) {
 	registry := prometheus.NewRegistry()
 	s := &runner.HTTP{Metrics: electprom.New(cfg.Name), Groups: &runner.Groups{Registry: registry}}
 	registry.MustRegister(s.Metrics)
+	registry.MustRegister(more...)
 	cfg.Metrics = metricsHandler(registry)
 	if f.cert != "" {
 		pair, err := keyPair(f.from("http-cert"), f.cert, f.from("http-key"), f.key)

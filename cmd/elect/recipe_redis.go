@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"net/url"
 	"os"
 	"os/signal"
 	"slices"
@@ -21,9 +23,11 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/cmd/elect/internal/lines"
 	"github.com/electd/elect/cmd/elect/internal/recipe/redis"
+	"github.com/electd/elect/electhttp"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/internal/protocol/quorum"
+	"github.com/electd/elect/internal/redact"
 )
 
 const recipeRedisHelp = `Keep one master among a few Redis servers, as Redis Sentinel does, and tell clients by
@@ -100,15 +104,27 @@ func checkRedisElection(openers elect.Openers, cfg *redis.Config, doc *config.Do
 	return nil
 }
 
+const recipeRedisRunHelp = `Be an elector: watch the servers, serve Sentinel's protocol, and act while leading. SIGTERM
+and SIGINT end it; another elector then acts.
+
+SIGHUP reads the file again, and puts down-after, quorum and unfenced into force. If
+anything else has changed, or the file is wrong, a line says so, and nothing changes.
+
+--http serves the paths that elect run --http does: /leader is 200 at the elector that
+acts, /readyz where one is known; /metrics has the master and the servers, too.`
+
 func newRecipeRedisRun(openers elect.Openers) *cobra.Command {
 	logFormat := logFormat("text")
 	verbose := false
 	cmd := &cobra.Command{
 		Use: "run --config FILE", Short: "be an elector, until a signal", Args: cli.NoArgs,
-		Long:    "Be an elector: watch the servers, serve Sentinel's protocol, and act while leading. SIGTERM and SIGINT\nend it; another elector then acts. Only the file is read, at the start.",
+		Long:    recipeRedisRunHelp,
 		Example: "  elect recipe redis run --config /etc/elect/redis.yaml",
 	}
 	read := redisConfig(cmd, openers)
+	var server httpFlags
+	server.flags(cmd.Flags())
+	cmd.Flags().Lookup("http-sidecar").Hidden = true // nobody comes from there
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := read()
 		if err != nil {
@@ -119,16 +135,40 @@ func newRecipeRedisRun(openers elect.Openers) *cobra.Command {
 		log := recipeLogger(say, logFormat, verbose)
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
-		election, err := openers.Open(ctx, cfg.Election, cfg.Name, elect.Config{ID: cfg.ID, Logger: log})
+		e, err := redis.New(cfg, redis.Options{Logger: log})
 		if err != nil {
 			return failed.Opening(err)
+		}
+		face, err := server.listen(electhttp.Config{Name: cfg.Name, ID: cfg.ID, Election: shownElection(cfg.Election)}, e.Metrics())
+		if err != nil {
+			return errors.Join(err, e.Close())
+		}
+		of := elect.Config{ID: cfg.ID, Logger: log}
+		if face != nil {
+			of.OnEvent = func(ev elect.Event) {
+				face.Handler.OnEvent(ev)
+				face.Metrics.OnEvent(ev)
+			}
+		}
+		election, err := openers.Open(ctx, cfg.Election, cfg.Name, of)
+		if err != nil {
+			return errors.Join(failed.Opening(err), e.Close())
 		}
 		defer election.Close()
-		e, err := redis.New(cfg, redis.Options{Election: election, Logger: log})
-		if err != nil {
-			return failed.Opening(err)
+		if face != nil {
+			if err := face.Handler.Attach(election); err != nil {
+				return errors.Join(err, e.Close())
+			}
+			face.Metrics.Attach(election)
+			defer face.Metrics.Close()
+			defer face.Serve(log)()
+			log.Info("serving HTTP", "at", face.Shown)
 		}
-		if err := e.Run(ctx); ctx.Err() == nil {
+		again := make(chan os.Signal, 1)
+		signal.Notify(again, syscall.SIGHUP)
+		defer signal.Stop(again)
+		go reloadRedis(ctx, again, e, read, log)
+		if err := e.Run(ctx, election); ctx.Err() == nil {
 			return failed.Backend(err)
 		}
 		return nil
@@ -136,6 +176,35 @@ func newRecipeRedisRun(openers elect.Openers) *cobra.Command {
 	logFormat.flag(cmd)
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "log internal events to stderr, too")
 	return cmd
+}
+
+// shownElection is a URL without its secrets; empty if it cannot be read.
+func shownElection(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return redact.URL(u)
+}
+
+// reloadRedis reads the configuration at each signal, until ctx ends.
+func reloadRedis(ctx context.Context, again <-chan os.Signal, e *redis.Elector, read func() (*redis.Config, error), log *slog.Logger) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again:
+		}
+		cfg, err := read()
+		if err == nil {
+			err = e.Reload(cfg)
+		}
+		if err != nil {
+			log.Error("the configuration was not read again, and nothing has changed", "error", err)
+			continue
+		}
+		log.Info("the configuration was read again", "down-after", cfg.DownAfter, "quorum", cfg.Quorum, "unfenced", cfg.Unfenced)
+	}
 }
 
 func newRecipeRedisValidate(openers elect.Openers) *cobra.Command {

@@ -355,7 +355,7 @@ func (c *Coordinator) list(s *session, msg *Message, again bool, fx *Effects) {
 		}
 	}
 	var void, unwanted []uint32
-	for i := s.first; i != 0 && again; i = ks.all[i].next {
+	for i := s.first; i != 0 && again && !c.cfg.Mutant.Has("unlisted-stays"); i = ks.all[i].next {
 		if ks.all[i].mark != ks.mark {
 			void = append(void, i)
 		}

@@ -297,7 +297,8 @@ func (m *Member) receive(in *Input, fx *Effects) {
 		return
 	}
 	latest := m.at.conn != 0 && in.Conn == m.at.conn && msg.Tenure == m.at.tenure && msg.Number == m.number
-	if !latest && !(m.cfg.Mutant.Has("old-assignment-counts") && msg.Type == Assign) {
+	if !latest && !(m.cfg.Mutant.Has("old-assignment-counts") && msg.Type == Assign) &&
+		!(m.cfg.Mutant.Has("old-admission-counts") && (msg.Type == Admit || msg.Type == Enrol)) {
 		return
 	}
 	switch msg.Type {

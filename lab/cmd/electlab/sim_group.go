@@ -24,7 +24,8 @@ work is told to end in time and joined before its key is given up, nothing of a 
 that is over revives, and no key stays without a holder.
 
 A violation is shrunk to the few faults that it needs, and written as a story. The
-election of the coordinator is an abstract one, which keeps the contract of elect.
+election of the coordinator is an abstract one, which keeps the contract of elect, or that
+of the quorum machines; keys are placed by chance, or by the planner of production.
 
 --long runs 10,000 seeds of each profile. The profiles:
 `

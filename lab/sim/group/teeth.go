@@ -39,7 +39,7 @@ func Mutants() []Mutant {
 func Harmless() map[string]string {
 	return map[string]string{
 		"old-attachment-counts":  "within one session a release names a token whose work was joined, a poll proves less than a later one, and a member that keeps a newer registry knows what it acknowledged before",
-		"report-keeps-admission": "who may vouch in this tenure has acknowledged the session already, so it would be admitted again in the same step",
+		"report-keeps-admission": "a session whose report does not show its admission was never told of it, and is admitted again. Who may vouch then knows it: each voucher of its first admission had acknowledged a version that lists it, one that was chosen later keeps no registry before that of its choice, which lists it, too, and one of an earlier tenure reported during cover, before anybody was admitted. Meanwhile it is given nothing, and those that come wait for its acknowledgement or need none of it",
 	}
 }
 

@@ -1,28 +1,56 @@
 package group
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/electd/elect/lab/sim"
+)
 
 // TestSame: the same seed gives the same run.
 func TestSame(t *testing.T) {
-	hashes := map[uint64]uint64{}
-	for seed := range uint64(4) {
-		for range 2 {
-			s, err := Generate(seed, Options{Profile: "storm"})
-			if err != nil {
-				t.Fatal(err)
+	for _, profile := range []string{"storm", "placed", "peers", "members", "halts"} {
+		hashes := map[uint64]uint64{}
+		for seed := range uint64(4) {
+			for range 2 {
+				s, err := Generate(seed, Options{Profile: profile})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, err := Run(s, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if was, ok := hashes[seed]; ok && was != r.Hash {
+					t.Errorf("%s, seed %d: %x, then %x", profile, seed, was, r.Hash)
+				}
+				hashes[seed] = r.Hash
 			}
-			r, err := Run(s, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if was, ok := hashes[seed]; ok && was != r.Hash {
-				t.Errorf("seed %d: %x, then %x", seed, was, r.Hash)
-			}
-			hashes[seed] = r.Hash
+		}
+		if hashes[0] == hashes[1] {
+			t.Errorf("%s: two seeds with the hash %x", profile, hashes[0])
 		}
 	}
-	if hashes[0] == hashes[1] {
-		t.Errorf("two seeds with the hash %x", hashes[0])
+}
+
+// TestMembersChange: while groups run, the voters of the machines that elect their coordinators change.
+func TestMembersChange(t *testing.T) {
+	tenures, seen := 0, sim.Seen(0)
+	for seed := range uint64(6) {
+		s, err := Generate(seed, Options{Profile: "members"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := New(s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for w.Step() {
+		}
+		tenures += int(w.stats.Tenures)
+		seen.Add(w.e.peers.world.Result().Seen)
+	}
+	if tenures < 6 || !seen.Has(sim.SawPromotedVotes) {
+		t.Errorf("%d tenures, and new voters have voted: %v; want 6 at least, and that", tenures, seen.Has(sim.SawPromotedVotes))
 	}
 }
 

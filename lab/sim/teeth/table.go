@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"github.com/electd/elect/internal/mutation"
+	machines "github.com/electd/elect/internal/protocol/group"
 	"github.com/electd/elect/internal/protocol/queue"
 	"github.com/electd/elect/internal/protocol/quorum"
+	"github.com/electd/elect/lab/sim/group"
 )
 
 // Seeds is how many seeds a mutant has to survive, on each of its grounds, to count as a survivor.
@@ -59,9 +61,9 @@ func Figures(kills []Kill) []Figure {
 // contract.
 type Harmless struct{ Protocol, Name, Rule, Says, Why string }
 
-// Equivalent lists rules that were tried as mutants and are none.
+// Equivalent lists rules that were tried as mutants and are none, those of groups at the end.
 func Equivalent() []Harmless {
-	return []Harmless{
+	all := []Harmless{
 		{
 			quorum.Name, "older-membership-wins", "R15", "helps candidates whose membership is older than the voter's",
 			"the answer carries the voter's membership, and a candidate that learns of a newer one ends its round before it counts the answer. A leader asks for votes only while its lease lives, when no other can change the membership",
@@ -71,6 +73,12 @@ func Equivalent() []Harmless {
 			"a candidacy ends when the store has said that its session is gone, and the next one looks for its entry only after a write through the quorum. In the random net of package queue, whose client library replaces a live session, this mutant dies",
 		},
 	}
+	for _, m := range machines.Mutants() {
+		if why, ok := group.Harmless()[m.Name]; ok {
+			all = append(all, Harmless{"group", m.Name, m.Rule, m.Says, why})
+		}
+	}
+	return all
 }
 
 // Table writes docs/teeth.md, which needs of each kill its invariant and its runs.
@@ -108,6 +116,7 @@ what the exhaustive checker found. It is the same on every computer.
 - In each kind of world the unchanged machine holds for %d times as many seeds as the hardest mutant that died there
   took, and for %d at least (`+"`TestGroundsAreFair`"+`; without `+"`ELECT_LONG`"+`, and under the race detector, for 2).
   `+"`make sim-long`"+` takes [more](track-record.md#long-runs).
+- [Groups](simulator.md#groups) have a world of their own, and [a list of their mutants](../lab/sim/group/testdata/kills.md).
 `, len(kills), protocols, Seeds, longest, times, Least)
 	for _, name := range order {
 		fmt.Fprintf(w, "\n## %s\n\n| mutant | rule | what it does | killed by |\n|---|---|---|---|\n", name)

@@ -17,6 +17,9 @@ import (
 //go:embed writer.py
 var pythonWriter string
 
+//go:embed asker.py
+var pythonAsker string
+
 // Fault is a kind of round.
 type Fault string
 

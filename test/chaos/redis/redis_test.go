@@ -47,6 +47,11 @@ func run(t *testing.T, p programs, s Setting, schedule []Fault) (Report, []Round
 		t.Fatal(err)
 	}
 	defer y.Close()
+	for i := range Nodes {
+		if err := y.listen(i); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := y.StartClients(); err != nil {
 		t.Fatal(err)
 	}
@@ -65,12 +70,36 @@ func run(t *testing.T, p programs, s Setting, schedule []Fault) (Report, []Round
 		rounds = append(rounds, r)
 		t.Logf("sentinel=%v round %d: %s of node %d at %s: whole after %v, switched %v, lost %d %s", s.Sentinel, i+1, f, r.Old, r.Began.Format("15:04:05.000"), r.Whole.Sub(r.Began).Round(time.Millisecond), r.Switched, r.Lost, r.Trouble)
 	}
+	if !s.Sentinel {
+		if out, err := y.ask(); err != nil {
+			t.Errorf("redis-py at the electors: %v\n%s", err, out)
+		}
+		y.heard(t)
+	}
 	y.StopClients()
 	writes, err := y.writes()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return Judge(rounds, writes, y.server), rounds
+}
+
+// heard checks what subscribers were told: redis-cli at each elector.
+func (y *System) heard(t *testing.T) {
+	t.Helper()
+	var all strings.Builder
+	for i := range Nodes {
+		text, err := os.ReadFile(filepath.Join(y.dir(i), "events"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	for _, want := range []string{"+switch-master\nmymaster 10.", "+sdown\nmaster mymaster 10.", "-sdown\n", "+slave\nslave 10."} {
+		if !strings.Contains(all.String(), want) {
+			t.Errorf("no subscriber has got %q", want)
+		}
+	}
 }
 
 func setting(t *testing.T, name string) Setting {

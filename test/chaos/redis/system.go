@@ -213,6 +213,22 @@ func (y *System) StartClients() error {
 	return nil
 }
 
+// listen has redis-cli write down all messages of elector i.
+func (y *System) listen(i int) error {
+	_, err := y.start(i, "events", "redis-cli", "-h", y.host(i), "-p", "26379", "psubscribe", "*")
+	return err
+}
+
+// ask has redis-py ask the electors all that it can ask Sentinels.
+func (y *System) ask() (string, error) {
+	path := filepath.Join(y.Dir, "asker.py")
+	if err := os.WriteFile(path, []byte(pythonAsker), 0o644); err != nil {
+		return "", err
+	}
+	out, err := y.net.Command(0, "/usr/bin/python3", path, y.sentinels(), "mymaster", strconv.Itoa(Nodes)).CombinedOutput()
+	return string(out), err
+}
+
 func (y *System) output(i int) string {
 	return filepath.Join(y.Dir, "writes"+strconv.Itoa(i))
 }

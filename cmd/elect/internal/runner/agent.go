@@ -94,7 +94,7 @@ func RunAgent(ctx context.Context, cfg AgentConfig) error {
 		a.device = watchdog.New(cfg.Device, cfg.Timeout, log)
 	}
 	defer a.manager.down()
-	defer cfg.HTTP.serve(log)()
+	defer cfg.HTTP.Serve(log)()
 	if err := adoptOrphans(log); err != nil {
 		return err
 	}

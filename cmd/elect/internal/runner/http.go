@@ -52,8 +52,8 @@ func HTTPLimits() (connections, watchers int) {
 	return connections, connections * 4 / 5
 }
 
-// serve answers until close is called, which cuts all connections and waits for no client. A nil HTTP serves nothing.
-func (s *HTTP) serve(log *slog.Logger) (close func()) {
+// Serve answers until close is called, which cuts all connections and waits for no client. A nil HTTP serves nothing.
+func (s *HTTP) Serve(log *slog.Logger) (close func()) {
 	if s == nil {
 		return func() {}
 	}

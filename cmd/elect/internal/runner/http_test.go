@@ -23,7 +23,7 @@ func serving(t *testing.T, s *HTTP) (addr string, end func()) {
 	if s.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	end = s.serve(slog.New(slog.DiscardHandler))
+	end = s.Serve(slog.New(slog.DiscardHandler))
 	t.Cleanup(end)
 	return s.Listener.Addr().String(), end
 }
@@ -164,7 +164,7 @@ func TestHTTPOverTLSEndsAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	end := (&HTTP{Handler: h, Listener: l, Certificate: &model.TLS.Certificates[0]}).serve(slog.New(slog.DiscardHandler))
+	end := (&HTTP{Handler: h, Listener: l, Certificate: &model.TLS.Certificates[0]}).Serve(slog.New(slog.DiscardHandler))
 	server, client := net.Pipe()
 	defer client.Close()
 	l <- server

@@ -237,7 +237,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	r.manager.take(r.log())
 	r.env = environment(&cfg) // after the manager's variables were taken away
 	defer r.manager.down()
-	defer cfg.HTTP.serve(r.log())()
+	defer cfg.HTTP.Serve(r.log())()
 	defer func() {
 		if code, tell := exit.Of(err); tell && cfg.JSON {
 			r.tell(slog.LevelError, eventFailed, 0, "%v", err)

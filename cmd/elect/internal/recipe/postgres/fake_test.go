@@ -672,6 +672,19 @@ func TestCount(t *testing.T) {
 	})
 }
 
+// TestStranger has a node of another cluster win the election, as two clusters with one name at one place do.
+func TestStranger(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, l *lab, p int) {
+		n := l.nodes[(p+1)%3]
+		n.mu.Lock()
+		n.leader = "m1"
+		n.mu.Unlock()
+		if _, err := n.turn(l.ctx); err == nil || !strings.Contains(err.Error(), `"m1" leads, and is none of nodes`) {
+			t.Errorf("%v; want that the leader is none of nodes", err)
+		}
+	})
+}
+
 // TestTwoAway has too few nodes for a promotion: nobody is promoted, until one more answers.
 func TestTwoAway(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, l *lab, p int) {

@@ -66,7 +66,9 @@ type remote interface {
 // refusal is the answer of a node that has promised to a greater token.
 type refusal struct{ Promised uint64 }
 
-func (r *refusal) Error() string { return fmt.Sprintf("it has promised to the token %d", r.Promised) }
+func (r *refusal) Error() string {
+	return fmt.Sprintf("it has promised to the token %d; want a greater one: of an election that was made anew, by its era", r.Promised)
+}
 
 // Client asks nodes. Make it with NewClient.
 type Client struct {

@@ -56,6 +56,9 @@ func (n *Node) turn(ctx context.Context) (time.Duration, error) {
 	if leader == "" || leader == n.s.ID {
 		return n.alone(ctx, r, empty, since)
 	}
+	if n.others[leader] == nil {
+		return restTime, fmt.Errorf("%q leads, and is none of nodes; want an election of this name for this cluster alone", leader)
+	}
 	if err != nil {
 		return turnTime, err
 	}

@@ -42,6 +42,7 @@ type actor struct {
 	told     Decision
 	number   uint64
 	set      map[string]bool
+	allSet   bool                 // all servers have the settings of this configuration
 	skip     map[string]time.Time // when an order has failed
 	said     string               // the last reason to wait
 	together time.Time            // when a majority of electors last answered
@@ -59,6 +60,7 @@ type actor struct {
 type taken struct {
 	life string
 	at   time.Time
+	part bool // its data are a part of its master's
 }
 
 // act is the work of a term.
@@ -100,7 +102,7 @@ func (e *Elector) act(ctx context.Context, term *elect.Term) error {
 		case <-e.wake:
 		case j := <-e.jobs:
 			j.done <- a.planned(j.to)
-		case <-time.After(e.cfg.poll() / 4):
+		case <-time.After(e.cfg().poll() / 4):
 		}
 	}
 	return context.Cause(ctx)
@@ -143,9 +145,9 @@ func (a *actor) keepAsking(p *colleague) {
 			_, _ = p.ask(a.ctx, question{Op: opAnnounce, Token: a.token, Decision: &own})
 		}
 		// When this one finds the master late their finding is wanted now.
-		for next := time.Now().Add(a.e.cfg.poll()); time.Now().Before(next) && a.ctx.Err() == nil; {
-			wait(a.ctx, min(20*time.Millisecond, a.e.cfg.poll()))
-			if s := a.e.watchers[a.master()].sightOr(); s.Fails > 0 || s.late(time.Now(), a.e.cfg.overdue(0)) {
+		for next := time.Now().Add(a.e.cfg().poll()); time.Now().Before(next) && a.ctx.Err() == nil; {
+			wait(a.ctx, min(20*time.Millisecond, a.e.cfg().poll()))
+			if s := a.e.watchers[a.master()].sightOr(); s.Fails > 0 || s.late(time.Now(), a.e.cfg().overdue(0)) {
 				break
 			}
 		}
@@ -187,7 +189,7 @@ func (a *actor) turn() error {
 
 // world is what this actor knows.
 func (a *actor) world() *World {
-	cfg := a.e.cfg
+	cfg := a.e.cfg()
 	w := &World{Config: cfg, Now: time.Now(), Decision: a.decision, Told: a.told, Sights: map[string]Sight{}, Set: a.set, Skip: map[string]bool{}, Held: a.held, Alarms: a.alarms}
 	a.mu.Lock()
 	touched := maps.Clone(a.touched)
@@ -225,6 +227,7 @@ func (a *actor) world() *World {
 	if mutation.Is(mutation.OneEye) && w.Votes > 0 {
 		w.Votes = cfg.Quorum
 	}
+	a.allSet = w.allSet()
 	if answering >= majority(len(cfg.Electors)) {
 		a.together = time.Now()
 	}
@@ -266,7 +269,14 @@ func (a *actor) take(s Step) error {
 		return a.force(s.Why, "")
 	case Fail:
 		a.log("failover: the master "+s.Server+" is down", "why", s.Why)
-		a.e.clients.publish("+odown", a.e.instance(a.e.cfg.server(s.Server), s.Server)+fmt.Sprintf(" #quorum %d/%d", a.e.cfg.Quorum, len(a.e.cfg.Electors)))
+		a.e.mu.Lock()
+		told := a.e.odown == s.Server
+		a.e.odown = s.Server
+		a.e.mu.Unlock()
+		if told {
+			return a.force(s.Why, "")
+		}
+		a.e.clients.publish("+odown", a.e.instance(a.e.cfg().server(s.Server), s.Server)+fmt.Sprintf(" #quorum %d/%d", a.e.cfg().Quorum, len(a.e.cfg().Electors)))
 		return a.force(s.Why, "")
 	case Finish:
 		a.log("promoting "+s.Server, "why", s.Why)
@@ -334,6 +344,11 @@ func (a *actor) learn() error {
 // decide makes a decision durable at a majority.
 func (a *actor) decide(d Decision) error {
 	d.Token, d.Number = a.token, a.number+1
+	if cfg := a.e.cfg(); a.allSet {
+		d.Lag, d.ToWrite = cfg.MaxLag, cfg.ToWrite
+	} else if d.Lag > 0 { // some may have these, and some those before
+		d.Lag, d.ToWrite = max(d.Lag, cfg.MaxLag), min(d.ToWrite, cfg.ToWrite)
+	}
 	if err := a.check(); err != nil {
 		return err
 	}
@@ -368,7 +383,7 @@ func (a *actor) majority(q question, own func() (entries, error), note func(entr
 		kept entries
 		err  error
 	}
-	need := majority(len(a.e.cfg.Electors))
+	need := majority(len(a.e.cfg().Electors))
 	replies := make(chan reply, len(a.e.others)+1)
 	go func() {
 		k, err := own()
@@ -393,7 +408,7 @@ func (a *actor) majority(q question, own func() (entries, error), note func(entr
 			return nil
 		}
 	}
-	return fmt.Errorf("%d of %d electors agree to %s, and %d are wanted: %w", agreed, len(a.e.cfg.Electors), q.Op, need, errors.Join(errs...))
+	return fmt.Errorf("%d of %d electors agree to %s, and %d are wanted: %w", agreed, len(a.e.cfg().Electors), q.Op, need, errors.Join(errs...))
 }
 
 // order is query for requests that change the server.
@@ -417,7 +432,7 @@ func (a *actor) query(id string, requests ...[]string) ([]any, error) {
 		if err := a.check(); err != nil {
 			return nil, err
 		}
-		replies, err := c.do(a.e.cfg.patience(), requests...)
+		replies, err := c.do(a.e.cfg().patience(), requests...)
 		if err == nil {
 			return replies, nil
 		}
@@ -441,8 +456,8 @@ func (a *actor) connection(id string) (c *conn, made bool, err error) {
 	if c != nil {
 		return c, false, nil
 	}
-	s := a.e.cfg.server(id)
-	limit := a.e.cfg.patience()
+	s := a.e.cfg().server(id)
+	limit := a.e.cfg().patience()
 	c, err = a.e.servers.open(a.ctx, s.addr(), ordersName+strconv.FormatUint(uint64(a.token), 10), limit)
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: %w", id, err)
@@ -549,7 +564,7 @@ func failed(id string, replies []any) error {
 // follow makes a server the replica of the master, and closes its clients' connections if it was a master, in one
 // transaction: none of them can write in between.
 func (a *actor) follow(id string, kill bool) error {
-	m := a.e.cfg.server(a.decision.Master)
+	m := a.e.cfg().server(a.decision.Master)
 	return a.replicate(id, m.at.Host, m.at.port(), kill)
 }
 
@@ -578,8 +593,8 @@ func (a *actor) configure(id string) error {
 		return err
 	}
 	settings := [][2]string{
-		{"min-replicas-max-lag", strconv.Itoa(a.e.cfg.MaxLag)},
-		{"min-replicas-to-write", strconv.Itoa(a.e.cfg.ToWrite)},
+		{"min-replicas-max-lag", strconv.Itoa(a.e.cfg().MaxLag)},
+		{"min-replicas-to-write", strconv.Itoa(a.e.cfg().ToWrite)},
 		{"replica-read-only", "yes"},
 	}
 	if mutation.Is(mutation.NoFence) {

@@ -270,8 +270,8 @@ func (c *Config) overdue(alarms int) time.Duration {
 // fenceTime is how long after its last replica was taken away a master may still take writes: Redis compares whole
 // seconds, once a second, which is up to two seconds more than min-replicas-max-lag; and a tenth is for clock rates and
 // timers.
-func (c *Config) fenceTime() time.Duration {
-	t := time.Duration(c.MaxLag+2) * time.Second
+func (d *Decision) fenceTime() time.Duration {
+	t := time.Duration(d.Lag+2) * time.Second
 	return t + t/10
 }
 

@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/electd/elect"
@@ -17,7 +19,6 @@ import (
 
 // Options are what an Elector needs beside its configuration.
 type Options struct {
-	Election *elect.Election
 	Logger   *slog.Logger // nil is silence
 	Listener net.Listener // nil: it listens where the configuration says
 
@@ -27,8 +28,7 @@ type Options struct {
 
 // Elector is one of the processes. Run runs it, once.
 type Elector struct {
-	cfg      *Config
-	election *elect.Election
+	config   atomic.Pointer[Config]
 	log      *slog.Logger
 	listener net.Listener
 	ledger   *ledger
@@ -47,7 +47,11 @@ type Elector struct {
 	waits  string // why it does nothing
 	warned map[string]bool
 
-	downed map[string]bool // of report
+	switches uint64 // masters that clients were told after another one
+
+	downed  map[string]bool   // of report
+	follows map[string]string // of report: the master that a replica was last connected to
+	odown   string            // the master that this elector has told to be down for a quorum; guarded by mu
 }
 
 // job is a planned failover.
@@ -58,7 +62,8 @@ type job struct {
 
 // New makes an elector: it reads the files that the configuration names, locks its state directory and listens.
 func New(cfg *Config, o Options) (*Elector, error) {
-	e := &Elector{cfg: cfg, election: o.Election, log: o.Logger, listener: o.Listener, wake: make(chan struct{}, 1), jobs: make(chan *job), watchers: map[string]*watcher{}, downed: map[string]bool{}, warned: map[string]bool{}}
+	e := &Elector{log: o.Logger, listener: o.Listener, wake: make(chan struct{}, 1), jobs: make(chan *job), watchers: map[string]*watcher{}, downed: map[string]bool{}, follows: map[string]string{}, warned: map[string]bool{}}
+	e.config.Store(cfg)
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -117,7 +122,7 @@ func New(cfg *Config, o Options) (*Elector, error) {
 		e.listener = tls.NewListener(e.listener, secure)
 	}
 	for _, s := range cfg.servers {
-		e.watchers[s.id] = &watcher{server: s, dialer: e.servers, name: "elect-watch-" + cfg.ID, poll: cfg.poll(), limit: cfg.patience(), log: e.log, changed: e.changed}
+		e.watchers[s.id] = &watcher{server: s, dialer: e.servers, name: "elect-watch-" + cfg.ID, cfg: e.cfg, log: e.log, changed: e.changed}
 	}
 	for _, entry := range cfg.Electors {
 		if entry.ID != cfg.ID {
@@ -143,6 +148,23 @@ func serverTLS(l Listen) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
 }
 
+// cfg is the configuration that is in force.
+func (e *Elector) cfg() *Config { return e.config.Load() }
+
+// Reload puts a configuration into force that differs from the present one in down-after, quorum and unfenced only, and
+// refuses another one. Others of the fields mean connections, or have to be the same at all servers before a fence is
+// counted with them.
+func (e *Elector) Reload(cfg *Config) error {
+	like := e.cfg().Settings
+	like.DownAfter, like.Quorum, like.Unfenced = cfg.DownAfter, cfg.Quorum, cfg.Unfenced
+	if !reflect.DeepEqual(like, cfg.Settings) {
+		return errors.New("more than down-after, quorum and unfenced has changed; want a restart of this elector")
+	}
+	e.config.Store(cfg)
+	e.changed()
+	return nil
+}
+
 // changed wakes the acting elector, and tells clients what this elector finds.
 func (e *Elector) changed() {
 	select {
@@ -151,9 +173,12 @@ func (e *Elector) changed() {
 	}
 }
 
-// Run serves clients, watches, and stands in the election, until ctx ends or the election ends for good. When it
+// Close lets an elector go that is not run.
+func (e *Elector) Close() error { return errors.Join(e.listener.Close(), e.ledger.close()) }
+
+// Run serves clients, watches, and stands in an election, until ctx ends or the election ends for good. When it
 // returns, all that it has started has ended.
-func (e *Elector) Run(ctx context.Context) error {
+func (e *Elector) Run(ctx context.Context, election *elect.Election) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	start := func(run func(context.Context) error) {
@@ -169,7 +194,7 @@ func (e *Elector) Run(ctx context.Context) error {
 	}
 	start(e.report)
 	start(e.unlink)
-	err := e.election.Lead(ctx, e.act)
+	err := election.Lead(ctx, e.act)
 	cancel(err)
 	wg.Wait()
 	for _, p := range e.others {
@@ -181,20 +206,21 @@ func (e *Elector) Run(ctx context.Context) error {
 	return errors.Join(err, e.ledger.close())
 }
 
-// report tells subscribers which servers this elector finds down, and up again.
+// report tells subscribers which servers this elector finds down, and up again, and which replicas have connected to
+// another master.
 func (e *Elector) report(ctx context.Context) error {
-	tick := time.NewTicker(e.cfg.poll())
-	defer tick.Stop()
 	for {
-		select {
-		case <-ctx.Done():
+		if wait(ctx, e.cfg().poll()); ctx.Err() != nil {
 			return context.Cause(ctx)
-		case <-tick.C:
 		}
 		master := e.ledger.read().Announced.Master
-		for _, s := range e.cfg.servers {
+		for _, s := range e.cfg().servers {
 			sight := e.watchers[s.id].sight()
-			down := sight.down(time.Now(), e.cfg.DownAfter) != Up
+			down := sight.down(time.Now(), e.cfg().DownAfter) != Up
+			if m := e.cfg().server(master); m != nil && !down && sight.Info.Linked && sight.Info.Of == m.at && e.follows[s.id] != master {
+				e.follows[s.id] = master
+				e.clients.publish("+slave", e.instance(&s, master))
+			}
 			if down == e.downed[s.id] {
 				continue
 			}
@@ -202,23 +228,37 @@ func (e *Elector) report(ctx context.Context) error {
 			channel := map[bool]string{true: "+sdown", false: "-sdown"}[down]
 			e.log.Info(channel, "server", s.id, "master", s.id == master, "error", sight.Err)
 			e.clients.publish(channel, e.instance(&s, master))
+			if !down && e.wasDown(s.id) {
+				e.clients.publish("-odown", e.instance(&s, s.id))
+			}
 		}
 	}
+}
+
+// wasDown reports, once, whether this elector has told that a quorum finds a server down.
+func (e *Elector) wasDown(id string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	told := e.odown == id
+	if told {
+		e.odown = ""
+	}
+	return told
 }
 
 // instance is how Sentinel's messages name a server.
 func (e *Elector) instance(s *server, master string) string {
 	a := s.announce
-	m := e.cfg.server(master)
+	m := e.cfg().server(master)
 	if m == nil || m.id == s.id {
-		return fmt.Sprintf("master %s %s %d", e.cfg.Name, a.Host, a.Port)
+		return fmt.Sprintf("master %s %s %d", e.cfg().Name, a.Host, a.Port)
 	}
-	return fmt.Sprintf("slave %s:%d %s %d @ %s %s %d", a.Host, a.Port, a.Host, a.Port, e.cfg.Name, m.announce.Host, m.announce.Port)
+	return fmt.Sprintf("slave %s:%d %s %d @ %s %s %d", a.Host, a.Port, a.Host, a.Port, e.cfg().Name, m.announce.Host, m.announce.Port)
 }
 
 // answers another elector.
 func (e *Elector) answer(q question) answer {
-	a := answer{ID: e.cfg.ID, Down: map[string]Down{}, Late: map[string]bool{}}
+	a := answer{ID: e.cfg().ID, Down: map[string]Down{}, Late: map[string]bool{}}
 	var err error
 	switch q.Op {
 	case opSee:
@@ -248,10 +288,10 @@ func (e *Elector) answer(q question) answer {
 	now := time.Now()
 	for id, w := range e.watchers {
 		s := w.sight()
-		if why := s.down(now, e.cfg.DownAfter); why != Up {
+		if why := s.down(now, e.cfg().DownAfter); why != Up {
 			a.Down[id] = why
 		}
-		if s.late(now, e.cfg.overdue(0)) {
+		if s.late(now, e.cfg().overdue(0)) {
 			a.Late[id] = true
 		}
 	}
@@ -264,14 +304,17 @@ func (e *Elector) announce(d Decision) error {
 	if err != nil || before.Master == d.Master {
 		return err
 	}
-	from, to := e.cfg.server(before.Master), e.cfg.server(d.Master)
+	from, to := e.cfg().server(before.Master), e.cfg().server(d.Master)
 	if to == nil {
 		return fmt.Errorf("%s is not in servers; want the same servers at all electors", d.Master)
 	}
 	e.log.Info("the master is "+d.Master, "before", before.Master, "token", d.Token)
 	if from != nil {
+		e.mu.Lock()
+		e.switches++
+		e.mu.Unlock()
 		a, b := from.announce, to.announce
-		e.clients.publish("+switch-master", fmt.Sprintf("%s %s %d %s %d", e.cfg.Name, a.Host, a.Port, b.Host, b.Port))
+		e.clients.publish("+switch-master", fmt.Sprintf("%s %s %d %s %d", e.cfg().Name, a.Host, a.Port, b.Host, b.Port))
 	}
 	return nil
 }
@@ -293,7 +336,7 @@ var errNotActing = errors.New("no elector acts now; want this again when one doe
 // failover hands over to a server, or to the best one if to is empty: itself if it acts, or by the acting elector if
 // forward is set. It returns when that is done.
 func (e *Elector) failover(ctx context.Context, to string, forward bool) error {
-	if to != "" && e.cfg.server(to) == nil {
+	if to != "" && e.cfg().server(to) == nil {
 		return fmt.Errorf("%q is not in servers; want one of them", to)
 	}
 	e.mu.Lock()
@@ -314,7 +357,7 @@ func (e *Elector) failover(ctx context.Context, to string, forward bool) error {
 	j := &job{to, make(chan error, 1)}
 	select {
 	case e.jobs <- j:
-	case <-time.After(e.cfg.DownAfter + time.Second):
+	case <-time.After(e.cfg().DownAfter + time.Second):
 		return errNotActing
 	}
 	return <-j.done

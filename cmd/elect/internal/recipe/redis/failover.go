@@ -18,10 +18,10 @@ import (
 // replica is chosen among them by what they have then; a majority of the electors keeps the decision; no old master can
 // take writes any more; the replica is promoted; the electors tell their clients; the others follow.
 func (a *actor) force(why, target string) error {
-	cfg := a.e.cfg
+	cfg := a.e.cfg()
 	began := time.Now()
 	infos, silent, since := a.hold(target, "")
-	wait, unfenced := cfg.fenced(len(silent))
+	wait, unfenced := a.decision.fenced(len(silent))
 	if unfenced != "" && cfg.Unfenced != "promote" {
 		a.wait(unfenced)
 		return errWaits
@@ -49,6 +49,12 @@ func (a *actor) force(why, target string) error {
 	if unfenced != "" {
 		a.log("promoting "+target+" although an old master may take writes: "+unfenced, "unfenced", cfg.Unfenced)
 	}
+	slowest := time.Duration(0)
+	for _, id := range silent {
+		s := a.e.watchers[id].sight()
+		slowest = max(slowest, s.behind())
+	}
+	wait += slowest
 	if !mutation.Is(mutation.NoFence) {
 		if err := a.outlast(silent, since.Add(wait)); err != nil {
 			return err
@@ -66,7 +72,7 @@ func (a *actor) force(why, target string) error {
 // target's. The silent ones are those that may run and have not: one whose process has ended is none of them. One that
 // has not answered lately is not waited for. Since then none of the others follows a master. Spare is left as it is.
 func (a *actor) hold(target, spare string) (infos map[string]Info, silent []string, since time.Time) {
-	cfg := a.e.cfg
+	cfg := a.e.cfg()
 	infos = map[string]Info{}
 	a.held = true
 	var mu sync.Mutex
@@ -100,13 +106,17 @@ func (a *actor) hold(target, spare string) (infos map[string]Info, silent []stri
 			if err := a.replicate(id, holdHost, holdPort, i.Master); err != nil {
 				return err
 			}
-			before = taken{i.RunID, time.Now()}
+			before = taken{life: i.RunID, at: time.Now()}
 			was := i
 			if i, err = a.info(id); err != nil {
 				return err
 			}
 			i.Master, i.LinkDown = was.Master, was.LinkDown // for the choice
+			before.part = was.Syncing
 		}
+		part := a.e.watchers[id].sight()
+		before.part = before.part || part.Part
+		i.Syncing = i.Syncing || before.part
 		mu.Lock()
 		infos[id] = i
 		since = later(since, before.at)
@@ -146,7 +156,7 @@ func (a *actor) outlast(silent []string, until time.Time) error {
 			if s.Gone >= 2 {
 				return true
 			}
-			return s.fresh(time.Now(), a.e.cfg.DownAfter) && a.replicate(id, holdHost, holdPort, true) == nil
+			return s.fresh(time.Now(), a.e.cfg().DownAfter) && a.replicate(id, holdHost, holdPort, true) == nil
 		})
 		wait(a.ctx, min(retryInterval, time.Until(until)))
 		if err := a.check(); err != nil {
@@ -243,7 +253,7 @@ func (a *actor) forced(to string) error {
 // switchOver hands over without a loss, by FAILOVER of Redis 6.2: the master takes no more writes, waits until the
 // replica has all of them, and becomes its replica. If that fails the master goes on.
 func (a *actor) switchOver(to string) error {
-	cfg := a.e.cfg
+	cfg := a.e.cfg()
 	from := a.decision
 	i, err := a.info(from.Master)
 	if err != nil {

@@ -38,7 +38,8 @@ type fakeRedis struct {
 	next     int
 	promoted []time.Time
 	taken    []time.Time // from its master
-	unlinked int         // how often its replicas' links were closed
+	syncing  bool
+	unlinked int // how often its replicas' links were closed
 }
 
 // fakeWorld are servers and electors in one process, in fake time.
@@ -157,7 +158,7 @@ func (w *fakeWorld) start(id string) *fakeElector {
 		w.t.Fatal(err)
 	}
 	conns := make(chan net.Conn)
-	if e.e, err = New(e.cfg, Options{Election: election, Listener: &pipeListener{conns: conns, closed: make(chan struct{})}, Dial: w.dial(id)}); err != nil {
+	if e.e, err = New(e.cfg, Options{Listener: &pipeListener{conns: conns, closed: make(chan struct{})}, Dial: w.dial(id)}); err != nil {
 		w.t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -166,7 +167,7 @@ func (w *fakeWorld) start(id string) *fakeElector {
 	w.mu.Unlock()
 	go func() {
 		defer close(e.done)
-		_ = e.e.Run(ctx)
+		_ = e.e.Run(ctx, election)
 		_ = election.Close()
 	}()
 	return e
@@ -300,7 +301,7 @@ func (s *fakeRedis) answer(c net.Conn, id int, args []string) any {
 		}
 		return 1
 	case "INFO SERVER":
-		return fmt.Sprintf("redis_version:7.0.15\r\nrun_id:%s-%d\r\n", s.id, s.life)
+		return fmt.Sprintf("redis_version:7.0.15\r\nhz:10\r\nrun_id:%s-%d\r\n", s.id, s.life)
 	case "INFO KEYSPACE":
 		if s.offset > 0 {
 			return "db0:keys=1,expires=0\r\n"
@@ -308,6 +309,11 @@ func (s *fakeRedis) answer(c net.Conn, id int, args []string) any {
 		return ""
 	case "INFO REPLICATION":
 		text := fmt.Sprintf("role:slave\r\nmaster_host:%s\r\nmaster_port:%d\r\nmaster_link_status:up\r\nslave_priority:%d\r\nslave_repl_offset:%d\r\n", s.of.Host, s.of.Port, s.priority, s.offset)
+		if m := w.servers[s.of.Host]; m == nil || m.life == 0 {
+			text = strings.Replace(text, "link_status:up", "link_status:down", 1)
+		} else if s.syncing {
+			text = strings.Replace(text, "link_status:up", "link_status:down\r\nmaster_sync_in_progress:1", 1)
+		}
 		if s.master {
 			text = "role:master\r\nmaster_failover_state:no-failover\r\n"
 		}
@@ -326,6 +332,7 @@ func (s *fakeRedis) answer(c net.Conn, id int, args []string) any {
 	default:
 		if strings.EqualFold(args[0], "REPLICAOF") {
 			port, _ := strconv.Atoi(args[2])
+			s.syncing = false
 			if s.master, s.of = false, (Address{args[1], port}); args[1] == holdHost {
 				s.taken = append(s.taken, time.Now())
 			}

@@ -13,8 +13,8 @@ import (
 func (e *Elector) unlink(ctx context.Context) error {
 	done := false
 	for ctx.Err() == nil {
-		wait(ctx, e.cfg.poll()/2)
-		master := e.cfg.server(e.ledger.read().Announced.Master)
+		wait(ctx, e.cfg().poll()/2)
+		master := e.cfg().server(e.ledger.read().Announced.Master)
 		if master == nil || !e.deserted(master) {
 			done = false
 			continue
@@ -22,9 +22,9 @@ func (e *Elector) unlink(ctx context.Context) error {
 		if done {
 			continue
 		}
-		c, err := e.servers.open(ctx, master.addr(), "elect-guard-"+e.cfg.ID, e.cfg.patience())
+		c, err := e.servers.open(ctx, master.addr(), "elect-guard-"+e.cfg().ID, e.cfg().patience())
 		if err == nil {
-			_, err = c.one(e.cfg.patience(), "CLIENT", "KILL", "TYPE", "replica")
+			_, err = c.one(e.cfg().patience(), "CLIENT", "KILL", "TYPE", "replica")
 			_ = c.Close()
 		}
 		done = err == nil
@@ -36,17 +36,17 @@ func (e *Elector) unlink(ctx context.Context) error {
 // deserted reports whether this elector is alone with a master.
 func (e *Elector) deserted(master *server) bool {
 	now := time.Now()
-	if _, heard := e.ledger.lately(); e.cfg.ToWrite == 0 || now.Sub(heard) < e.cfg.overdue(0) {
+	if _, heard := e.ledger.lately(); e.cfg().ToWrite == 0 || now.Sub(heard) < e.cfg().overdue(0) {
 		return false
 	}
-	if s := e.watchers[master.id].sight(); !s.fresh(now, e.cfg.overdue(0)) || !s.Info.Master {
+	if s := e.watchers[master.id].sight(); !s.fresh(now, e.cfg().overdue(0)) || !s.Info.Master {
 		return false
 	}
 	reached := 0
 	for id, w := range e.watchers {
-		if s := w.sight(); id != master.id && s.fresh(now, e.cfg.overdue(0)) {
+		if s := w.sight(); id != master.id && s.fresh(now, e.cfg().overdue(0)) {
 			reached++
 		}
 	}
-	return reached < e.cfg.ToWrite
+	return reached < e.cfg().ToWrite
 }

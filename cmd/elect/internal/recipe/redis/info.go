@@ -12,6 +12,7 @@ type Info struct {
 	RunID   string
 	Master  bool // its role
 	Keys    bool // it has some
+	Hz      int  // how often a second its timer runs
 
 	// ReplID and Offset are its place in a history of writes: servers with one ReplID have one history. Its writes up
 	// to Until are those of the history Previous, too.
@@ -57,6 +58,7 @@ func parseInfo(text string) Info {
 		n, _ := strconv.ParseInt(f[key], 10, 64)
 		return n
 	}
+	i.Hz = int(number("hz"))
 	i.Version, i.RunID, i.Master = f["redis_version"], f["run_id"], f["role"] == "master"
 	i.ReplID, i.Previous = f["master_replid"], f["master_replid2"]
 	i.Offset, i.Until = number("master_repl_offset"), number("second_repl_offset")-1

@@ -25,6 +25,11 @@ type Decision struct {
 	ReplID   string `json:"repl_id,omitempty"`
 	Previous string `json:"previous,omitempty"`
 	Until    int64  `json:"until,omitempty"`
+
+	// The settings that a fence may count on: each server has a min-replicas-max-lag of Lag seconds or less, and a
+	// min-replicas-to-write of ToWrite or more. The configuration may say something else since. 0 is not known.
+	Lag     int `json:"lag,omitempty"`
+	ToWrite int `json:"to_write,omitempty"`
 }
 
 // none reports whether nothing was ever decided.

@@ -116,6 +116,9 @@ func (w *World) others(m *server) Step {
 			return Step{Configure, o.id, ""}
 		}
 	}
+	if d := &w.Decision; (d.Lag != w.Config.MaxLag || d.ToWrite != w.Config.ToWrite) && w.allSet() {
+		return Step{Confirm, m.id, "all servers have other settings now"}
+	}
 	return Step{Kind: Wait}
 }
 
@@ -211,12 +214,22 @@ func candidates(d *Decision, infos map[string]Info, all bool, stale time.Duratio
 
 // fenced says how long it takes until no old master takes writes, counted from the last server that was taken away, or
 // why that is not sure. A silent server is a master with the other silent ones as its replicas, at worst.
-func (c *Config) fenced(silent int) (wait time.Duration, why string) {
+func (d *Decision) fenced(silent int) (wait time.Duration, why string) {
 	switch {
 	case silent == 0:
 		return 0, ""
-	case silent <= c.ToWrite:
-		return c.fenceTime(), ""
+	case d.Lag == 0:
+		return 0, fmt.Sprintf("%d servers cannot be reached, and there was no time yet at which all servers had their settings; want them back", silent)
+	case silent <= d.ToWrite:
+		return d.fenceTime(), ""
 	}
-	return 0, fmt.Sprintf("%d servers cannot be reached, and may be a master with %d replicas, which with min-replicas-to-write: %d takes writes; want one of them back", silent, silent-1, c.ToWrite)
+	return 0, fmt.Sprintf("%d servers cannot be reached, and may be a master with %d replicas, which with min-replicas-to-write: %d takes writes; want one of them back", silent, silent-1, d.ToWrite)
+}
+
+// allSet reports whether all servers are seen, and have their settings.
+func (w *World) allSet() bool {
+	return !slices.ContainsFunc(w.Config.servers, func(o server) bool {
+		s := w.Sights[o.id]
+		return !s.fresh(w.Now, w.Config.DownAfter) || !w.Set[s.Info.RunID]
+	})
 }

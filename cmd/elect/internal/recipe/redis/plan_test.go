@@ -34,7 +34,7 @@ func TestNext(t *testing.T) {
 	empty := func(id string) Sight {
 		return Sight{Info: Info{RunID: id + "-1", Master: true, ReplID: id}, InfoAt: now, OK: now}
 	}
-	d := Decision{Token: 3, Number: 2, Master: "r1", RunID: "r1-1", ReplID: "h"}
+	d := Decision{Token: 3, Number: 2, Master: "r1", RunID: "r1-1", ReplID: "h", Lag: 2, ToWrite: 1}
 	none := Decision{}
 	overdue := master("r1")
 	overdue.OK, overdue.InfoAt = now.Add(-time.Second), now.Add(-time.Second)
@@ -87,6 +87,7 @@ func TestNext(t *testing.T) {
 		{"a replica of another", func(w *World) { w.Sights["r3"] = replica("r3", "r2") }, Step{Repoint, "r3", ""}, ""},
 		{"an order has failed", func(w *World) { w.Sights["r3"], w.Skip = replica("r3", "r2"), map[string]bool{"r3": true} }, Step{Kind: Wait}, ""},
 		{"no settings", func(w *World) { w.Set = map[string]bool{"r1-1": true, "r3-1": true} }, Step{Configure, "r2", ""}, ""},
+		{"other settings", func(w *World) { w.Decision.Lag, w.Told.Lag = 5, 5 }, Step{Confirm, "r1", ""}, "settings"},
 		{"the master is not in servers", func(w *World) { w.Decision.Master = "r9" }, Step{Wait, "", ""}, "r9"},
 	} {
 		w := &World{
@@ -129,11 +130,14 @@ func TestCandidates(t *testing.T) {
 }
 
 func TestFenced(t *testing.T) {
-	c := &Config{Settings: Settings{ToWrite: 1, MaxLag: 2}}
+	c := &Decision{ToWrite: 1, Lag: 2}
 	for silent, want := range map[int]time.Duration{0: 0, 1: 4400 * time.Millisecond} {
 		if got, why := c.fenced(silent); got != want || why != "" {
 			t.Errorf("%d silent: %v, %q; want %v", silent, got, why, want)
 		}
+	}
+	if _, why := (&Decision{}).fenced(1); why == "" {
+		t.Error("nothing is known of the settings of a silent server; want a reason to wait")
 	}
 	if _, why := c.fenced(2); why == "" {
 		t.Error("two silent servers are a master that may write; want a reason to wait")

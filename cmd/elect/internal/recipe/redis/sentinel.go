@@ -21,7 +21,7 @@ func (c *client) sentinel(verb string, args []string) any {
 	e := c.of.e
 	switch verb {
 	case "MYID":
-		return myID(e.cfg.Name, e.cfg.ID)
+		return myID(e.cfg().Name, e.cfg().ID)
 	case "MASTERS":
 		return []any{e.masterFields()}
 	case "ELECT-STATUS":
@@ -40,7 +40,7 @@ func (c *client) sentinel(verb string, args []string) any {
 	if len(args) == 0 {
 		return replyError("ERR unknown subcommand '" + printable(verb) + "', or the name of the master is missing")
 	}
-	named := args[0] == e.cfg.Name
+	named := args[0] == e.cfg().Name
 	switch verb {
 	case "GET-MASTER-ADDR-BY-NAME":
 		s := e.clientMaster()
@@ -98,15 +98,15 @@ func myID(name, id string) string {
 // acting one for some time does not know whether there is a newer one. It is silent then, unless it sees itself that
 // its master can take writes: others answer in its place.
 func (e *Elector) clientMaster() *server {
-	s := e.cfg.server(e.ledger.read().Announced.Master)
+	s := e.cfg().server(e.ledger.read().Announced.Master)
 	if s == nil {
 		return nil
 	}
-	if _, heard := e.ledger.lately(); time.Since(heard) < e.cfg.hearing() {
+	if _, heard := e.ledger.lately(); time.Since(heard) < e.cfg().hearing() {
 		return s
 	}
 	sight := e.watchers[s.id].sight()
-	if sight.down(time.Now(), e.cfg.DownAfter) != Up || !sight.Info.Master || sight.Info.Good >= 0 && sight.Info.Good < e.cfg.ToWrite {
+	if sight.down(time.Now(), e.cfg().DownAfter) != Up || !sight.Info.Master || sight.Info.Good >= 0 && sight.Info.Good < e.cfg().ToWrite {
 		return nil
 	}
 	return s
@@ -125,7 +125,7 @@ func (e *Elector) fields(s *server, kind string, name string) pairs {
 	if sight.Info.Master {
 		role = "master"
 	}
-	if sight.down(now, e.cfg.DownAfter) != Up {
+	if sight.down(now, e.cfg().DownAfter) != Up {
 		flags = append(flags, "s_down")
 	}
 	if sight.Fails > 0 {
@@ -136,30 +136,30 @@ func (e *Elector) fields(s *server, kind string, name string) pairs {
 		{"name", name}, {"ip", s.announce.Host}, {"port", s.announce.port()}, {"runid", sight.Info.RunID},
 		{"flags", strings.Join(flags, ",")}, {"link-pending-commands", "0"}, {"link-refcount", "1"},
 		{"last-ping-sent", "0"}, {"last-ok-ping-reply", milliseconds(ok)}, {"last-ping-reply", milliseconds(ok)},
-		{"down-after-milliseconds", milliseconds(e.cfg.DownAfter)}, {"info-refresh", milliseconds(now.Sub(sight.InfoAt))},
+		{"down-after-milliseconds", milliseconds(e.cfg().DownAfter)}, {"info-refresh", milliseconds(now.Sub(sight.InfoAt))},
 		{"role-reported", role}, {"role-reported-time", milliseconds(now.Sub(sight.InfoAt))},
 	}
 }
 
 func (e *Elector) masterFields() any {
 	d := e.ledger.read().Announced
-	s := e.cfg.server(d.Master)
+	s := e.cfg().server(d.Master)
 	if s == nil {
 		return replyError("ERR there is no master yet")
 	}
-	return append(e.fields(s, "master", e.cfg.Name), pairs{
-		{"config-epoch", strconv.FormatUint(d.Epoch, 10)}, {"num-slaves", strconv.Itoa(len(e.cfg.servers) - 1)},
-		{"num-other-sentinels", strconv.Itoa(len(e.others))}, {"quorum", strconv.Itoa(e.cfg.Quorum)},
-		{"failover-timeout", milliseconds(switchLimit)}, {"parallel-syncs", strconv.Itoa(len(e.cfg.servers))},
+	return append(e.fields(s, "master", e.cfg().Name), pairs{
+		{"config-epoch", strconv.FormatUint(d.Epoch, 10)}, {"num-slaves", strconv.Itoa(len(e.cfg().servers) - 1)},
+		{"num-other-sentinels", strconv.Itoa(len(e.others))}, {"quorum", strconv.Itoa(e.cfg().Quorum)},
+		{"failover-timeout", milliseconds(switchLimit)}, {"parallel-syncs", strconv.Itoa(len(e.cfg().servers))},
 	}...)
 }
 
 func (e *Elector) replicaFields() any {
 	d := e.ledger.read().Announced
-	m := e.cfg.server(d.Master)
+	m := e.cfg().server(d.Master)
 	all := []any{}
-	for i := range e.cfg.servers {
-		s := &e.cfg.servers[i]
+	for i := range e.cfg().servers {
+		s := &e.cfg().servers[i]
 		if m == nil || s.id == m.id {
 			continue
 		}
@@ -183,9 +183,9 @@ func (e *Elector) electorFields() any {
 	for _, p := range e.others {
 		host, port, _ := net.SplitHostPort(p.entry.Address)
 		all = append(all, pairs{
-			{"name", myID(e.cfg.Name, p.entry.ID)}, {"ip", host}, {"port", port}, {"runid", myID(e.cfg.Name, p.entry.ID)},
+			{"name", myID(e.cfg().Name, p.entry.ID)}, {"ip", host}, {"port", port}, {"runid", myID(e.cfg().Name, p.entry.ID)},
 			{"flags", "sentinel"}, {"link-pending-commands", "0"}, {"link-refcount", "1"}, {"last-ping-sent", "0"},
-			{"last-ok-ping-reply", "0"}, {"last-ping-reply", "0"}, {"down-after-milliseconds", milliseconds(e.cfg.DownAfter)},
+			{"last-ok-ping-reply", "0"}, {"last-ping-reply", "0"}, {"down-after-milliseconds", milliseconds(e.cfg().DownAfter)},
 			{"last-hello-message", "0"}, {"voted-leader", "?"}, {"voted-leader-epoch", "0"},
 		})
 	}
@@ -213,8 +213,8 @@ func (e *Elector) reachable() int {
 }
 
 func (e *Elector) checkQuorum() any {
-	n, all := e.reachable(), len(e.cfg.Electors)
-	if need := max(e.cfg.Quorum, majority(all)); n < need {
+	n, all := e.reachable(), len(e.cfg().Electors)
+	if need := max(e.cfg().Quorum, majority(all)); n < need {
 		return replyError(fmt.Sprintf("NOQUORUM %d usable Sentinels. Not enough available Sentinels to reach the specified quorum for this master, or the majority: %d of %d", n, need, all))
 	}
 	return simple(fmt.Sprintf("OK %d usable Sentinels. Quorum and failover authorization can be reached", n))
@@ -225,12 +225,12 @@ func (e *Elector) infoText() string {
 	_, port, _ := net.SplitHostPort(e.listener.Addr().String())
 	status, address := "ok", ""
 	d := e.ledger.read().Announced
-	if s := e.cfg.server(d.Master); s == nil {
+	if s := e.cfg().server(d.Master); s == nil {
 		status = "unknown"
 	} else {
 		address = net.JoinHostPort(s.announce.Host, s.announce.port())
 		sight := e.watchers[s.id].sight()
-		if sight.down(time.Now(), e.cfg.DownAfter) != Up {
+		if sight.down(time.Now(), e.cfg().DownAfter) != Up {
 			status = "sdown"
 		}
 	}
@@ -247,7 +247,7 @@ sentinel_running_scripts:0
 sentinel_scripts_queue_length:0
 sentinel_simulate_failure_flags:0
 master0:name=%s,status=%s,address=%s,slaves=%d,sentinels=%d
-`, spokenVersion, myID(e.cfg.Name, e.cfg.ID), port, e.cfg.Name, status, address, len(e.cfg.servers)-1, len(e.cfg.Electors)), "\n", "\r\n")
+`, spokenVersion, myID(e.cfg().Name, e.cfg().ID), port, e.cfg().Name, status, address, len(e.cfg().servers)-1, len(e.cfg().Electors)), "\n", "\r\n")
 }
 
 // Status is what an elector knows, as elect recipe redis status shows it. Fields are added, and never renamed or
@@ -280,21 +280,21 @@ type ServerStatus struct {
 
 func (e *Elector) status() Status {
 	d := e.ledger.read().Announced
-	s := Status{Name: e.cfg.Name, ID: e.cfg.ID, Master: d.Master, Epoch: d.Epoch, Electors: len(e.cfg.Electors), Reached: e.reachable(), Silent: e.clientMaster() == nil}
+	s := Status{Name: e.cfg().Name, ID: e.cfg().ID, Master: d.Master, Epoch: d.Epoch, Electors: len(e.cfg().Electors), Reached: e.reachable(), Silent: e.clientMaster() == nil}
 	if d.Token > 0 {
 		s.Token = d.Token.String()
 	}
-	if id, heard := e.ledger.lately(); time.Since(heard) < e.cfg.hearing() {
+	if id, heard := e.ledger.lately(); time.Since(heard) < e.cfg().hearing() {
 		s.Acting = id
 	}
 	e.mu.Lock()
 	s.Waiting = e.waits
 	e.mu.Unlock()
-	m := e.cfg.server(d.Master)
-	for i := range e.cfg.servers {
-		of := &e.cfg.servers[i]
+	m := e.cfg().server(d.Master)
+	for i := range e.cfg().servers {
+		of := &e.cfg().servers[i]
 		sight := e.watchers[of.id].sight()
-		v := ServerStatus{ID: of.id, Address: of.addr(), Role: "unknown", Down: string(sight.down(time.Now(), e.cfg.DownAfter)), Offset: sight.Info.Offset, Priority: sight.Info.Priority, Error: sight.Err}
+		v := ServerStatus{ID: of.id, Address: of.addr(), Role: "unknown", Down: string(sight.down(time.Now(), e.cfg().DownAfter)), Offset: sight.Info.Offset, Priority: sight.Info.Priority, Error: sight.Err}
 		switch {
 		case sight.InfoAt.IsZero():
 		case sight.Info.Master:

@@ -296,7 +296,7 @@ func (c *client) answer(args []string) []any {
 	case "INFO":
 		return []any{c.of.e.infoText()}
 	case "ROLE":
-		return []any{[]any{"sentinel", []any{c.of.e.cfg.Name}}}
+		return []any{[]any{"sentinel", []any{c.of.e.cfg().Name}}}
 	case "COMMAND":
 		return []any{[]any{}}
 	case "RESET":
@@ -361,7 +361,7 @@ func (c *client) auth(user, password string) any {
 	if s.password == "" {
 		return replyError("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 	}
-	want := s.e.cfg.Listen.User
+	want := s.e.cfg().Listen.User
 	if want == "" {
 		want = "default"
 	}

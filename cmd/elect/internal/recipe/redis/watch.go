@@ -10,14 +10,17 @@ import (
 
 // Sight is what an elector sees of a server. The zero Sight is one that was never seen.
 type Sight struct {
-	Info   Info      // the last one
-	InfoAt time.Time // before it was asked for; zero: never
-	OK     time.Time // before the last PING that was answered well; of a server that was never seen, since when
-	Fails  int       // attempts in a row that have failed since
-	Gone   int       // how many of these in a row found that nobody listens
-	GoneAt time.Time // of the second of them
-	Ill    string    // what it answers to PING instead
-	Err    string    // of the last attempt
+	Info   Info          // the last one
+	InfoAt time.Time     // before it was asked for; zero: never
+	OK     time.Time     // before the last PING that was answered well; of a server that was never seen, since when
+	Fails  int           // attempts in a row that have failed since
+	Gone   int           // how many of these in a row found that nobody listens
+	GoneAt time.Time     // of the second of them
+	Ill    string        // what it answers to PING instead
+	Err    string        // of the last attempt
+	Part   bool          // it has begun to take a master's data, and was not seen to have ended
+	Mean   time.Duration // that answers took lately
+	Slow   time.Duration // the greatest Mean of late; it falls by half in 35 looks
 }
 
 // Down is why a server is taken to be down.
@@ -51,6 +54,15 @@ func (s *Sight) late(now time.Time, patience time.Duration) bool {
 	return s.Ill == "" && s.Gone == 0 && now.Sub(s.OK) >= patience
 }
 
+// behind is by how much the timer of Redis may be late that looks once a second whether replicas have answered: it counts
+// its turns, and each may begin as late as the commands before it take. An answer waits for half of such a time.
+func (s *Sight) behind() time.Duration {
+	if s.Info.Hz == 0 {
+		return time.Second // it was never seen
+	}
+	return time.Duration(2*s.Info.Hz) * s.Slow
+}
+
 // fresh reports whether the server has answered lately.
 func (s *Sight) fresh(now time.Time, after time.Duration) bool {
 	return s.Fails == 0 && !s.InfoAt.IsZero() && now.Sub(s.InfoAt) < after
@@ -61,8 +73,7 @@ type watcher struct {
 	server  server
 	dialer  *dialer
 	name    string // of its connections
-	poll    time.Duration
-	limit   time.Duration // of one answer
+	cfg     func() *Config
 	log     *slog.Logger
 	changed func() // is called after each change that matters
 
@@ -93,11 +104,11 @@ func (w *watcher) note(change func(s *Sight)) {
 func (w *watcher) Run(ctx context.Context) error {
 	w.note(func(s *Sight) { s.OK = time.Now() })
 	for ctx.Err() == nil {
-		c, err := w.dialer.open(ctx, w.server.addr(), w.name, w.limit)
+		c, err := w.dialer.open(ctx, w.server.addr(), w.name, w.cfg().patience())
 		if err != nil {
 			w.failed(err)
 			// The end of a process is confirmed quickly, and the start of one is seen quickly.
-			wait(ctx, min(w.poll, 50*time.Millisecond))
+			wait(ctx, min(w.cfg().poll(), 50*time.Millisecond))
 			continue
 		}
 		stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
@@ -137,12 +148,12 @@ func (w *watcher) failed(err error) {
 func (w *watcher) converse(ctx context.Context, c *conn) error {
 	for {
 		began := time.Now()
-		replies, err := c.do(w.limit, []string{"PING"}, []string{"INFO", "server"}, []string{"INFO", "replication"}, []string{"INFO", "keyspace"})
+		replies, err := c.do(w.cfg().patience(), []string{"PING"}, []string{"INFO", "server"}, []string{"INFO", "replication"}, []string{"INFO", "keyspace"})
 		if err != nil {
 			return err
 		}
 		w.answered(began, replies)
-		if err := c.idle(began.Add(w.poll)); err != nil {
+		if err := c.idle(began.Add(w.cfg().poll())); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -161,6 +172,7 @@ func (w *watcher) answered(began time.Time, replies []any) {
 	case replyError:
 		pong = string(v)
 	}
+	took := time.Since(began)
 	whole := true
 	for _, v := range replies[1:] {
 		s, ok := v.(string)
@@ -169,8 +181,13 @@ func (w *watcher) answered(began time.Time, replies []any) {
 	}
 	w.note(func(s *Sight) {
 		s.Gone = 0
+		s.Mean += (took - s.Mean) / 8
+		s.Slow = max(s.Mean, s.Slow*49/50)
 		if whole {
 			s.Info, s.InfoAt = parseInfo(text), began
+			// A replica that has thrown away its data for a master's, and has not got all of those, may show the master's
+			// history all the same.
+			s.Part = s.Info.Syncing || s.Part && !s.Info.Linked && !s.Info.Master
 		}
 		if pong == "PONG" || strings.HasPrefix(pong, "LOADING") || strings.HasPrefix(pong, "MASTERDOWN") {
 			s.OK, s.Fails, s.Ill, s.Err = began, 0, "", ""

@@ -121,6 +121,61 @@ func TestSilentMasterIsOutlasted(t *testing.T) {
 	})
 }
 
+// An old master that has other settings than the configuration, because that was changed while it was cut off, is fenced
+// by its own.
+func TestFenceOfEarlierSettings(t *testing.T) {
+	inWorld(t, func(w *fakeWorld) {
+		for _, e := range w.electors {
+			e.cfg.MaxLag = 5
+		}
+		w.begin()
+		w.isolate("r1", true)
+		for id, e := range w.electors {
+			w.end(id)
+			e.cfg.MaxLag = 1
+		}
+		for id := range w.electors {
+			w.start(id)
+		}
+		w.pass(20 * time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		r2, r3 := w.servers["r2"], w.servers["r3"]
+		promoted := append(r2.promoted, r3.promoted...)
+		if taken := later(r2.taken[0], r3.taken[0]); len(promoted) != 1 || promoted[0].Sub(taken) < 7700*time.Millisecond {
+			t.Errorf("promoted at %v, taken away at %v; want 7.7 s between", promoted, taken)
+		}
+	})
+}
+
+// A replica whose synchronization was broken off is not promoted, though it shows the history of the master.
+func TestPartOfTheData(t *testing.T) {
+	inWorld(t, func(w *fakeWorld) {
+		w.begin()
+		w.change(func() { w.servers["r2"].syncing, w.servers["r2"].offset = true, 999 })
+		w.pass(time.Second)
+		w.servers["r1"].kill()
+		w.change(func() { w.servers["r2"].syncing = false }) // it was broken off
+		w.wait("r3", 10*time.Second)
+	})
+}
+
+// Answers that take long lengthen the fence, as the timer is late that counts replicas.
+func TestSlowMaster(t *testing.T) {
+	w := &watcher{changed: func() {}}
+	answers := []any{simple("PONG"), "hz:10\r\n", "role:master\r\n", ""}
+	for range 50 {
+		w.answered(time.Now().Add(-150*time.Millisecond), answers)
+	}
+	s := w.sight()
+	if b := s.behind(); b < 2900*time.Millisecond || b > 3500*time.Millisecond {
+		t.Errorf("with commands of 300 ms the timer may be %v late; want 3 s", b)
+	}
+	if b := (&Sight{}).behind(); b != time.Second {
+		t.Errorf("of a server that was never seen it is %v; want 1 s", b)
+	}
+}
+
 // A master that is late, and not down, gets its replicas back.
 func TestLateMaster(t *testing.T) {
 	inWorld(t, func(w *fakeWorld) {

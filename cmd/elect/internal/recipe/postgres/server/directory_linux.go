@@ -43,6 +43,7 @@ func (s *Server) recover() error {
 
 // exchange puts the partial directory, which is durable, in the place of the data directory.
 func (s *Server) exchange() error {
+	defer s.forgetWAL()
 	parent := filepath.Dir(s.data)
 	if err := errors.Join(os.RemoveAll(s.whole()), os.RemoveAll(s.former())); err != nil {
 		return err
@@ -63,6 +64,13 @@ func (s *Server) exchange() error {
 		return err
 	}
 	return os.RemoveAll(s.former())
+}
+
+// forgetWAL forgets what was read of WAL that is another one now.
+func (s *Server) forgetWAL() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.extent = extent{}
 }
 
 // Empty reports whether there is no cluster in the data directory. Other files there are an error.
@@ -159,6 +167,7 @@ func (s *Server) Rewind(ctx context.Context, from Upstream) error {
 	if err := errors.Join(remove(filepath.Join(s.data, "standby.signal")), s.configure(s.config(), 0)); err != nil {
 		return err
 	}
+	defer s.forgetWAL()
 	_, err := s.run(ctx, ample, s.secret(), "pg_rewind", "-D", s.data, "--source-server", s.source(from), "--config-file", filepath.Join(s.data, confFile))
 	return err
 }

@@ -202,7 +202,7 @@ func (s *Server) walk(ctx context.Context, segment uint64, all []epoch, from uin
 		if i+1 < len(read) {
 			stop = read[i+1].begin
 		}
-		if end, err = s.valid(ctx, segment, read[i].timeline, end); err != nil {
+		if end, err = s.valid(ctx, segment, read[i].timeline, end, portion); err != nil {
 			return i, end, err
 		}
 		if end < stop {
@@ -212,31 +212,70 @@ func (s *Server) walk(ctx context.Context, segment uint64, all []epoch, from uin
 	}
 }
 
-// valid returns the end of the valid WAL of a timeline from an LSN on. pg_waldump is told where the segments end, because
-// it waits five seconds for one that is not there, and in which file to begin: it reads the size of segments in the first
-// file of the directory otherwise, which may be one that was made in advance and has zeros only.
-func (s *Server) valid(ctx context.Context, segment uint64, timeline uint32, from uint64) (uint64, error) {
-	stop := from / segment * segment
+// extent is WAL of a stopped server that is valid: that of a timeline, between two LSNs.
+type extent struct {
+	timeline  uint32
+	from, end uint64
+}
+
+// portion is how much WAL one program reads, in bytes.
+const portion = 256 << 20
+
+// valid returns the end of the valid WAL of a timeline from an LSN on. After a crash that is all since the last
+// checkpoint, gigabytes where max_wal_size is. It is read in portions, and of a stopped server nothing is read twice: a
+// caller whose context ends before that goes on by its next call.
+func (s *Server) valid(ctx context.Context, segment uint64, timeline uint32, from, portion uint64) (uint64, error) {
+	end, stopped := from, !s.Running()
+	s.mu.Lock()
+	if of := s.extent; stopped && of.timeline == timeline && of.from == from {
+		end = of.end
+	}
+	s.mu.Unlock()
+	stop := end / segment * segment
 	for s.segment(segmentFile(timeline, stop, segment), segment) {
 		stop += segment
 	}
-	first := segmentFile(timeline, from, segment)
-	if stop <= from || s.blank(first) {
-		return from, nil
+	for stop > end && !s.blank(segmentFile(timeline, end, segment)) {
+		limit := min(stop, (end/segment+max(portion/segment, 1))*segment)
+		next, more, err := s.read(ctx, segment, timeline, end, limit)
+		if err != nil {
+			return 0, err
+		}
+		if next == end {
+			portion *= 4 // a record may be longer
+		}
+		end = next
+		s.mu.Lock()
+		if stopped {
+			s.extent = extent{timeline, from, end}
+		}
+		s.mu.Unlock()
+		if !more || limit == stop {
+			break
+		}
 	}
-	out, err := s.run(ctx, medium, nil, "pg_waldump", "-p", filepath.Join(s.data, "pg_wal"), "-t", strconv.Itoa(int(timeline)), "-s", formatLSN(from), "-e", formatLSN(stop), "--stats", first, segmentFile(timeline, stop-1, segment))
+	return end, nil
+}
+
+// read returns the end of the valid WAL between an LSN and the end of a segment, and whether it may go on there.
+// pg_waldump is told where the segments end, because it waits five seconds for one that is not there, and in which file
+// to begin: it reads the size of segments in the first file of the directory otherwise, which may be one that was made
+// in advance and has zeros only.
+func (s *Server) read(ctx context.Context, segment uint64, timeline uint32, from, limit uint64) (end uint64, more bool, err error) {
+	out, err := s.run(ctx, medium, nil, "pg_waldump", "-p", filepath.Join(s.data, "pg_wal"), "-t", strconv.Itoa(int(timeline)), "-s", formatLSN(from), "-e", formatLSN(limit), "--stats",
+		segmentFile(timeline, from, segment), segmentFile(timeline, limit-1, segment))
 	if found := walRange.FindStringSubmatch(out); found != nil {
-		end, err := parseLSN(found[2])
-		return max(end, from), err // it ends with an error where the valid WAL does
+		end, malformed := parseLSN(found[2])
+		return max(end, from), err == nil, malformed // it ends with an error where the valid WAL does
 	}
 	// There is none.
 	if err != nil && strings.Contains(err.Error(), "could not find") {
-		return from, nil
+		return from, true, nil
 	}
 	if err == nil {
 		err = errors.New("pg_waldump does not say where the WAL ends")
 	}
-	return 0, err
+	return 0, false, err
 }
 
 // blank reports whether a segment was made in advance.

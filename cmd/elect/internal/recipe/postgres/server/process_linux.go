@@ -111,7 +111,7 @@ func (s *Server) start(ctx context.Context, token uint64, standby bool) error {
 		return err
 	}
 	s.mu.Lock()
-	s.main, s.token = m, token
+	s.main, s.token, s.extent = m, token, extent{}
 	s.mu.Unlock()
 	return s.ready(ctx, m, standby)
 }

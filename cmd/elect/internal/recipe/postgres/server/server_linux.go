@@ -34,6 +34,8 @@ type Server struct {
 	cfg   Config
 	token uint64      // of the term of this primary; 0 of a standby
 	main  *postmaster // of the last start; nil before
+	// extent is what was read of the WAL since the server was stopped.
+	extent extent
 
 	disarming sync.Mutex // held while what ALTER SYSTEM has written is looked through
 }

@@ -214,6 +214,12 @@ func TestFailover(t *testing.T) {
 	db := a.client(t)
 	do(t, db, "CREATE TABLE rows (id int PRIMARY KEY)")
 	do(t, db, "INSERT INTO rows SELECT generate_series(1, 1000)")
+	do(t, db, "CHECKPOINT")
+	for range 2 {
+		do(t, db, "SELECT pg_switch_wal()")
+		do(t, db, "INSERT INTO rows SELECT max(id) + 1 FROM rows")
+	}
+	do(t, db, "DELETE FROM rows WHERE id > 1000")
 	if err := a.Probe(ctx); err != nil {
 		t.Error(err)
 	}
@@ -249,9 +255,22 @@ func TestFailover(t *testing.T) {
 	if again := a.position(t); again != old {
 		t.Errorf("with segments that were made in advance it is at %+v; want %+v", again, old)
 	}
-	if end, err := a.valid(ctx, segment, 1, (old.LSN/segment+1)*segment); err != nil || end != (old.LSN/segment+1)*segment {
+	if end, err := a.valid(ctx, segment, 1, (old.LSN/segment+1)*segment, portion); err != nil || end != (old.LSN/segment+1)*segment {
 		t.Errorf("the WAL of a segment that was made in advance ends at %X, %v; want its beginning", end, err)
 	}
+	// What was read once is not read again, or a caller with little time would never see the end of much WAL.
+	k, err := a.known(ctx)
+	must(t, err)
+	a.forgetWAL()
+	if end, err := a.valid(ctx, segment, 1, k.lsn, 1); err != nil || end != old.LSN || a.extent != (extent{1, k.lsn, end}) {
+		t.Errorf("in small portions the WAL ends at %X, %v, and %+v is remembered; want %X", end, err, a.extent, old.LSN)
+	}
+	first := filepath.Join(a.data, "pg_wal", segmentFile(1, k.lsn, segment))
+	must(t, os.Rename(first, first+".away"))
+	if again := a.position(t); again != old {
+		t.Errorf("without the segment that was read it is at %+v; want %+v", again, old)
+	}
+	must(t, os.Rename(first+".away", first))
 	if p := before[b]; p.LSN < 1 || p.LSN >= old.LSN || p.Timeline != 1 || p.SystemID != old.SystemID {
 		t.Errorf("a standby is at %+v, and the primary, which has written more, at %+v", p, old)
 	}
@@ -301,7 +320,7 @@ func TestConfirmation(t *testing.T) {
 	db := a.client(t)
 	do(t, db, "CREATE TABLE rows (id int PRIMARY KEY)")
 	p := a.position(t)
-	// Whoever may change the server's configuration cannot have it acknowledge what no standby has.
+	// A superuser who changes the server's configuration cannot have it acknowledge what no standby has.
 	do(t, db, "ALTER SYSTEM SET synchronous_commit = 'local'")
 	before, err := a.loaded(t.Context())
 	must(t, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/electd/elect/driver"
 )
 
-// TestWill: no witness speaks while work goes on that no keeper has, nor of a will that a process was writing when it died.
-func TestWill(t *testing.T) {
+// TestWitnessed: no witness speaks while work goes on that no keeper has, nor by a file that a process was writing when it died.
+func TestWitnessed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, h := newWorld(t), newHolding(t)
 		a := w.member("m1", func(c *Config) { c.Keys = Range(2) })
@@ -32,7 +32,7 @@ func TestWill(t *testing.T) {
 		}
 		bare := func() int {
 			t.Helper()
-			e, err := findEstate(a.process)
+			e, err := findRemains(a.process)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +53,7 @@ func TestWill(t *testing.T) {
 		stop := a.run(h) // without a guardian
 		w.until("both shards", 10*time.Second, func() bool { return h.total() == 2 })
 		if n := bare(); n == 0 {
-			t.Error("work of shards goes on that no keeper has, and the will does not say so")
+			t.Error("work of shards goes on that no keeper has, and the file does not say so")
 		}
 		if err := speak(); err == nil || !strings.Contains(err.Error(), "want a guardian of all its work") {
 			t.Errorf("the witness says %v; want that it does not speak", err)
@@ -64,7 +64,7 @@ func TestWill(t *testing.T) {
 		}
 		next := campaign("hourly")
 		if n := bare(); n == 0 {
-			t.Error("an election has no keeper yet, and the will does not say so")
+			t.Error("an election has no keeper yet, and the file does not say so")
 		}
 		_ = next.Release(t.Context())
 		if n := bare(); n != 0 {
@@ -73,8 +73,8 @@ func TestWill(t *testing.T) {
 		if _, err := left.Keep[0].WriteAt([]byte(`{"bare"`), 9); err != nil {
 			t.Fatal(err)
 		}
-		if err := speak(); err == nil || !strings.Contains(err.Error(), "while it wrote its will") {
-			t.Errorf("the witness says %v of a will that is not whole; want that it does not speak", err)
+		if err := speak(); err == nil || !strings.Contains(err.Error(), "while it wrote what") {
+			t.Errorf("the witness says %v of a file that is not whole; want that it does not speak", err)
 		}
 		_ = m.Release(t.Context())
 		if left := m.Testament(); left.Data != nil || left.Keep != nil {

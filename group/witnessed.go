@@ -19,7 +19,7 @@ import (
 )
 
 // testament is what a keeper needs to be the witness of a member's process. What changes while the process lives, an
-// estate, is in the file that the keeper keeps, and that it has when the process is dead.
+// remains, is in the file that the keeper keeps, and that it has when the process is dead.
 type testament struct {
 	Scheme  string         `json:"scheme"` // so that a program can tell whose testament it is
 	Version int            `json:"version"`
@@ -39,8 +39,8 @@ const (
 	testamentVersion = 1
 )
 
-// estate is what a witness has to know of the last moment of a process.
-type estate struct {
+// remains is what a witness has to know of the last moment of a process.
+type remains struct {
 	// Bare is how much work goes on that no keeper has: what it has started may be alive, and no witness speaks.
 	Bare        int    `json:"bare,omitzero"`
 	Coordinator spot   `json:"coordinator,omitzero"` // unless it was this process
@@ -55,18 +55,18 @@ type spot struct {
 	Addr string `json:"addr"`
 }
 
-// will keeps what this process leaves, in a file that its keepers have, too.
-type will struct {
+// witnessed keeps what a witness has to know of this process, in a file that its keepers have, too.
+type witnessed struct {
 	g *Group
 
 	mu     sync.Mutex
 	file   *os.File // nil until a keeper needs it
 	failed bool     // there is none
-	now    estate
+	now    remains
 }
 
 // knows changes what is left.
-func (w *will) knows(change func(*estate)) {
+func (w *witnessed) knows(change func(*remains)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.now.Bare
@@ -78,13 +78,13 @@ func (w *will) knows(change func(*estate)) {
 }
 
 // bare notes work that no keeper has. It is called before the work begins.
-func (w *will) bare(t *tenure) {
-	w.knows(func(e *estate) { t.bare = true; e.Bare++ })
+func (w *witnessed) bare(t *tenure) {
+	w.knows(func(e *remains) { t.bare = true; e.Bare++ })
 }
 
 // settle notes that work has returned, or that a keeper has it.
-func (w *will) settle(t *tenure) {
-	w.knows(func(e *estate) {
+func (w *witnessed) settle(t *tenure) {
+	w.knows(func(e *remains) {
 		if t.bare {
 			t.bare = false
 			e.Bare--
@@ -93,14 +93,14 @@ func (w *will) settle(t *tenure) {
 }
 
 // coordinates notes a term as coordinator. What it says stays true after its end.
-func (w *will) coordinates(term *elect.Term) {
+func (w *witnessed) coordinates(term *elect.Term) {
 	if data := term.Testament().Data; len(data) > 0 {
-		w.knows(func(e *estate) { e.Election = data })
+		w.knows(func(e *remains) { e.Election = data })
 	}
 }
 
 // write writes what is left, with a sum, because a process may die in the middle of it. The lock is held.
-func (w *will) write() {
+func (w *witnessed) write() {
 	if w.file == nil {
 		return
 	}
@@ -110,22 +110,22 @@ func (w *will) write() {
 	}
 	if err != nil {
 		w.g.log.Warn("no witness can speak for this process", "error", err)
-		_ = w.file.Truncate(0) // which is no estate
+		_ = w.file.Truncate(0) // which is no remains
 	}
 }
 
-// readEstate reads what write wrote.
-func readEstate(text []byte) (e estate, err error) {
+// readRemains reads what write wrote.
+func readRemains(text []byte) (e remains, err error) {
 	line, _, _ := bytes.Cut(text, []byte("\n"))
 	sum, line, _ := bytes.Cut(line, []byte(" "))
 	if string(sum) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(line)) {
-		return e, errors.New("the process died while it wrote its will")
+		return e, errors.New("the process died while it wrote what its witness has to know")
 	}
 	return e, json.Unmarshal(line, &e)
 }
 
 // testament is for the keeper that gets the work of t, or if t is nil that of the shards.
-func (w *will) testament(t *tenure) (out driver.Testament) {
+func (w *witnessed) testament(t *tenure) (out driver.Testament) {
 	if !alive.Supported || t != nil && t.returned() {
 		return out
 	}
@@ -152,11 +152,11 @@ func (w *will) testament(t *tenure) (out driver.Testament) {
 }
 
 // open makes the file if there is none yet.
-func (w *will) open() bool {
+func (w *witnessed) open() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.file == nil && !w.failed {
-		f, err := alive.File(willName(w.g.process))
+		f, err := alive.File(witnessedName(w.g.process))
 		if err != nil {
 			w.failed = true
 			w.g.log.Warn("no witness can speak for this process", "error", err)
@@ -168,7 +168,7 @@ func (w *will) open() bool {
 	return w.file != nil
 }
 
-func (w *will) close() {
+func (w *witnessed) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failed = true
@@ -178,33 +178,33 @@ func (w *will) close() {
 	}
 }
 
-func willName(process protocol.Nonce) string { return "elect-group-" + process.String() }
+func witnessedName(process protocol.Nonce) string { return "elect-group-" + process.String() }
 
-// findEstate reads the estate of a process in a file that this process has.
-func findEstate(process protocol.Nonce) (e estate, err error) {
+// findRemains reads the remains of a process in a file that this process has.
+func findRemains(process protocol.Nonce) (e remains, err error) {
 	const own = "/proc/self/fd/"
 	all, err := os.ReadDir(own)
 	if err != nil {
 		return e, err
 	}
 	for _, f := range all {
-		if to, _ := os.Readlink(own + f.Name()); strings.HasPrefix(to, "/memfd:"+willName(process)+" ") {
+		if to, _ := os.Readlink(own + f.Name()); strings.HasPrefix(to, "/memfd:"+witnessedName(process)+" ") {
 			text, err := os.ReadFile(own + f.Name())
 			if err != nil {
 				return e, err
 			}
-			return readEstate(text)
+			return readRemains(text)
 		}
 	}
-	return e, errors.New("this process has not the file with the will; want one that was kept until the process was dead")
+	return e, errors.New("this process has not the file of the dead one; want that which was kept until the process was dead")
 }
 
 // maxPlaces is how many members are told to others as possible coordinators.
 const maxPlaces = 16
 
-// placed learns of a guest that comes or goes. All members know some of those that may be the next coordinator, for
+// placed learns of a connection that comes or goes. All members know some of those that may be the next coordinator, for
 // their witnesses.
-func (c *coordinator) placed(from *guest) {
+func (c *coordinator) placed(from *connection) {
 	if from.control {
 		return
 	}
