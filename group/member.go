@@ -197,6 +197,7 @@ func (m *member) turn(items []item) []item {
 		m.step()
 	}
 	m.watch.send()
+	m.g.sight.note(m.steady())
 	if leaving && len(m.tenures) == 0 {
 		select {
 		case <-m.left:
@@ -229,6 +230,15 @@ func (m *member) fit(gone []machine.Held) {
 		m.g.log.Warn("what keys leave for their next holders is dropped; want less at a time", "keys", dropped, "most", machine.MaxWaiting)
 	}
 }
+
+// steady reports whether one of the last few polls was answered.
+func (m *member) steady() bool {
+	now, s := m.g.env.now(), &m.g.settings
+	return m.view.Tenure != 0 && m.view.Proven(now) && m.view.Claim.Sub(now.Boot) >= s.Drift.Claim(s.Promise)-missed*s.Poll
+}
+
+// missed is after how many polls without an answer a coordinator is in doubt.
+const missed = 3
 
 // latest divides choices by what counts last.
 func latest(all []choice) (wants []machine.Want, unwants []machine.Key) {
