@@ -135,7 +135,7 @@ func (m *member) returns(t *tenure, stays bool) {
 	m.gone = append(m.gone, held)
 	m.mu.Unlock()
 	m.ring()
-	m.g.event(Event{Kind: EventReleased, Key: string(t.key), Token: t.fence})
+	m.g.event(Event{Kind: EventReleased, Key: string(t.key), Token: t.fence()})
 }
 
 // run is the loop.
@@ -393,7 +393,7 @@ func (m *member) side(l *link.Conn, s *wire.Side) {
 // tell ends the context of work, and has its call-back called.
 func (m *member) tell(t *tenure, why error) {
 	t.lose(why)
-	m.g.event(Event{Kind: EventEnded, Key: string(t.key), Token: t.fence, Err: lost(t.fence, *t.over.Load())})
+	m.g.event(Event{Kind: EventEnded, Key: string(t.key), Token: t.fence(), Err: lost(t.fence(), *t.over.Load())})
 	m.stop(t)
 }
 
@@ -488,19 +488,22 @@ func (m *member) lapsed() {
 	for _, t := range m.tenures {
 		if t.epoch == m.epoch && !t.returned() {
 			m.g.counted.overruns.Add(1)
-			m.g.event(Event{Kind: EventOverrun, Key: string(t.key), Token: t.fence})
-			m.g.log.Error("the claim of a key has ended and its work has not returned", "key", t.key, "token", t.fence)
+			m.g.event(Event{Kind: EventOverrun, Key: string(t.key), Token: t.fence()})
+			m.g.log.Error("the claim of a key has ended and its work has not returned", "key", t.key, "token", t.fence())
 		}
 	}
 }
 
 // start begins the work of a key: that of the candidacy, or that of Run.
 func (m *member) start(h *machine.Held) {
-	t := &tenure{m: m, key: h.Key, token: h.Token, fence: m.g.tokens.token(h.Token), epoch: m.epoch, state: h.State}
+	t := &tenure{m: m, key: h.Key, token: h.Token, epoch: m.epoch}
+	if h.State != nil {
+		t.rest = &extra{state: h.State}
+	}
 	m.tenures[h.Key] = t
 	m.active.Add(1)
 	m.g.counted.starts.Add(1)
-	m.g.event(Event{Kind: EventBegan, Key: string(t.key), Token: t.fence})
+	m.g.event(Event{Kind: EventBegan, Key: string(t.key), Token: t.fence()})
 	m.mu.Lock()
 	c, s := m.slots[h.Key], m.shards
 	delete(m.slots, h.Key)
@@ -514,8 +517,8 @@ func (m *member) start(h *machine.Held) {
 	}
 	switch {
 	case c != nil:
-		t.named, t.since, t.metadata = true, time.Now().UnixNano(), c.metadata
-		t.shown = func(err error) error { return err }
+		t.named = true
+		t.more().since, t.more().metadata = time.Now().UnixNano(), c.metadata
 		m.mu.Lock()
 		l := m.attached
 		m.mu.Unlock()
@@ -524,10 +527,8 @@ func (m *member) start(h *machine.Held) {
 		}
 		c.result <- t
 	case !unwanted:
-		t.shown = func(err error) error { return lost(t.fence, err) }
 		s.start(t)
 	default: // nobody wants it any more
-		t.shown = func(err error) error { return err }
 		t.lose(plain(protocol.Withdrawn))
 		m.returns(t, true)
 	}
