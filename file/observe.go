@@ -31,9 +31,15 @@ func (e *Elector) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 		r := newReader(e.path, e.cfg.Logger)
 		r.holdsOff = e.holdsOff
 		defer r.close()
-		tick := time.NewTimer(nextPoll())
+		first := time.Millisecond // an observer often begins when a leader has just gone, and the next one comes
+		next := func() time.Duration {
+			wait := min(nextPoll(), first)
+			first = min(2*first, Poll)
+			return wait
+		}
+		tick := time.NewTimer(next())
 		defer tick.Stop()
-		for ; ; tick.Reset(nextPoll()) {
+		for ; ; tick.Reset(next()) {
 			if r.look() && !yield(r.state, nil) {
 				return
 			}

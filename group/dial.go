@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/electd/elect"
@@ -48,11 +49,71 @@ func (g *Group) candidacy() error {
 	return g.election.SetMetadata(m)
 }
 
-// follow learns who leads the election, and stays connected with it.
+// sight is whether the coordinator's election has to be observed.
+type sight struct {
+	mu     sync.Mutex
+	steady bool               // the coordinator has answered lately
+	rest   context.CancelFunc // ends the observation
+	doubt  chan struct{}      // has a value when it is to begin again; has room for one
+}
+
+// note takes in whether the coordinator has answered lately.
+func (s *sight) note(steady bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if steady == s.steady {
+		return
+	}
+	if s.steady = steady; steady {
+		s.rest()
+		return
+	}
+	select {
+	case s.doubt <- struct{}{}:
+	default:
+	}
+}
+
+// begin returns the context of an observation, which has ended already if there is no need for one.
+func (s *sight) begin(ctx context.Context) (context.Context, context.CancelFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx, s.rest = context.WithCancel(ctx)
+	if s.steady {
+		s.rest()
+	}
+	return ctx, s.rest
+}
+
+// follow learns who leads the election, and stays connected with it. An election without a clock is observed only while
+// no coordinator answers: an answer proves that its sender has led since the poll, so there was no later one, and
+// observers of such elections poll.
 func (g *Group) follow() {
-	for s, err := range g.election.Watch(g.ctx) {
+	if !unclocked(g.election) {
+		g.look(g.ctx)
+		return
+	}
+	for {
+		ctx, rest := g.sight.begin(g.ctx)
+		g.look(ctx)
+		failed := ctx.Err() == nil
+		rest()
+		if failed {
+			return
+		}
+		select {
+		case <-g.sight.doubt:
+		case <-g.ctx.Done():
+			return
+		}
+	}
+}
+
+// look aims at the leaders of the election until ctx has ended, or the election cannot be observed.
+func (g *Group) look(ctx context.Context) {
+	for s, err := range g.election.Watch(ctx) {
 		if err != nil {
-			if g.ctx.Err() == nil {
+			if ctx.Err() == nil {
 				g.log.Error("the coordinator's election cannot be observed", "error", err)
 			}
 			return

@@ -281,7 +281,7 @@ type mandate struct {
 	e *elector
 }
 
-func (m *mandate) Token() fence.Token                { return m.fence }
+func (m *mandate) Token() fence.Token                { return m.fence() }
 func (m *mandate) Context() context.Context          { return m.context(context.Background()) }
 func (m *mandate) Check() error                      { return m.check() }
 func (m *mandate) Remaining() (time.Duration, bool)  { return m.remaining(), true }
@@ -307,7 +307,7 @@ func (m *mandate) Eligible(to string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), eligible)
 	defer cancel()
-	if err := m.m.call(ctx, "eligible", request{Key: string(m.key), Token: m.fence, To: to}, nil); err != nil {
+	if err := m.m.call(ctx, "eligible", request{Key: string(m.key), Token: m.fence(), To: to}, nil); err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrIneligible, err)
 	}
 	return nil
@@ -315,7 +315,7 @@ func (m *mandate) Eligible(to string) error {
 
 // Transfer implements [driver.MandateTransferrer]. The coordinator reserves the key before it is given up.
 func (m *mandate) Transfer(ctx context.Context, to string) error {
-	err := m.m.call(ctx, "move", request{Key: string(m.key), Token: m.fence, To: to}, nil)
+	err := m.m.call(ctx, "move", request{Key: string(m.key), Token: m.fence(), To: to}, nil)
 	m.release(driver.ErrResigned)
 	return err
 }
@@ -330,7 +330,7 @@ func (m *mandate) SetMetadata(ctx context.Context, metadata map[string]string) e
 	}
 	b := encode(metadata)
 	m.mu.Lock()
-	m.metadata = b
+	m.more().metadata = b
 	m.mu.Unlock()
 	e := m.announcement()
 	return m.m.call(ctx, "announce", announcement{Key: e.Key, Tenure: e.Token.Tenure, N: e.Token.N, Since: e.Since, Metadata: b}, nil)
@@ -340,5 +340,5 @@ func (m *mandate) SetMetadata(ctx context.Context, metadata map[string]string) e
 func (t *tenure) announcement() wire.Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return wire.Entry{Key: string(t.key), Token: t.token, Since: t.since, Metadata: t.metadata}
+	return wire.Entry{Key: string(t.key), Token: t.token, Since: t.more().since, Metadata: t.more().metadata}
 }

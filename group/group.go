@@ -80,6 +80,7 @@ type Group struct {
 	memberRecord, coordinatorRecord *record
 
 	member    *member
+	sight     sight
 	acceptor  acceptor
 	witnessed witnessed
 	dialled   atomic.Uint64
@@ -152,6 +153,7 @@ func join(ctx context.Context, election *elect.Election, cfg Config, env env) (*
 	}
 	g.acceptor.init(g)
 	g.witnessed.g = g
+	g.sight.rest, g.sight.doubt = func() {}, make(chan struct{}, 1)
 	if err := g.listen(ctx, info); err != nil {
 		return nil, err
 	}

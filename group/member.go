@@ -124,7 +124,7 @@ func (m *member) returns(t *tenure, stays bool) {
 	m.gone = append(m.gone, held)
 	m.mu.Unlock()
 	m.ring()
-	m.g.event(Event{Kind: EventReleased, Key: string(t.key), Token: t.fence})
+	m.g.event(Event{Kind: EventReleased, Key: string(t.key), Token: t.fence()})
 }
 
 // run is the loop.
@@ -186,6 +186,7 @@ func (m *member) turn(items []arrival) []arrival {
 		m.step()
 	}
 	m.watch.send()
+	m.g.sight.note(m.steady())
 	if leaving && len(m.tenures) == 0 {
 		select {
 		case <-m.left:
@@ -218,6 +219,15 @@ func (m *member) fit(gone []machine.Held) {
 		m.g.log.Warn("what keys leave for their next holders is dropped; want less at a time", "keys", dropped, "most", machine.MaxWaiting)
 	}
 }
+
+// steady reports whether one of the last few polls was answered.
+func (m *member) steady() bool {
+	now, s := m.g.env.now(), &m.g.settings
+	return m.view.Tenure != 0 && m.view.Proven(now) && m.view.Claim.Sub(now.Boot) >= s.Drift.Claim(s.Promise)-missed*s.Poll
+}
+
+// missed is after how many polls without an answer a coordinator is in doubt.
+const missed = 3
 
 // latest divides choices by what counts last.
 func latest(all []choice) (wants []machine.Want, unwants []machine.Key) {
@@ -382,7 +392,7 @@ func (m *member) side(l *link.Conn, s *wire.Side) {
 // tell ends the context of work, and has its call-back called.
 func (m *member) tell(t *tenure, why error) {
 	t.lose(why)
-	m.g.event(Event{Kind: EventEnded, Key: string(t.key), Token: t.fence, Err: lost(t.fence, *t.over.Load())})
+	m.g.event(Event{Kind: EventEnded, Key: string(t.key), Token: t.fence(), Err: lost(t.fence(), *t.over.Load())})
 	m.stop(t)
 }
 
@@ -477,19 +487,22 @@ func (m *member) lapsed() {
 	for _, t := range m.tenures {
 		if t.epoch == m.epoch && !t.returned() {
 			m.g.counted.overruns.Add(1)
-			m.g.event(Event{Kind: EventOverrun, Key: string(t.key), Token: t.fence})
-			m.g.log.Error("the claim of a key has ended and its work has not returned", "key", t.key, "token", t.fence)
+			m.g.event(Event{Kind: EventOverrun, Key: string(t.key), Token: t.fence()})
+			m.g.log.Error("the claim of a key has ended and its work has not returned", "key", t.key, "token", t.fence())
 		}
 	}
 }
 
 // start begins the work of a key: that of the candidacy, or that of Run.
 func (m *member) start(h *machine.Held) {
-	t := &tenure{m: m, key: h.Key, token: h.Token, fence: m.g.tokens.token(h.Token), epoch: m.epoch, state: h.State}
+	t := &tenure{m: m, key: h.Key, token: h.Token, epoch: m.epoch}
+	if h.State != nil {
+		t.rest = &extra{state: h.State}
+	}
 	m.tenures[h.Key] = t
 	m.active.Add(1)
 	m.g.counted.starts.Add(1)
-	m.g.event(Event{Kind: EventBegan, Key: string(t.key), Token: t.fence})
+	m.g.event(Event{Kind: EventBegan, Key: string(t.key), Token: t.fence()})
 	m.mu.Lock()
 	c, s := m.slots[h.Key], m.shards
 	delete(m.slots, h.Key)
@@ -503,8 +516,8 @@ func (m *member) start(h *machine.Held) {
 	}
 	switch {
 	case c != nil:
-		t.named, t.since, t.metadata = true, time.Now().UnixNano(), c.metadata
-		t.shown = func(err error) error { return err }
+		t.named = true
+		t.more().since, t.more().metadata = time.Now().UnixNano(), c.metadata
 		m.mu.Lock()
 		l := m.attached
 		m.mu.Unlock()
@@ -513,10 +526,8 @@ func (m *member) start(h *machine.Held) {
 		}
 		c.result <- t
 	case !unwanted:
-		t.shown = func(err error) error { return lost(t.fence, err) }
 		s.start(t)
 	default: // nobody wants it any more
-		t.shown = func(err error) error { return err }
 		t.lose(plain(protocol.Withdrawn))
 		m.returns(t, true)
 	}

@@ -54,7 +54,7 @@ func TestWithdrawnAsItWins(t *testing.T) {
 		c := &candidacy{result: make(chan *tenure, 1)}
 		go m.withdraw(machine.Want{Key: "x"}, c) // the loop has taken it from the slots
 		synctest.Wait()
-		won := &tenure{m: m, key: "x", token: machine.Token{Tenure: 1, N: 1}, epoch: m.epoch, shown: func(err error) error { return err }}
+		won := &tenure{m: m, key: "x", token: machine.Token{Tenure: 1, N: 1}, epoch: m.epoch}
 		c.result <- won
 		synctest.Wait()
 		if !won.returned() {
@@ -215,14 +215,13 @@ func TestStartsTooLate(t *testing.T) {
 			"Run":   {work: func(context.Context, *Shard) error { t.Error("Run: work begins"); return nil }},
 			"Serve": {begin: func(*Shard) { t.Error("Serve: work begins") }, end: func(*Shard) { t.Error("Serve: work ends that did not begin") }},
 		} {
-			s.m, s.guarded.g, s.ctx, s.wake, s.all = m, m.g, t.Context(), make(chan struct{}, 1), map[*tenure]*Shard{}
+			s.m, s.guarded.g, s.ctx, s.wake = m, m.g, t.Context(), make(chan struct{}, 1)
 			if done := make(chan struct{}); s.work == nil {
 				go s.dispatch(done)
 				defer close(done)
 			}
 			<-time.After(time.Second)
 			late := &tenure{m: m, key: "0", token: machine.Token{Tenure: 1, N: 1}, epoch: over}
-			late.shown = func(err error) error { return lost(0, err) }
 			s.start(late)
 			synctest.Wait()
 			if !late.returned() {

@@ -28,7 +28,7 @@ type Shard struct {
 func (s *Shard) Key() string { return string(s.t.key) }
 
 // Token must accompany every write to a guarded resource. It is strictly greater in every later term of this key.
-func (s *Shard) Token() elect.Token { return s.t.fence }
+func (s *Shard) Token() elect.Token { return s.t.fence() }
 
 // Context ends when the key is to be given up, with a *[elect.LostError] as its cause. It carries the values of the
 // context of Run or Serve.
@@ -47,7 +47,14 @@ func (s *Shard) Remaining() time.Duration {
 }
 
 // State is what the last holder has handed over, or nil if it did not, or has died. It must not be changed.
-func (s *Shard) State() []byte { return s.t.state }
+func (s *Shard) State() []byte {
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	if s.t.rest == nil {
+		return nil
+	}
+	return s.t.rest.state
+}
 
 // HandOver leaves state for the next holder of the key. The last call before the work returns counts. It refuses more
 // than [MaxState] bytes, and keeps the slice, which the caller must not change afterwards. The state is a hint: it is
@@ -58,7 +65,7 @@ func (s *Shard) HandOver(state []byte) error {
 	}
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
-	s.t.left = state
+	s.t.more().left = state
 	return nil
 }
 
@@ -82,7 +89,6 @@ type server struct {
 	mu    sync.Mutex
 	wake  chan struct{}
 	queue []call
-	all   map[*tenure]*Shard // of Serve: begun, not ended
 }
 
 // call is a call-back that is due.
@@ -94,6 +100,7 @@ type call struct {
 // start begins the work of a key. It is called by the member's loop.
 func (s *server) start(t *tenure) {
 	s.active.Add(1)
+	t.shard = Shard{t, s.ctx}
 	if s.work != nil {
 		go s.run(t)
 		return
@@ -120,8 +127,7 @@ func (s *server) stop(t *tenure) {
 
 // run is the goroutine of one key.
 func (s *server) run(t *tenure) {
-	shard := &Shard{t, s.ctx}
-	ctx := shard.Context()
+	ctx := t.shard.Context()
 	returned := false
 	if err := s.guarded.enter(t.epoch); err != nil {
 		s.unguarded(t, err)
@@ -134,16 +140,16 @@ func (s *server) run(t *tenure) {
 	}()
 	var err error
 	if t.check() == nil { // what has waited long for this goroutine does not begin
-		err = s.work(ctx, shard)
+		err = s.work(ctx, &t.shard)
 	}
 	returned = true
 	if t.over.Load() != nil {
 		if err != nil && !errors.Is(err, elect.ErrLost) && !errors.Is(err, context.Canceled) {
-			s.m.g.log.Warn("the work of a key returned an error as it was stopped", "key", t.key, "error", err, "token", t.fence)
+			s.m.g.log.Warn("the work of a key returned an error as it was stopped", "key", t.key, "error", err, "token", t.fence())
 		}
 		return
 	}
-	s.m.g.log.Info("the work of a key has returned by itself, and gives it up", "key", t.key, "error", err, "token", t.fence)
+	s.m.g.log.Info("the work of a key has returned by itself, and gives it up", "key", t.key, "error", err, "token", t.fence())
 	s.pause(t.key)
 }
 
@@ -181,7 +187,6 @@ func (s *server) dispatch(done <-chan struct{}) {
 		queue, s.queue = s.queue, queue[:0]
 		s.mu.Unlock()
 		for _, c := range queue {
-			shard := s.all[c.t]
 			switch {
 			case !c.end && c.t.check() != nil: // it does not begin any more
 				s.m.returns(c.t, true)
@@ -191,12 +196,11 @@ func (s *server) dispatch(done <-chan struct{}) {
 					s.unguarded(c.t, err)
 					continue
 				}
-				shard = &Shard{c.t, s.ctx}
-				s.all[c.t] = shard
-				s.begin(shard)
-			case shard != nil:
-				delete(s.all, c.t)
-				s.end(shard)
+				c.t.begun = true
+				s.begin(&c.t.shard)
+			case c.t.begun:
+				c.t.begun = false
+				s.end(&c.t.shard)
 				s.guarded.leave(c.t.epoch)
 				s.m.returns(c.t, true)
 				s.active.Done()
@@ -228,7 +232,7 @@ func (g *Group) serve(ctx context.Context, s *server) error {
 		return errors.New("group.Config.Keys is empty, so that there are no shards to run; want keys, such as group.Range(64)")
 	}
 	s.guarded.g = g
-	s.m, s.ctx, s.wake, s.all = g.member, context.WithoutCancel(ctx), make(chan struct{}, 1), map[*tenure]*Shard{}
+	s.m, s.ctx, s.wake = g.member, context.WithoutCancel(ctx), make(chan struct{}, 1)
 	all := func(not bool) []choice {
 		choices := make([]choice, len(g.shards))
 		for i, k := range g.shards {

@@ -61,31 +61,55 @@ func (e *epoch) lapse(now func() protocol.Reading, left time.Duration) <-chan st
 	return c
 }
 
-// tenure is one leadership of one key by this member, from its assignment until its work has returned.
+// tenure is one leadership of one key by this member, from its assignment until its work has returned. There are many:
+// what only some need is in another object.
 type tenure struct {
 	m     *member
 	key   machine.Key
 	token machine.Token
-	fence fence.Token
 	epoch *epoch
-	state []byte // of the last holder
-	shown func(error) error
+	shard Shard // of this tenure, unless it is of a named election
 
 	over atomic.Pointer[error] // why it has ended; set once
 
-	mu     sync.Mutex
-	ctx    context.Context // nil until somebody asks for it
-	cancel context.CancelCauseFunc
-	left   []byte // for the next holder
-	gone   bool   // its work has returned
+	mu   sync.Mutex
+	gone bool   // its work has returned
+	rest *extra // nil until it is needed
 
-	// Of named elections, guarded by mu.
-	named    bool
-	since    int64
-	metadata []byte
-
+	begun  bool // of Serve: its call-back was called; owned by the goroutine of the call-backs
+	named  bool // it is of a named election
 	bare   bool // guarded by the lock of witnessed: no keeper has the work
 	pinned bool // owned by the member's loop
+}
+
+// extra is what only some tenures need. The lock of the tenure guards it.
+type extra struct {
+	ctx    context.Context // nil until somebody asks for it
+	cancel context.CancelCauseFunc
+	state  []byte // of the last holder
+	left   []byte // for the next one
+
+	// Of named elections.
+	since    int64
+	metadata []byte
+}
+
+// more returns the rest. The lock is held.
+func (t *tenure) more() *extra {
+	if t.rest == nil {
+		t.rest = &extra{}
+	}
+	return t.rest
+}
+
+func (t *tenure) fence() fence.Token { return t.m.g.tokens.token(t.token) }
+
+// shown is an error as the work sees it.
+func (t *tenure) shown(err error) error {
+	if t.shard.t == nil {
+		return err
+	}
+	return lost(t.fence(), err)
 }
 
 // lose ends the tenure. The first reason stays. When it returns the context has ended.
@@ -93,8 +117,8 @@ func (t *tenure) lose(why error) {
 	t.over.CompareAndSwap(nil, &why)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.cancel != nil {
-		t.cancel(t.shown(*t.over.Load()))
+	if t.rest != nil && t.rest.cancel != nil {
+		t.rest.cancel(t.shown(*t.over.Load()))
 	}
 }
 
@@ -102,13 +126,14 @@ func (t *tenure) lose(why error) {
 func (t *tenure) context(parent context.Context) context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ctx == nil {
-		t.ctx, t.cancel = context.WithCancelCause(parent)
+	r := t.more()
+	if r.ctx == nil {
+		r.ctx, r.cancel = context.WithCancelCause(parent)
 		if why := t.over.Load(); why != nil {
-			t.cancel(t.shown(*why))
+			r.cancel(t.shown(*why))
 		}
 	}
-	return t.ctx
+	return r.ctx
 }
 
 // check is two loads and a reading of the clocks.
@@ -154,7 +179,11 @@ func (t *tenure) finish() (held machine.Held, first bool) {
 		return held, false
 	}
 	t.gone = true
-	return machine.Held{Key: t.key, Token: t.token, State: t.left}, true
+	held = machine.Held{Key: t.key, Token: t.token}
+	if t.rest != nil {
+		held.State = t.rest.left
+	}
+	return held, true
 }
 
 // plain is the end of a tenure in the words of package driver.

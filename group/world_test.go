@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/group/placement"
 	"github.com/electd/elect/store/memory"
 )
@@ -22,7 +23,8 @@ type world struct {
 	store *memory.Store
 	net   *network
 	began time.Time
-	slept atomic.Int64 // how long the machines have slept
+	slept atomic.Int64                         // how long the machines have slept
+	place func(*memory.Elector) driver.Elector // nil: the memory's own
 
 	mu  sync.Mutex
 	all []*part
@@ -51,7 +53,11 @@ func (w *world) join(id string, change func(*Config)) (*part, error) {
 	if p.place, err = w.store.New("group", id, memory.Config{}); err != nil {
 		return nil, err
 	}
-	e, err := elect.New(p.place, elect.Config{})
+	var place driver.Elector = p.place
+	if w.place != nil {
+		place = w.place(p.place)
+	}
+	e, err := elect.New(place, elect.Config{})
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func (c *Coordinator) knows(s Session) bool {
 func (c *Coordinator) excessOfWish(s *session, msg *Message) string {
 	n := s.wants + len(msg.Wants)
 	for j := 0; j < len(msg.Wants) && n > MaxKeys; j++ {
-		if i, ok := c.keys.index[msg.Wants[j].Key]; ok && slices.ContainsFunc(c.keys.all[i].wants, func(w want) bool { return w.slot == s.slot }) {
+		if i, ok := c.keys.find(msg.Wants[j].Key); ok && c.keys.all[i].wantedBy(s) {
 			n--
 		}
 	}

@@ -157,14 +157,12 @@ func (c *Coordinator) sane() error {
 		if len(s.assigns)+len(s.revokes) > 0 {
 			return fmt.Errorf("%v has an outbox between steps", s.id)
 		}
-		n, prev := 0, uint32(0)
-		for i := s.first; i != 0; i = c.keys.all[i].next {
-			if c.keys.all[i].holder != s.slot || c.keys.all[i].prev != prev || held[i] {
-				return fmt.Errorf("%s is in the list of %v by mistake", c.keys.all[i].key, s.id)
+		n := 0
+		for i := range c.keys.all {
+			if c.keys.all[i].holder == s.slot {
+				held[uint32(i)] = true
+				n++
 			}
-			held[i] = true
-			prev = i
-			n++
 		}
 		if n != s.keys {
 			return fmt.Errorf("%v holds %d keys and counts %d", s.id, n, s.keys)
@@ -173,7 +171,7 @@ func (c *Coordinator) sane() error {
 			covers[o.key]++
 		}
 	}
-	if n := len(c.keys.index) + len(c.keys.spare) + 1; len(c.keys.all) != max(n, 1) && len(c.keys.all) != 0 {
+	if n := c.keys.index.used + len(c.keys.spare) + 1; len(c.keys.all) != max(n, 1) && len(c.keys.all) != 0 {
 		return fmt.Errorf("%d places; want %d", len(c.keys.all), n)
 	}
 	for i := range c.keys.all {
@@ -184,10 +182,10 @@ func (c *Coordinator) sane() error {
 		if e.reserved != 0 && c.slots[e.reserved] != nil && e.holder == 0 && e.overruns == 0 {
 			return fmt.Errorf("%s is free and still reserved", e.key)
 		}
-		if e.key == "" && (e.holder != 0 || e.overruns != 0 || len(e.wants) != 0) {
+		if e.key == "" && (e.holder != 0 || e.overruns != 0 || len(e.wants()) != 0) {
 			return fmt.Errorf("the place %d is in use", i)
 		}
-		if e.key != "" && c.keys.index[e.key] != uint32(i) {
+		if place, ok := c.keys.find(e.key); e.key != "" && (!ok || place != uint32(i)) {
 			return fmt.Errorf("%s is not where it should be", e.key)
 		}
 	}

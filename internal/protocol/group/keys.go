@@ -15,43 +15,72 @@ type want struct {
 	priority int32
 }
 
-// entry is a key that a coordinator knows. Places and slots are 0 for none.
+// candidacies are those for a key, in the order of their sessions; those of sessions that are over are removed late.
+// Keys that are wanted alike share one, which is never changed.
+type candidacies []want
+
+// rewant is a change of a key's candidacies.
+type rewant struct {
+	from *candidacies
+	want want
+	not  bool
+}
+
+// entry is a key that a coordinator knows. Slots are 0 for none. There are many: it has 64 bytes.
 type entry struct {
-	key        Key
-	tenure     uint64 // of the holder's token,
-	n          uint64 // and its number
-	wants      []want // in the order of their sessions; those of sessions that are over are removed late
-	last       uint32 // the greatest number that this tenure has assigned
-	holder     uint32 // its slot
-	reserved   uint32 // the slot of whom a move has it for
-	next, prev uint32 // places among the holder's keys
-	overruns   uint32 // how many cover it
-	mark       uint32 // the report that listed it last
-	wantMark   uint32 // the report by which it is wanted
-	revoked    bool
+	key      Key
+	tenure   uint64       // of the holder's token,
+	n        uint64       // and its number
+	shared   *candidacies // nil: nobody wants it
+	last     uint32       // the greatest number that this tenure has assigned
+	holder   uint32       // its slot
+	reserved uint32       // the slot of whom a move has it for
+	overruns uint32       // how many cover it
+	revoked  bool
 }
 
 func (e *entry) token() Token { return Token{e.tenure, e.n} }
 
+func (e *entry) wants() candidacies {
+	if e.shared == nil {
+		return nil
+	}
+	return *e.shared
+}
+
+// placeSet is a set of places.
+type placeSet []uint64
+
+func (p *placeSet) add(i uint32) {
+	for int(i/64) >= len(*p) {
+		*p = append(*p, 0)
+	}
+	(*p)[i/64] |= 1 << (i % 64)
+}
+
+func (p placeSet) has(i uint32) bool { return int(i/64) < len(p) && p[i/64]&(1<<(i%64)) != 0 }
+
 // keys are all that a coordinator knows. The place 0 is not used.
 type keys struct {
-	index   map[Key]uint32
+	index   index
 	all     []entry
-	spare   []uint32 // places that are not in use
-	floor   uint32   // the greatest number of a key that was forgotten: those of new keys are above it
-	mark    uint32
+	spare   []uint32                // places that are not in use
+	floor   uint32                  // the greatest number of a key that was forgotten: those of new keys are above it
 	states  map[uint32]state        // that holders have left,
 	waiting map[protocol.NodeID]int // and how many bytes of whom
 }
 
+func (ks *keys) at(place uint32) Key { return ks.all[place].key }
+
+func (ks *keys) find(k Key) (place uint32, ok bool) { return ks.index.find(k, ks) }
+
 // place returns the place of a key, and makes it known.
 func (ks *keys) place(k Key) uint32 {
-	if i, ok := ks.index[k]; ok {
+	if i, ok := ks.find(k); ok {
 		return i
 	}
-	if ks.index == nil {
-		ks.index = make(map[Key]uint32)
-		ks.all = make([]entry, 1)
+	if len(ks.all) == 0 {
+		ks.all = append(ks.all, entry{})
 	}
 	k = clone(k)
 	i := uint32(len(ks.all))
@@ -60,7 +89,7 @@ func (ks *keys) place(k Key) uint32 {
 	} else {
 		ks.all = append(ks.all, entry{})
 	}
-	ks.index[k] = i
+	ks.index.add(k, i)
 	ks.all[i] = entry{key: k, last: ks.floor}
 	return i
 }
@@ -73,13 +102,13 @@ func (c *Coordinator) tidy(i uint32) bool {
 	if e.key == "" || e.holder != 0 || e.overruns != 0 || e.last > 1<<c.cfg.Bits/4 {
 		return false
 	}
-	for _, w := range e.wants {
+	for _, w := range e.wants() {
 		if c.slots[w.slot] != nil {
 			return false
 		}
 	}
 	ks.floor = max(ks.floor, e.last)
-	delete(ks.index, e.key)
+	ks.index.remove(e.key, i)
 	ks.takeState(i)
 	*e = entry{}
 	ks.spare = append(ks.spare, i)
@@ -114,11 +143,6 @@ func (ks *keys) sort(places []uint32) {
 func (c *Coordinator) hold(i uint32, s *session, t Token, fx *Effects) {
 	e := &c.keys.all[i]
 	e.holder, e.tenure, e.n, e.revoked = s.slot, t.Tenure, t.N, false
-	e.prev, e.next = 0, s.first
-	if s.first != 0 {
-		c.keys.all[s.first].prev = i
-	}
-	s.first = i
 	s.keys++
 	fx.Changes = append(fx.Changes, Change{e.key, s.id, t})
 }
@@ -126,16 +150,8 @@ func (c *Coordinator) hold(i uint32, s *session, t Token, fx *Effects) {
 // free makes a key free, and assigns it to whom it is reserved for.
 func (c *Coordinator) free(i uint32, s *session, fx *Effects) {
 	e := &c.keys.all[i]
-	if e.prev != 0 {
-		c.keys.all[e.prev].next = e.next
-	} else {
-		s.first = e.next
-	}
-	if e.next != 0 {
-		c.keys.all[e.next].prev = e.prev
-	}
 	s.keys--
-	e.holder, e.next, e.prev, e.revoked = 0, 0, 0, false
+	e.holder, e.revoked = 0, false
 	fx.Changes = append(fx.Changes, Change{Key: e.key})
 	c.redeem(i, fx)
 }
@@ -211,7 +227,7 @@ func (c *Coordinator) revoke(s *session, h Held) {
 
 // move is what placement wants. It is dropped if it does not fit the state any more.
 func (c *Coordinator) move(m *Move, fx *Effects) {
-	i, ok := c.keys.index[m.Key]
+	i, ok := c.keys.find(m.Key)
 	if !ok {
 		return
 	}
@@ -251,7 +267,7 @@ func (c *Coordinator) session(id Session) *session {
 func (c *Coordinator) released(s *session, held []Held, fx *Effects) {
 	for j := range held {
 		h := &held[j]
-		i, ok := c.keys.index[h.Key]
+		i, ok := c.keys.find(h.Key)
 		if !ok {
 			continue
 		}
@@ -280,7 +296,7 @@ func (s *session) covers(o overrun, ks *keys) {
 
 // ended is G12.
 func (c *Coordinator) ended(s *session, h *Held, fx *Effects) {
-	i, ok := c.keys.index[h.Key]
+	i, ok := c.keys.find(h.Key)
 	if !ok {
 		return
 	}
@@ -299,12 +315,14 @@ func (c *Coordinator) uncover(i uint32, fx *Effects) {
 // freeAll frees all keys of a session that is over, and uncovers those of its overruns.
 func (c *Coordinator) freeAll(s *session, fx *Effects) {
 	c.dropOverruns(s, fx)
-	places := make([]uint32, 0, s.keys)
-	for i := s.first; i != 0; i = c.keys.all[i].next {
-		places = append(places, i)
+	held := make([]uint32, 0, s.keys)
+	for i := 0; len(held) < s.keys; i++ {
+		if c.keys.all[i].holder == s.slot {
+			held = append(held, uint32(i))
+		}
 	}
-	c.keys.sort(places)
-	for _, i := range places {
+	c.keys.sort(held)
+	for _, i := range held {
 		c.free(i, s, fx)
 	}
 }
@@ -328,7 +346,7 @@ func (c *Coordinator) dropOverruns(s *session, fx *Effects) {
 // overruns there are. What the session held and does not list is free (G5).
 func (c *Coordinator) list(s *session, msg *Message, again bool, fx *Effects) {
 	ks := &c.keys
-	ks.mark++
+	var held, wanted placeSet
 	for j := range msg.Held {
 		h := &msg.Held[j]
 		if h.Token.Tenure == 0 || h.Key == "" {
@@ -349,28 +367,27 @@ func (c *Coordinator) list(s *session, msg *Message, again bool, fx *Effects) {
 		if h.Token.Tenure == c.tenure {
 			e.last = max(e.last, uint32(min(h.Token.N, 1<<c.cfg.Bits)))
 		}
-		e.mark = ks.mark
+		held.add(i)
 		if e.revoked {
 			c.revoke(s, Held{Key: e.key, Token: e.token()})
 		}
 	}
-	var void, unwanted []uint32
-	for i := s.first; i != 0 && again && !c.cfg.Mutant.Has("unlisted-stays"); i = ks.all[i].next {
-		if ks.all[i].mark != ks.mark {
-			void = append(void, i)
-		}
-	}
+	made := make(map[rewant]*candidacies)
 	for j := range msg.Wants {
-		if i := c.want(s, &msg.Wants[j], fx); i != 0 {
-			ks.all[i].wantMark = ks.mark
+		if i := c.want(s, &msg.Wants[j], made, fx); i != 0 {
+			wanted.add(i)
 		}
 	}
 	if !again {
 		return
 	}
-	for i := range ks.all {
-		if e := &ks.all[i]; e.wantMark != ks.mark && e.unwant(s) {
-			unwanted = append(unwanted, uint32(i))
+	var void, unwanted []uint32
+	for i := range uint32(len(ks.all)) {
+		if ks.all[i].holder == s.slot && !held.has(i) && !c.cfg.Mutant.Has("unlisted-stays") {
+			void = append(void, i)
+		}
+		if !wanted.has(i) && c.unwant(i, s, made) {
+			unwanted = append(unwanted, i)
 		}
 	}
 	ks.sort(unwanted)
@@ -404,7 +421,7 @@ func (c *Coordinator) listOverruns(s *session, overruns []Held, fx *Effects) {
 
 // wanted reports whether a session wants the key, and may get it.
 func (e *entry) wanted(slot uint32) bool {
-	for _, w := range e.wants {
+	for _, w := range e.wants() {
 		if w.slot == slot {
 			return w.priority != protocol.NeverLead
 		}
@@ -412,45 +429,63 @@ func (e *entry) wanted(slot uint32) bool {
 	return false
 }
 
-// want adds or replaces a candidacy, and returns the key's place, 0 if it has no name.
-func (c *Coordinator) want(s *session, w *Want, fx *Effects) uint32 {
+// wantedBy reports whether a session has a candidacy for the key, of any priority.
+func (e *entry) wantedBy(s *session) bool {
+	return slices.ContainsFunc(e.wants(), func(w want) bool { return w.slot == s.slot })
+}
+
+// want adds or replaces a candidacy, and returns the key's place, 0 if it has no name. made has the changes of other keys
+// by the same message.
+func (c *Coordinator) want(s *session, w *Want, made map[rewant]*candidacies, fx *Effects) uint32 {
 	if w.Key == "" {
 		return 0
 	}
 	i := c.keys.place(w.Key)
 	e := &c.keys.all[i]
-	priority := int32(min(max(w.Priority, protocol.NeverLead), protocol.MaxPriority))
-	gone := false
-	for j := range e.wants {
-		have := &e.wants[j]
-		if have.slot == s.slot {
-			if have.priority != priority {
-				have.priority = priority
-				fx.Wanted = append(fx.Wanted, e.key)
-			}
-			return i
+	add := want{s.slot, int32(min(max(w.Priority, protocol.NeverLead), protocol.MaxPriority))}
+	if !slices.Contains(e.wants(), add) {
+		if !e.wantedBy(s) {
+			s.wants++
 		}
-		gone = gone || c.slots[have.slot] == nil
+		c.change(e, add, false, made)
+		fx.Wanted = append(fx.Wanted, e.key)
 	}
-	if gone {
-		e.wants = slices.DeleteFunc(e.wants, func(w want) bool { return c.slots[w.slot] == nil })
-	}
-	at, _ := slices.BinarySearchFunc(e.wants, s.id, func(w want, id Session) int { return c.slots[w.slot].id.Compare(id) })
-	e.wants = slices.Insert(e.wants, at, want{s.slot, priority})
-	s.wants++
-	fx.Wanted = append(fx.Wanted, e.key)
 	return i
 }
 
 // unwant removes a candidacy, and reports whether there was one.
-func (e *entry) unwant(s *session) bool {
-	j := slices.IndexFunc(e.wants, func(w want) bool { return w.slot == s.slot })
-	if j < 0 {
-		return false
+func (c *Coordinator) unwant(i uint32, s *session, made map[rewant]*candidacies) bool {
+	e := &c.keys.all[i]
+	wanted := e.wantedBy(s)
+	if wanted {
+		s.wants--
+		c.change(e, want{slot: s.slot}, true, made)
 	}
-	s.wants--
-	e.wants = slices.Delete(e.wants, j, j+1)
-	return true
+	return wanted
+}
+
+// change adds, replaces or removes a candidacy. The key then shares the list of those that changed alike.
+func (c *Coordinator) change(e *entry, w want, not bool, made map[rewant]*candidacies) {
+	by := rewant{e.shared, w, not}
+	to, ok := made[by]
+	if !ok {
+		var all candidacies
+		for _, o := range e.wants() {
+			if o.slot != w.slot && c.slots[o.slot] != nil {
+				all = append(all, o)
+			}
+		}
+		if !not {
+			at, _ := slices.BinarySearchFunc(all, c.slots[w.slot].id, func(o want, id Session) int { return c.slots[o.slot].id.Compare(id) })
+			all = slices.Insert(all, at, w)
+		}
+		if len(all) > 0 {
+			all = slices.Clip(all)
+			to = &all
+		}
+		made[by] = to
+	}
+	e.shared = to
 }
 
 // sweep removes what refers to sessions that are over, so that their slots can be used again.
@@ -467,15 +502,23 @@ func (c *Coordinator) sweep(fx *Effects) {
 	clear(c.slots[len(slots):])
 	c.slots, c.gone = slots, 0
 	var forgotten []Key
+	made := make(map[*candidacies]*candidacies)
 	for i := range c.keys.all {
 		e := &c.keys.all[i]
-		kept := e.wants[:0]
-		for _, w := range e.wants {
-			if w.slot = renamed[w.slot]; w.slot != 0 {
-				kept = append(kept, w)
+		to, ok := made[e.shared]
+		if !ok && e.shared != nil {
+			var kept candidacies
+			for _, w := range *e.shared {
+				if w.slot = renamed[w.slot]; w.slot != 0 {
+					kept = append(kept, w)
+				}
 			}
+			if kept != nil {
+				to = &kept
+			}
+			made[e.shared] = to
 		}
-		e.wants = kept
+		e.shared = to
 		e.holder, e.reserved = renamed[e.holder], renamed[e.reserved]
 		if key := e.key; c.tidy(uint32(i)) {
 			forgotten = append(forgotten, key)
@@ -509,7 +552,7 @@ func (c *Coordinator) keyState(i uint32) KeyState {
 
 // Key returns what is known of a key, and false if it is not known.
 func (c *Coordinator) Key(k Key) (KeyState, bool) {
-	i, ok := c.keys.index[k]
+	i, ok := c.keys.find(k)
 	if !ok {
 		return KeyState{}, false
 	}
@@ -537,11 +580,11 @@ func (c *Coordinator) KeysFrom(next uint32, yield func(*KeyState) bool) uint32 {
 // Wanted calls yield for each session that wants a key, with its priority, in the order of Compare. It returns what
 // [Coordinator.Key] does.
 func (c *Coordinator) Wanted(k Key, yield func(Session, int) bool) (KeyState, bool) {
-	i, ok := c.keys.index[k]
+	i, ok := c.keys.find(k)
 	if !ok {
 		return KeyState{}, false
 	}
-	for _, w := range c.keys.all[i].wants {
+	for _, w := range c.keys.all[i].wants() {
 		if s := c.slots[w.slot]; s != nil && !yield(s.id, int(w.priority)) {
 			break
 		}

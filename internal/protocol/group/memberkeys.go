@@ -36,7 +36,7 @@ func (w work) compare(o work) int {
 
 // memberKeys are a member's keys.
 type memberKeys struct {
-	index    map[Key]uint32 // of all
+	index    index // of all
 	all      []memberKey
 	unsorted bool
 	running  int               // of all
@@ -45,8 +45,10 @@ type memberKeys struct {
 	overKeys map[Key]int       // how many of them a key has
 }
 
+func (ps *memberKeys) at(place uint32) Key { return ps.all[place].key }
+
 func (ps *memberKeys) find(k Key) *memberKey {
-	if i, ok := ps.index[k]; ok {
+	if i, ok := ps.index.find(k, ps); ok {
 		return &ps.all[i]
 	}
 	return nil
@@ -56,15 +58,11 @@ func (ps *memberKeys) find(k Key) *memberKey {
 func (ps *memberKeys) want(w Want) {
 	p := ps.find(w.Key)
 	if p == nil {
-		if ps.index == nil {
-			ps.index = make(map[Key]uint32)
-		}
 		if n := len(ps.all); n > 0 && ps.all[n-1].key > w.Key {
 			ps.unsorted = true
 		}
-		key := Key(strings.Clone(string(w.Key)))
-		ps.index[key] = uint32(len(ps.all))
-		ps.all = append(ps.all, memberKey{key: key})
+		ps.index.add(w.Key, uint32(len(ps.all)))
+		ps.all = append(ps.all, memberKey{key: w.Key})
 		p = &ps.all[len(ps.all)-1]
 	}
 	p.priority, p.wanted = int32(w.Priority), true
@@ -72,15 +70,15 @@ func (ps *memberKeys) want(w Want) {
 
 // tidy forgets a key that is neither wanted nor held.
 func (ps *memberKeys) tidy(k Key) {
-	i, ok := ps.index[k]
+	i, ok := ps.index.find(k, ps)
 	if !ok || ps.all[i].wanted || ps.all[i].stage != idle {
 		return
 	}
-	delete(ps.index, k)
+	ps.index.remove(k, i)
 	last := len(ps.all) - 1
 	if int(i) != last {
 		ps.all[i] = ps.all[last]
-		ps.index[ps.all[i].key] = i
+		ps.index.move(ps.all[i].key, uint32(last), i)
 		ps.unsorted = true
 	}
 	ps.all[last] = memberKey{}
@@ -94,8 +92,9 @@ func (ps *memberKeys) sort() {
 	}
 	ps.unsorted = false
 	slices.SortFunc(ps.all, func(a, b memberKey) int { return strings.Compare(string(a.key), string(b.key)) })
+	ps.index.clear()
 	for i := range ps.all {
-		ps.index[ps.all[i].key] = uint32(i)
+		ps.index.add(ps.all[i].key, uint32(i))
 	}
 }
 
@@ -147,6 +146,9 @@ func (ps *memberKeys) returned(k Key, t Token) bool {
 	delete(ps.over, w)
 	if ps.overKeys[k]--; ps.overKeys[k] == 0 {
 		delete(ps.overKeys, k)
+	}
+	if len(ps.over) == 0 { // a map keeps the memory of what it had
+		ps.over, ps.overKeys = nil, nil
 	}
 	return true
 }

@@ -26,9 +26,8 @@ type session struct {
 	toldAt   protocol.Instant // when it was last told a version
 	arrival  *Registry        // of the mutant registry-of-arrival
 
-	wants    int    // how many keys it wants
-	keys     int    // how many it holds,
-	first    uint32 // and the first of them, 0 if none
+	wants    int // how many keys it wants,
+	keys     int // and how many it holds
 	overruns map[overrun]struct{}
 
 	assigns, revokes []Held // to be sent at the end of the step

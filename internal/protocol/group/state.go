@@ -66,10 +66,9 @@ func (ps *memberKeys) state(c *protocol.Coder) {
 	if !c.Loads() {
 		return
 	}
-	ps.index = make(map[Key]uint32, len(ps.all))
 	for i := range ps.all {
 		p := &ps.all[i]
-		ps.index[p.key] = uint32(i)
+		ps.index.add(p.key, uint32(i))
 		if i > 0 && ps.all[i-1].key >= p.key {
 			c.Fail(errors.New("the keys are not in order"))
 		}
@@ -229,6 +228,7 @@ func (c *Coordinator) stateOfKeys(e *protocol.Coder) {
 			*slot = 0
 		}
 	}
+	var shared *candidacies
 	for i := range n {
 		var k *entry
 		if e.Loads() {
@@ -252,7 +252,7 @@ func (c *Coordinator) stateOfKeys(e *protocol.Coder) {
 		session(&holder)
 		session(&reserved)
 		e.Bools(&k.revoked)
-		wants := k.wants
+		wants := k.wants()
 		if !e.Loads() {
 			wants = slices.DeleteFunc(slices.Clone(wants), func(w want) bool { return c.slots[w.slot] == nil })
 		}
@@ -271,7 +271,14 @@ func (c *Coordinator) stateOfKeys(e *protocol.Coder) {
 		if !e.Loads() {
 			continue
 		}
-		k.tenure, k.n, k.reserved, k.wants = token.Tenure, token.N, reserved, wants
+		k.tenure, k.n, k.reserved = token.Tenure, token.N, reserved
+		if len(wants) > 0 {
+			if shared == nil || !slices.Equal(wants, *shared) {
+				all := candidacies(wants)
+				shared = &all
+			}
+			k.shared = shared
+		}
 		if holder == 0 && (k.revoked || token != Token{} && !mutant.Built) {
 			e.Fail(fmt.Errorf("%.20q is free, and has a token or was revoked", k.key))
 			return
@@ -314,7 +321,7 @@ func (s *session) stateOfOverruns(e *protocol.Coder, c *Coordinator) {
 		return
 	}
 	for _, w := range all {
-		i, ok := c.keys.index[w.key]
+		i, ok := c.keys.find(w.key)
 		if !ok {
 			e.Fail(fmt.Errorf("an overrun of the key %.20q, which is not known", w.key))
 			return

@@ -290,7 +290,7 @@ func FuzzMember(f *testing.F) {
 			}
 			running, held := 0, 0
 			for i, p := range m.keys.all {
-				if m.keys.index[p.key] != uint32(i) || p.stage == idle && !p.wanted {
+				if m.keys.find(p.key) != &m.keys.all[i] || p.stage == idle && !p.wanted {
 					t.Fatalf("%+v is out of place", p)
 				}
 				if p.stage != idle {

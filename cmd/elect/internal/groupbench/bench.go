@@ -75,7 +75,8 @@ type member struct {
 	id      string
 	index   int
 	cand    *cluster.Candidate
-	pid     int // of the program
+	pid     int // of the program,
+	keeper  int // and of its keeper; 0 if there is none
 	in      *os.File
 	answers chan answer
 	ended   chan error // has one value when it writes no more
@@ -186,7 +187,9 @@ func (s *setup) start(ctx context.Context, index int) error {
 		}
 	}()
 	a, err := m.next(ctx)
-	m.pid = a.PID
+	if m.pid = a.PID; m.pid != m.cand.PID {
+		m.keeper = a.Parent
+	}
 	return err
 }
 
@@ -354,12 +357,12 @@ func (s *setup) used() (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// pids are those of the program and of its keeper, if it has one.
+// pids are those of the program, and, if it has a keeper, of that and of the process that was started first.
 func (m *member) pids() []int {
-	if m.pid == m.cand.PID {
+	if m.keeper == 0 {
 		return []int{m.pid}
 	}
-	return []int{m.pid, m.cand.PID}
+	return []int{m.pid, m.keeper, m.cand.PID}
 }
 
 // join has the nodes lead all keys, which they have given up before, and measures that.

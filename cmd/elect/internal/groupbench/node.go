@@ -132,7 +132,7 @@ func RunNode(ctx context.Context, cfg NodeConfig) error {
 func (n *node) answer() answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	a := answer{PID: os.Getpid(), Held: n.held, Begun: n.begun}
+	a := answer{PID: os.Getpid(), Parent: os.Getppid(), Held: n.held, Begun: n.begun}
 	if n.g != nil {
 		a.Coordinates = n.g.Measure().Coordinates
 	}

@@ -34,6 +34,7 @@ type order struct {
 // answer is one line that a node writes: one when it is ready, and one for each order.
 type answer struct {
 	PID         int           `json:"pid"`
+	Parent      int           `json:"parent"` // of a program with a guardian: its keeper
 	Coordinates bool          `json:"coordinates,omitempty"`
 	Held        int           `json:"held"`
 	Begun       int           `json:"begun"` // how many terms have begun in its life
