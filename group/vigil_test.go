@@ -259,7 +259,7 @@ func (d *denied) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return d.Elector.Watch(ctx)
 }
 
-// TestDenied: a permanent error of the coordinator's election is tried again. Whoever asks meanwhile is told it.
+// TestDenied: a permanent error of the coordinator's election is tried again. A caller meanwhile gets the error.
 func TestDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
