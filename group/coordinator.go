@@ -305,6 +305,7 @@ func (c *coordinator) receive(from *connection, m *machine.Message) {
 // step passes c.in to the machine and carries out the effects, in order. The clock is read, and then leadership proven,
 // after what arrived was taken.
 func (c *coordinator) step() {
+	c.pulse.next()
 	c.in.Now = c.g.env.now()
 	c.in.Proven = c.term.Check() == nil
 	c.in.Rand = rand.Uint64()

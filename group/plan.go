@@ -89,6 +89,7 @@ func (p *planning) run(placer placement.Placer) {
 		p.asks = nil
 		p.mu.Unlock()
 		for i := range orders {
+			p.busy.next()
 			if err := orders[i].tell(placer); err != nil {
 				p.c.g.log.Warn("placement refuses what it is told", "error", err)
 			}

@@ -136,6 +136,11 @@ func TestLook(t *testing.T) {
 	if !l.hangs(&p) {
 		t.Error("it does not hang")
 	}
+	for range 100 {
+		if p.next(); l.hangs(&p) {
+			t.Fatal("what goes on hangs")
+		}
+	}
 	p.end()
 	p.begin()
 	if l.hangs(&p) {
