@@ -42,7 +42,14 @@ func (l *acceptor) init(g *Group) {
 
 func (l *acceptor) open(c *coordinator) { l.set(c) }
 
-func (l *acceptor) close(*coordinator) { l.set(nil) }
+func (l *acceptor) close(c *coordinator) {
+	l.mu.Lock()
+	is := l.c == c
+	l.mu.Unlock()
+	if is {
+		l.set(nil)
+	}
+}
 
 func (l *acceptor) set(c *coordinator) {
 	l.mu.Lock()

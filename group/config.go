@@ -77,8 +77,8 @@ type Config struct {
 	// [Group.Elector] has a guardian, too. Nil is none.
 	Guardian elect.Guardian
 
-	// Placement makes what decides who gets which key, anew for each term as coordinator (group). Nil means
-	// placement.New with its defaults.
+	// Placement makes what decides who gets which key, anew for each term as coordinator (group). It must return quickly.
+	// If it fails this member stands again later. Nil means placement.New with its defaults.
 	Placement func() (placement.Placer, error)
 
 	// Flight is a directory for flight records, of the last minutes of this member and of its terms as coordinator, in

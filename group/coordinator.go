@@ -43,6 +43,8 @@ type coordinator struct {
 	resigned   string
 	aside      time.Duration
 	plan       planning
+	pulse      *pulse // of the loop
+	bypassed   string // why it resigns without having been asked; "" if it does not
 	places     []spot // of those that may be the next coordinator
 
 	mu     sync.Mutex
@@ -98,7 +100,7 @@ type waiting struct {
 	after uint64
 }
 
-func newCoordinator(g *Group, term *elect.Term) (*coordinator, error) {
+func newCoordinator(g *Group, term *elect.Term, v *vigil) (*coordinator, error) {
 	if err := g.tokens.check(term.Token()); err != nil {
 		return nil, err
 	}
@@ -111,9 +113,9 @@ func newCoordinator(g *Group, term *elect.Term) (*coordinator, error) {
 	c := &coordinator{
 		g: g, term: term, machine: mc, timer: time.NewTimer(time.Hour), wake: make(chan struct{}, 1), over: make(chan struct{}),
 		conns: map[machine.Conn]*connection{}, watchers: map[machine.Key][]*connection{}, shown: map[machine.Key]*wire.Entry{}, shownBytes: map[string]int{},
-		loads: map[machine.Key]float64{}, pins: map[machine.Key]protocol.NodeID{}, relays: map[uint64]relay{}, version: 1,
+		loads: map[machine.Key]float64{}, pins: map[machine.Key]protocol.NodeID{}, relays: map[uint64]relay{}, version: 1, pulse: &v.loop,
 	}
-	if err := c.plan.init(c); err != nil {
+	if err := c.plan.init(c, &v.plan); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -161,14 +163,23 @@ func (c *coordinator) run(ctx context.Context) (why string, aside time.Duration)
 	var items []arrival
 	for c.resigned == "" {
 		c.arm()
+		c.pulse.end()
+		ended := false
 		select {
 		case <-ctx.Done():
-			return fmt.Sprint(context.Cause(ctx)), 0
+			ended = true
 		case <-c.wake:
 		case <-c.timer.C:
 		}
 		c.g.env.gate()
+		c.pulse.begin()
+		if ended {
+			return fmt.Sprint(context.Cause(ctx)), 0
+		}
 		items = c.turn(items)
+	}
+	if c.bypassed != "" {
+		return c.bypassed, hang * c.g.settings.Promise
 	}
 	return c.resigned, c.aside
 }
@@ -294,6 +305,7 @@ func (c *coordinator) receive(from *connection, m *machine.Message) {
 // step passes c.in to the machine and carries out the effects, in order. The clock is read, and then leadership proven,
 // after what arrived was taken.
 func (c *coordinator) step() {
+	c.pulse.next()
 	c.in.Now = c.g.env.now()
 	c.in.Proven = c.term.Check() == nil
 	c.in.Rand = rand.Uint64()
@@ -342,22 +354,29 @@ func (c *coordinator) step() {
 // end closes all connections, and what waits.
 func (c *coordinator) end() {
 	c.g.acceptor.close(c)
-	c.mu.Lock()
-	c.closed = true
-	items := c.items
-	c.items = nil
-	c.mu.Unlock()
-	close(c.over)
-	for i := range items {
-		if items[i].opened {
-			items[i].from.link.Finish()
-		}
-	}
+	c.shut()
 	for _, from := range c.conns {
 		from.link.Finish() // what was sent before, a last release, may still leave
 	}
 	c.timer.Stop()
 	c.plan.stop()
+}
+
+// shut takes nothing any more, and closes the connections that were to be taken.
+func (c *coordinator) shut() {
+	c.mu.Lock()
+	items := c.items
+	c.items = nil
+	if !c.closed {
+		c.closed = true
+		close(c.over)
+	}
+	c.mu.Unlock()
+	for i := range items {
+		if items[i].opened {
+			items[i].from.link.Finish()
+		}
+	}
 }
 
 // side handles what a member's runtime says.
@@ -478,29 +497,4 @@ func (c *coordinator) tellWatchers() {
 	for w, all := range to {
 		w.link.Send(wire.Packet{Side: &wire.Side{Kind: wire.States, Entries: all}})
 	}
-}
-
-// coordinate is what the leader of the election does.
-func (g *Group) coordinate(ctx context.Context, term *elect.Term) (aside time.Duration, err error) {
-	if err := term.Check(); err != nil {
-		return 0, nil
-	}
-	c, err := newCoordinator(g, term)
-	if err != nil {
-		return 0, err
-	}
-	g.witnessed.coordinates(term)
-	g.event(Event{Kind: EventCoordinates, Token: term.Token()})
-	g.log.Info("this member is the coordinator", "token", term.Token())
-	g.mu.Lock()
-	g.coordinator = c
-	g.mu.Unlock()
-	why, aside := c.run(ctx)
-	g.mu.Lock()
-	g.coordinator = nil
-	g.mu.Unlock()
-	g.event(Event{Kind: EventStoodDown, Token: term.Token(), Err: errors.New(why)})
-	g.log.Info("this member is not the coordinator any more", "token", term.Token(), "reason", why)
-	term.Resign()
-	return aside, nil
 }

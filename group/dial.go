@@ -89,34 +89,42 @@ func (s *sight) begin(ctx context.Context) (context.Context, context.CancelFunc)
 // no coordinator answers: an answer proves that its sender has led since the poll, so there was no later one, and
 // observers of such elections poll.
 func (g *Group) follow() {
+	begin := g.sight.begin
 	if !unclocked(g.election) {
-		g.look(g.ctx)
-		return
+		begin = context.WithCancel
 	}
+	var r retries
 	for {
-		ctx, rest := g.sight.begin(g.ctx)
-		g.look(ctx)
-		failed := ctx.Err() == nil
+		ctx, rest := begin(g.ctx)
+		err := g.look(ctx, &r)
+		rested := ctx.Err() != nil
 		rest()
-		if failed {
+		switch {
+		case g.ctx.Err() != nil:
 			return
+		case rested:
+			select {
+			case <-g.sight.doubt:
+			case <-g.ctx.Done():
+				return
+			}
+			continue
 		}
-		select {
-		case <-g.sight.doubt:
-		case <-g.ctx.Done():
+		g.member.calls.without(fmt.Errorf("the coordinator's election cannot be observed: %w", err), false)
+		if g.acceptor.news(err.Error()) {
+			g.log.Error("the coordinator's election cannot be observed", "error", err)
+		}
+		if errors.Is(err, elect.ErrClosed) || !r.wait(g.ctx) {
 			return
 		}
 	}
 }
 
 // look aims at the leaders of the election until ctx has ended, or the election cannot be observed.
-func (g *Group) look(ctx context.Context) {
+func (g *Group) look(ctx context.Context, r *retries) error {
 	for s, err := range g.election.Watch(ctx) {
 		if err != nil {
-			if ctx.Err() == nil {
-				g.log.Error("the coordinator's election cannot be observed", "error", err)
-			}
-			return
+			return err
 		}
 		if s.Stale && s.Cause != nil {
 			g.member.calls.without(fmt.Errorf("the coordinator's election cannot be observed: %w", s.Cause), false)
@@ -127,6 +135,7 @@ func (g *Group) look(ctx context.Context) {
 		if s.Leader == nil || s.Stale {
 			continue // the coordinator that is known may go on
 		}
+		r.pause = 0
 		t, err := targetOf(s.Leader)
 		if err != nil {
 			g.log.Warn(err.Error())
@@ -134,6 +143,7 @@ func (g *Group) look(ctx context.Context) {
 		}
 		g.aim(t)
 	}
+	return elect.ErrClosed
 }
 
 // targetOf is where the leader of the coordinator's election is.
@@ -286,34 +296,67 @@ func dial(ctx context.Context, reach reach, hello *wire.Hello, t target) (nc net
 	return nc, r, nil
 }
 
-// stand leads the election again and again, and coordinates while it does.
+// stand leads the election again and again, and coordinates while it does. What the election calls permanent is tried
+// again, too: an operator may mend it, and a group without candidates loses all its keys.
 func (g *Group) stand(ctx context.Context) {
+	var r retries
 	for ctx.Err() == nil {
-		var aside time.Duration
-		var failure error
+		var last served
 		once, cancel := context.WithCancel(ctx)
 		err := g.election.Lead(once, func(ctx context.Context, term *elect.Term) error {
-			aside, failure = g.coordinate(ctx, term)
-			if aside > 0 || failure != nil {
+			if last = g.coordinate(ctx, term); last != (served{}) {
 				cancel() // Lead would stand again at once
 			}
-			return failure
+			if last.err == nil {
+				r.pause = 0
+			}
+			return last.err
 		})
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return
-		case failure != nil:
-			g.log.Error("this member cannot coordinate, and does not stand any more", "error", failure)
-			return
-		case aside == 0:
-			g.log.Error("this member does not stand as coordinator any more", "error", err)
-			return
+		case last.hangs != nil:
+			select {
+			case <-last.hangs:
+			case <-ctx.Done():
+			}
+		case last.aside > 0:
+			g.log.Warn("this member stands aside as coordinator", "for", last.aside)
+			select {
+			case <-time.After(last.aside):
+			case <-ctx.Done():
+			}
+		default:
+			if last.err != nil {
+				err = fmt.Errorf("this member cannot coordinate: %w", last.err)
+			}
+			g.member.calls.without(err, false)
+			if g.acceptor.news(err.Error()) {
+				g.log.Error("this member does not stand as coordinator now", "error", err)
+			}
+			if errors.Is(err, elect.ErrClosed) || !r.wait(ctx) {
+				return
+			}
 		}
-		g.log.Warn("this member stands aside as coordinator", "for", aside)
-		select {
-		case <-time.After(aside):
-		case <-ctx.Done():
-		}
+	}
+}
+
+// retries are of what has failed for a reason that does not end by itself.
+type retries struct{ pause time.Duration }
+
+const (
+	firstRetry = time.Second // doubling
+	lastRetry  = time.Minute
+)
+
+// wait waits before the next one. It reports false if ctx has ended.
+func (r *retries) wait(ctx context.Context) bool {
+	r.pause = min(max(2*r.pause, firstRetry), lastRetry)
+	select {
+	case <-time.After(r.pause):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }

@@ -90,6 +90,8 @@ type Group struct {
 	cancel context.CancelFunc
 	gone   chan struct{} // closed when it is not to be used any more
 	work   sync.WaitGroup
+	own    sync.WaitGroup // what calls the program's Placer, OnEvent or Logger as coordinator, and may hang
+	stuck  atomic.Int32   // Placers of earlier terms that hang
 
 	leaving atomic.Bool
 	left    chan struct{} // closed when Leave has returned,
@@ -364,6 +366,8 @@ func (g *Group) Name() string { return g.cfg.Name }
 // this member had ended before. Between two coordinators Leave waits a third of [Config].Promise for the next one. If
 // none has heard of it by then, others lead the keys when the promise has run out, and the error matches
 // [driver.ErrUnreachable]. It then closes the Group and its election, once: a later call returns what the first one did.
+// For a [Config].Placement, OnEvent or Logger that hangs while this member coordinates, it waits 5 s, after the term has
+// ended, and its error says so.
 func (g *Group) Leave(ctx context.Context, back time.Duration) error {
 	if g.leaving.CompareAndSwap(false, true) {
 		g.failed = g.quit(ctx, back)
@@ -413,8 +417,27 @@ func (g *Group) quit(ctx context.Context, back time.Duration) error {
 	g.work.Wait()
 	g.witnessed.close()
 	g.memberRecord.close()
-	g.coordinatorRecord.close()
+	if g.settle() {
+		g.coordinatorRecord.close()
+	} else {
+		err = errors.Join(err, errors.New("what this member did as coordinator has not returned; want a Placer, OnEvent and Logger that do not block"))
+	}
 	return errors.Join(err, unheard, g.election.Close())
+}
+
+// settle waits until nothing goes on that coordinates. It reports false if that takes too long.
+func (g *Group) settle() bool {
+	done := make(chan struct{})
+	go func() {
+		g.own.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(closeTime):
+		return false
+	}
 }
 
 // goodbye waits until a coordinator has heard that all keys were given up. A connection that ends proves nothing: the

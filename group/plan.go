@@ -35,7 +35,7 @@ type planning struct {
 
 	wake chan struct{} // has room for one
 	done chan struct{}
-	work sync.WaitGroup
+	busy *pulse // with the Placer
 
 	mu     sync.Mutex
 	orders []order
@@ -50,20 +50,24 @@ type order struct {
 	gone   string
 }
 
-func (p *planning) init(c *coordinator) error {
+func (p *planning) init(c *coordinator, busy *pulse) error {
 	p.c, p.told, p.ever, p.inFlux = c, map[string]placement.Member{}, map[string]bool{}, map[machine.Key]struct{}{}
-	p.wake, p.done = make(chan struct{}, 1), make(chan struct{})
+	p.wake, p.done, p.busy = make(chan struct{}, 1), make(chan struct{}), busy
 	placer, err := c.g.placer()
 	if err != nil {
 		return err
 	}
-	p.work.Go(func() { p.run(placer) })
+	c.g.own.Go(func() {
+		p.run(placer) // until stop
+		c.g.stuck.Add(-1)
+	})
 	return nil
 }
 
+// stop has no more plans made. It does not wait for the Placer, which may hang.
 func (p *planning) stop() {
+	p.c.g.stuck.Add(1)
 	close(p.done)
-	p.work.Wait()
 }
 
 // run makes the plans.
@@ -78,12 +82,14 @@ func (p *planning) run(placer placement.Placer) {
 		case <-p.wake:
 		case <-timer.C:
 		}
+		p.busy.begin()
 		p.mu.Lock()
 		orders, p.orders = p.orders, orders[:0]
 		asks := p.asks
 		p.asks = nil
 		p.mu.Unlock()
 		for i := range orders {
+			p.busy.next()
 			if err := orders[i].tell(placer); err != nil {
 				p.c.g.log.Warn("placement refuses what it is told", "error", err)
 			}
@@ -97,6 +103,7 @@ func (p *planning) run(placer placement.Placer) {
 		began := time.Now()
 		moves, next := placer.Plan(began)
 		took := time.Since(began)
+		p.busy.end()
 		if clear(orders); cap(orders) > many {
 			orders = nil
 		}

@@ -90,7 +90,8 @@ type Placer interface {
 	// RemoveKey removes a key.
 	RemoveKey(name string) error
 	// Plan returns the moves that should begin now. They count as begun, until SetKey says otherwise. Without a change it
-	// needs to be called again at next; zero is never. now does not go back.
+	// needs to be called again at next; zero is never. now does not go back. While Plan has not returned no key is given
+	// to anybody; a coordinator that waits for two promises gives its term up.
 	Plan(now time.Time) (moves []Move, next time.Time)
 }
 

@@ -3,11 +3,15 @@
 package alerts
 
 import (
+	"encoding/json"
+	"errors"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
+	"github.com/electd/elect/group"
 	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/harness"
 )
@@ -32,6 +36,28 @@ func (f *field) groups() {
 	}
 	unowned.mend = func() { drain("--off") }
 	unowned.fires = []string{"ElectGroupKeysUnowned", "ElectNoLeader"}
+
+	// The process of a coordinator is stopped, and keeps the lock of file:.
+	headless := f.job("group-headless")
+	stopped := filepath.Join(headless.dir, "g")
+	for _, id := range []string{"m1", "m2"} {
+		f.stand(headless, "--election", "group+file:"+stopped, "--name", "x", "--id", id)
+	}
+	signal := func(syscall.Signal) {}
+	headless.cause = func() {
+		out, err := exec.Command(f.program, "group", "status", "-o", "json", "--election", "group+file:"+stopped).Output()
+		var s group.Status
+		if err = errors.Join(err, json.Unmarshal(out, &s)); err != nil {
+			t.Errorf("%s: %v", headless.name, err)
+			return
+		}
+		pid := headless.candidates[slices.Index([]string{"m1", "m2"}, s.Coordinator)].cmd.Process.Pid
+		signal = func(sig syscall.Signal) { _ = syscall.Kill(pid, sig) }
+		t.Cleanup(func() { signal(syscall.SIGCONT) })
+		signal(syscall.SIGSTOP)
+	}
+	headless.mend = func() { signal(syscall.SIGCONT) }
+	headless.fires, headless.may = []string{"ElectGroupNoCoordinator"}, []string{"ElectNoLeader", "ElectOverrun", "ElectGroupSlackLow"}
 
 	// The way to the coordinator is slow: a claim of 9 s is renewed each second, by answers that take 3.8 s.
 	slow := f.job("group-slack")

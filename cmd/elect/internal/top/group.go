@@ -2,6 +2,7 @@ package top
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -75,8 +76,16 @@ func (g *Group) rate() (float64, bool) {
 
 // groupRules are those of deploy/prometheus for groups.
 var groupRules = [...]rule[*Group]{
+	{"ElectGroupNoCoordinator", critical, time.Minute, headless},
 	{"ElectGroupKeysUnowned", critical, time.Minute, unowned},
 	{"ElectGroupSlackLow", warning, 5 * time.Minute, func(g *Group, now time.Time) []finding { return late(g.slacks, now, lateSession, "session") }},
+}
+
+func headless(g *Group, _ time.Time) []finding {
+	if errors.Is(g.err, elect.ErrNoLeader) {
+		return []finding{{"", "no coordinator"}}
+	}
+	return nil
 }
 
 func unowned(g *Group, _ time.Time) []finding {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect"
 	"github.com/electd/elect/group"
 )
 
@@ -34,6 +35,9 @@ func TestGroupAlerts(t *testing.T) {
 		say func(g *Group, now time.Time, second int)
 		at  time.Duration
 	}{
+		"ElectGroupNoCoordinator": {func(g *Group, now time.Time, _ int) {
+			g.Apply(group.Status{}, nil, now, fmt.Errorf("asking: %w", elect.ErrNoLeader))
+		}, time.Minute},
 		"ElectGroupKeysUnowned": {func(g *Group, now time.Time, _ int) {
 			g.Apply(status("web-1", 9, 8, 0), left(3*time.Second, 3*time.Second), now, nil)
 		}, time.Minute},
