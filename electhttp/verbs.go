@@ -43,7 +43,7 @@ func (g *guard) permitted(serve http.HandlerFunc) http.HandlerFunc {
 		switch {
 		case g.trusted:
 		case g.token == "":
-			problem(w, http.StatusForbidden, "", "this server has no token, so it changes nothing over this connection")
+			problem(w, http.StatusForbidden, "", "this server has no token, so it changes nothing over this connection; want one, or its Unix socket")
 			return
 		case !g.authorized(r.Header.Values("Authorization")):
 			w.Header().Set("WWW-Authenticate", "Bearer")

@@ -186,6 +186,9 @@ func (c *calls) call(ctx context.Context, gone <-chan struct{}, method string, i
 				if lost == nil {
 					lost = context.Cause(ctx)
 				}
+				if errors.Is(lost, driver.ErrUnreachable) {
+					return fmt.Errorf("no connection with the coordinator: %w", lost)
+				}
 				return fmt.Errorf("%w: no connection with the coordinator: %w", driver.ErrUnreachable, lost)
 			}
 		}

@@ -259,7 +259,7 @@ func (g *Group) refused(err error) {
 
 // dial connects with a coordinator over the network.
 func dial(ctx context.Context, reach reach, hello *wire.Hello, t target) (nc net.Conn, r *wire.Reader, err error) {
-	ctx, cancel := context.WithTimeout(ctx, greeting)
+	ctx, cancel := context.WithTimeoutCause(ctx, greeting, fmt.Errorf("no answer within %v", greeting))
 	defer cancel()
 	if nc, err = reach(ctx, t.id, t.addr); err != nil {
 		return nil, nil, err
@@ -267,7 +267,7 @@ func dial(ctx context.Context, reach reach, hello *wire.Hello, t target) (nc net
 	open := nc
 	stop := context.AfterFunc(ctx, func() { _ = open.Close() })
 	defer func() {
-		if !stop() && err == nil {
+		if !stop() && (err == nil || errors.Is(err, net.ErrClosed)) { // ctx has ended, and closed it
 			err = context.Cause(ctx)
 		}
 		if err != nil {

@@ -293,6 +293,11 @@ func loadAgent(openers elect.Openers, path string, dir *safe.Dir, cfg runner.Age
 	if (f.HTTP.Cert == "") != (f.HTTP.Key == "") {
 		errs = append(errs, f.Errorf("http", "cert and key belong together; want both, or none"))
 	}
+	if h := f.HTTP; h.Listen != "" && !strings.HasPrefix(h.Listen, "unix:") {
+		if _, err := addressTCP("it is", h.Listen, h.Cert != "", "http.cert and http.key"); err != nil {
+			errs = append(errs, f.Errorf("http.listen", "%v", err))
+		}
+	}
 	if d := f.Watchdog; d != nil && d.Timeout%time.Second != 0 {
 		errs = append(errs, f.Errorf("watchdog.timeout", "%v is not whole seconds; want some, such as 10s", d.Timeout))
 	}

@@ -269,7 +269,7 @@ known. The coordinator knows a key while a member holds it or wants it.
 				return failed.Backend(err)
 			}
 			if only != "" && len(all) == 0 {
-				return exit.With(exit.Unavailable, fmt.Errorf("the coordinator knows no key %q; want one that is held, or that a member wants: see elect group keys", only))
+				return exit.With(exit.NoLeader, fmt.Errorf("the coordinator knows no key %q; want one that is held, or that a member wants: see elect group keys", only))
 			}
 			return f.write(cmd.OutOrStdout(), all, func(w io.Writer) error {
 				t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -131,14 +131,22 @@ func metricsHandler(registry *prometheus.Registry) http.Handler {
 // maxScrapes is how many scrapes are answered at a time; others get 503.
 const maxScrapes = 4
 
-// listenTCP refuses addresses beyond loopback without TLS.
-func listenTCP(flag, addr string, secure bool, certificate string) (net.Listener, string, error) {
+// addressTCP refuses addresses beyond loopback without TLS.
+func addressTCP(flag, addr string, secure bool, certificate string) (*net.TCPAddr, error) {
 	to, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
-		return nil, "", exit.Usagef("%s %q: %w; want HOST:PORT, such as 127.0.0.1:4040, or unix:PATH", flag, addr, err)
+		return nil, exit.Usagef("%s %q: %w; want HOST:PORT, such as 127.0.0.1:4040, or unix:PATH", flag, addr, err)
 	}
 	if !secure && !to.IP.IsLoopback() {
-		return nil, "", exit.Usagef("%s %s is not on loopback, and there is no certificate; want 127.0.0.1:PORT, or %s", flag, addr, certificate)
+		return nil, exit.Usagef("%s %s is not on loopback, and there is no certificate; want 127.0.0.1:PORT, or %s", flag, addr, certificate)
+	}
+	return to, nil
+}
+
+func listenTCP(flag, addr string, secure bool, certificate string) (net.Listener, string, error) {
+	to, err := addressTCP(flag, addr, secure, certificate)
+	if err != nil {
+		return nil, "", err
 	}
 	l, err := net.ListenTCP("tcp", to)
 	if err != nil {

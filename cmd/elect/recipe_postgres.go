@@ -96,7 +96,7 @@ func newRecipePostgres(openers elect.Openers) *cobra.Command {
 					err = errors.Join(err, c.Pause(ctx, e.ID, on))
 				}
 				if err != nil {
-					return fmt.Errorf("not at all nodes: %s; want it once more", cli.OneLine(err.Error()))
+					return fmt.Errorf("not at all nodes: %s; want it once more", cli.OneLine(strings.ReplaceAll(err.Error(), "\n", "; ")))
 				}
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%sd: all %d nodes\n", use, len(s.Nodes))
 				return err

@@ -228,6 +228,9 @@ func newRun(openers elect.Openers) *cobra.Command {
 			if !exclusive && cfg.Guard != runner.Unguarded {
 				return exit.Usagef("--guard and --exclusive=false contradict each other: there is no lease at whose end a guard could close; want one of them")
 			}
+			if len(addresses) == 0 && cmd.Flags().Changed("address") {
+				return exit.Usagef("--address is blank; want ADDRESS/BITS@INTERFACE, or the flag left out")
+			}
 			for _, text := range addresses {
 				a, err := supervise.ParseAddress(text)
 				if err != nil {

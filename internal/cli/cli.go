@@ -77,7 +77,7 @@ func Run(root *cobra.Command, args []string) int {
 	err := root.ExecuteContext(context.Background())
 	code, tell := exit.Of(err)
 	if tell {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", root.Name(), OneLine(err.Error()))
+		fmt.Fprintf(os.Stderr, "%s: %s\n", root.Name(), OneLine(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 	return code
 }

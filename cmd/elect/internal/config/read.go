@@ -98,12 +98,12 @@ func ReadInto(name string, text []byte, into any) (*Document, error) {
 	case errors.Is(err, io.EOF):
 		return nil, f.Errorf("", "it is empty; want %s:", mostWanted(reflect.TypeOf(into).Elem()))
 	case err != nil:
-		return nil, f.syntax(err)
+		return nil, f.syntax(string(text), err)
 	}
 	if err := d.Decode(&more); err == nil {
 		return nil, &Error{File: name, Line: more.Line, Column: more.Column, Text: "there is a second document; want one"}
 	} else if !errors.Is(err, io.EOF) {
-		return nil, f.syntax(err)
+		return nil, f.syntax(string(text), err)
 	}
 	r := &reader{f: f}
 	r.value(doc.Content[0], "", reflect.ValueOf(into).Elem(), "")
@@ -125,12 +125,19 @@ func mostWanted(t reflect.Type) string {
 }
 
 // syntax gives an error of the parser, "yaml: line 3: …", its place.
-func (f *Document) syntax(err error) error {
+func (f *Document) syntax(source string, err error) error {
 	e := &Error{File: f.name, Text: strings.TrimPrefix(err.Error(), "yaml: ") + "; want YAML"}
 	if rest, ok := strings.CutPrefix(e.Text, "line "); ok {
 		if n, text, ok := strings.Cut(rest, ": "); ok {
 			if line, err := strconv.Atoi(n); err == nil {
 				e.Line, e.Text = line, text
+				lines := strings.Split(source, "\n")
+				for at := max(line, 1); at <= min(line+1, len(lines)); at++ { // the parser's line is that before it at times
+					if strings.HasPrefix(strings.TrimLeft(lines[at-1], " "), "\t") {
+						e.Line, e.Text = at, "a tab indents it; want spaces"
+						break
+					}
+				}
 			}
 		}
 	}

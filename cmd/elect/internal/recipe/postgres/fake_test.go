@@ -47,6 +47,8 @@ type fake struct {
 	frozen bool
 	ops    []string
 	broken bool // pg_rewind fails
+	// refuses is why no standby starts.
+	refuses error
 }
 
 type memoryKeeper struct {
@@ -114,6 +116,9 @@ func (f *fake) to(s *pg, from *server.Upstream) {
 
 func (f *fake) StartStandby(_ context.Context, from *server.Upstream) error {
 	return f.with("start standby", func(s *pg) error {
+		if f.refuses != nil {
+			return f.refuses
+		}
 		f.begin(s)
 		s.primary = false
 		f.to(s, from)
@@ -556,6 +561,31 @@ func TestRewindFails(t *testing.T) {
 			t.Errorf("%v; want a rebuild after the rewind", l.dbs[p].ops)
 		}
 	})
+}
+
+// A server that does not start is copied anew, unless the reason is not in its data.
+func TestRefusesToStart(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		copies bool
+	}{{errors.New("no valid checkpoint"), true}, {fmt.Errorf("no such parameter: %w", server.ErrElsewhere), false}} {
+		inBubble(t, 3, func(t *testing.T, l *lab, p int) {
+			i := (p + 1) % 3
+			l.mu.Lock()
+			l.dbs[i].refuses, l.dbs[i].ops = c.err, nil
+			l.mu.Unlock()
+			l.crash(i)
+			pause(l.ctx, 3*stuckTime)
+			l.mu.Lock()
+			copied := slices.Contains(l.dbs[i].ops, "rebuild")
+			l.dbs[i].refuses = nil
+			l.mu.Unlock()
+			if copied != c.copies {
+				t.Errorf("%v: copied: %v; want %v", c.err, copied, c.copies)
+			}
+			l.settled(p)
+		})
+	}
 }
 
 func TestSwitchover(t *testing.T) {

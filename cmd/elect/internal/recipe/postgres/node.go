@@ -69,7 +69,8 @@ type Node struct {
 	changes   chan func() // what a primary, which holds op, does for another goroutine
 	follows   uint64      // the token that the running server was told to follow
 	moved     time.Time
-	failures  int // of starts in a row
+	failures  int  // of starts in a row
+	elsewhere bool // the reason of the last one is not in the data
 }
 
 // phase is how far a leader is.

@@ -212,24 +212,24 @@ func (o one) prepare(ctx context.Context, token uint64) (a answer, err error) {
 }
 
 // readSecret reads the one line of a file; "" for no file.
-func readSecret(path string) (string, error) {
+func readSecret(field, path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%s: %w; want a file with one line, which this user can read", field, err)
 	}
 	line := strings.TrimSpace(string(text))
 	if line == "" || strings.ContainsAny(line, "\n\r") {
-		return "", fmt.Errorf("%s has not one line; want one", path)
+		return "", fmt.Errorf("%s: %s has not one line; want one", field, path)
 	}
 	return line, nil
 }
 
 // NewOperator makes a Client that asks as this node does, with what the configuration names.
 func NewOperator(s *Settings) (*Client, error) {
-	secret, err := readSecret(s.Secret)
+	secret, err := readSecret("secret-file", s.Secret)
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ type RunConfig struct {
 // Run runs one node until ctx ends. The server is stopped when it returns.
 func Run(ctx context.Context, cfg RunConfig) error {
 	s := cfg.Settings
-	secret, err := readSecret(s.Secret)
+	secret, err := readSecret("secret-file", s.Secret)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func serverConfig(s *Settings, log *slog.Logger, out io.Writer) (cfg server.Conf
 		}
 		bin = filepath.Dir(path)
 	}
-	password, err := readSecret(s.Password)
+	password, err := readSecret("password-file", s.Password)
 	if err != nil {
 		return cfg, err
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -279,6 +280,9 @@ func (c *checker) parameters() {
 		default:
 			c.wrong(field, "with %q %s; want %s, or it left out", value, own.Why, own.Want[0])
 		}
+		if err := c.try(name, value); len(c.errs) == before && err != nil {
+			c.wrong(field, "PostgreSQL does not start with it: %v; want a parameter that it knows, and a value that it takes", err)
+		}
 		for _, least := range [...]struct {
 			name string
 			n    int
@@ -289,10 +293,35 @@ func (c *checker) parameters() {
 		}
 	}
 	for i, line := range c.HBA {
-		if strings.ContainsAny(line, "\n\r\x00") {
+		words, least := strings.Fields(line), 5
+		switch {
+		case strings.ContainsAny(line, "\n\r\x00"):
 			c.wrong(fmt.Sprintf("hba[%d]", i), "it has a line break; want one line")
+			continue
+		case words == nil || strings.HasPrefix(words[0], "#") || strings.HasPrefix(words[0], "include"):
+			continue
+		case words[0] == "local":
+			least = 4
+		case !slices.Contains([]string{"host", "hostssl", "hostnossl", "hostgssenc", "hostnogssenc"}, words[0]):
+			least = len(words) + 1
+		}
+		if len(words) < least {
+			c.wrong(fmt.Sprintf("hba[%d]", i), "%q is no line of pg_hba.conf; want one such as host all all 10.0.0.0/24 scram-sha-256", line)
 		}
 	}
+}
+
+// try asks PostgreSQL, where it is installed, about a parameter.
+func (c *checker) try(name, value string) error {
+	bin := c.Bin
+	if bin == "" {
+		path, err := exec.LookPath("postgres")
+		if err != nil {
+			return nil
+		}
+		bin = filepath.Dir(path)
+	}
+	return server.Try(bin, name, value)
 }
 
 // CheckLimits refuses an election whose leader cannot prove until when it leads.

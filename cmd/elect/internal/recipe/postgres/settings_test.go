@@ -61,6 +61,8 @@ func TestRead(t *testing.T) {
 		{"data: /var/lib/postgresql/orders", "data: orders", `data: "orders" is relative; want an absolute path`},
 		{"confirm: 1", "state: /var/lib/postgresql/orders/state", `is inside of data, which a copy replaces`},
 		{"confirm: 1", "replicas: 1", `pg.yaml:7:1: replicas: there is no such field`},
+		{"confirm: 1", "hba: [nonsense here too for five]", `pg.yaml:7:7: hba[0]: "nonsense here too for five" is no line of pg_hba.conf; want one such as host all all 10.0.0.0/24 scram-sha-256`},
+		{"confirm: 1", "hba: [local all all trust, host all all trust]", `hba[1]: "host all all trust" is no line of pg_hba.conf`},
 		{"confirm: 1", "superuser: pg_me", `superuser: "pg_me" is no role`},
 	} {
 		text := strings.Replace(base, c.old, c.replacement, 1)

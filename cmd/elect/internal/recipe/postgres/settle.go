@@ -145,6 +145,7 @@ func (n *Node) start(ctx context.Context, from *server.Upstream) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.moved = time.Now()
+	n.elsewhere = errors.Is(err, server.ErrElsewhere)
 	if err == nil {
 		n.failures = 0
 	} else if ctx.Err() == nil {
@@ -157,6 +158,9 @@ func (n *Node) start(ctx context.Context, from *server.Upstream) error {
 func (n *Node) stuck(p server.Position, t target) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.elsewhere {
+		return false
+	}
 	return n.failures > 2 || n.follows == t.Token && !p.Streaming && time.Since(n.moved) > stuckTime
 }
 

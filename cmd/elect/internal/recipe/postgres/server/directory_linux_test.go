@@ -111,4 +111,8 @@ func TestPump(t *testing.T) {
 	if !p.Gone() {
 		t.Error("the WAL that is gone was not noted")
 	}
+	const end = "pg_waldump: error: could not find a valid record after 0/177F2D0"
+	if _, err := p.Write([]byte(end + "\n")); err != nil || p.Last() != end || strings.Contains(out.String(), end) {
+		t.Errorf("%v, %q, %q; want that the end of the WAL is returned, and no line", err, p.Last(), out.String())
+	}
 }

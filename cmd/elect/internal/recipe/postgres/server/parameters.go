@@ -1,9 +1,15 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // service is the name in primary_conninfo, and in the file that says who the primary is.
@@ -86,4 +92,24 @@ func CheckParameter(name, value string) error {
 		}
 	}
 	return nil
+}
+
+// Try asks the PostgreSQL in a directory of programs what is wrong with a parameter of the user: it would not start with
+// one that it does not know. There is no error if that cannot be asked, as by root, as which PostgreSQL does not run.
+func Try(bin, name, value string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "postgres"), "-D", string(filepath.Separator), "--config-file="+os.DevNull, "-c", name+"="+value, "-C", "port")
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	var told strings.Builder
+	cmd.Stderr = &told
+	if cmd.Run() == nil {
+		return nil
+	}
+	_, why, ok := strings.Cut(told.String(), "FATAL:")
+	if !ok {
+		return nil
+	}
+	why, _, _ = strings.Cut(strings.TrimSpace(why), "\n")
+	return errors.New(why)
 }

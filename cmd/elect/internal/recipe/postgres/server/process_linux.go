@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -161,13 +162,26 @@ func (s *Server) ready(ctx context.Context, m *postmaster, standby bool) error {
 		select {
 		case <-m.done:
 			_ = s.Stop(ctx, Immediate)
-			return fmt.Errorf("PostgreSQL ended while it started: %s", printable.Line(m.out.Last(), maxTold))
+			last := m.out.Last()
+			err := fmt.Errorf("PostgreSQL ended while it started: %s", printable.Line(last, maxTold))
+			if elsewhere(last) {
+				err = fmt.Errorf("%w: %w", err, ErrElsewhere)
+			}
+			return err
 		case <-ctx.Done():
 			_ = s.Stop(ctx, Immediate)
 			return fmt.Errorf("PostgreSQL does not accept connections: %w: %s", context.Cause(ctx), printable.Line(m.out.Last(), maxTold))
 		case <-tick.C:
 		}
 	}
+}
+
+// elsewhere reports whether the last line of a server that has not started names a reason that is not in its data.
+func elsewhere(last string) bool {
+	return slices.ContainsFunc([]string{
+		"configuration file", hbaFile, "pg_hba.conf", "invalid value for parameter", "unrecognized configuration parameter", "could not access file", "could not load library",
+		"shared memory", "could not create any", "could not bind", "No space left on device", "Permission denied", "Too many open files", "Cannot allocate memory",
+	}, func(part string) bool { return strings.Contains(last, part) })
 }
 
 // saysReady reports whether the last line of postmaster.pid, that of its state, says that the server accepts connections.

@@ -65,6 +65,9 @@ func (p *pump) line(text string) {
 	if reason := strings.Contains(text, "FATAL:") || strings.Contains(text, "PANIC:") || strings.Contains(text, "error:"); reason || p.last == "" {
 		p.last = text
 	}
+	if strings.HasPrefix(text, "pg_waldump: error: error in WAL record") || strings.HasPrefix(text, "pg_waldump: error: could not find a valid record") {
+		return // so it says where the WAL ends
+	}
 	if p.to != nil {
 		_, _ = p.to.Write([]byte(text + "\n"))
 	}

@@ -111,7 +111,7 @@ var versionText = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 func (s *Server) version() error {
 	for _, name := range []string{"initdb", "pg_basebackup", "pg_controldata", "pg_rewind", "pg_waldump", "postgres"} {
 		if _, err := os.Stat(filepath.Join(s.bin, name)); err != nil {
-			return fmt.Errorf("%w; want the directory of PostgreSQL's programs, such as /usr/lib/postgresql/%d/bin", err, oldest)
+			return fmt.Errorf("bin: %w; want the directory of PostgreSQL's programs, such as /usr/lib/postgresql/%d/bin", err, oldest)
 		}
 	}
 	out, err := s.run(context.Background(), short, nil, "postgres", "--version")

@@ -392,3 +392,29 @@ func TestAlterSystem(t *testing.T) {
 	must(t, b.Follow(t.Context(), a.upstream(1, a.position(t))))
 	must(t, <-answered)
 }
+
+// What PostgreSQL does not start with is found before, or at least not taken for a fault of the data.
+func TestSettings(t *testing.T) {
+	a := founded(t, 2)[0]
+	for _, c := range []struct{ name, value, want string }{
+		{"shared_bufers", "16MB", `unrecognized configuration parameter "shared_bufers"`}, {"shared_buffers", "lots", `invalid value for parameter "shared_buffers": "lots"`},
+		{"work_mem", "4MB", ""}, {"pg_stat_statements.max", "1000", ""}, {"archive_command", `cp "%p" '/tmp/x'`, ""},
+	} {
+		if err := Try(bin, c.name, c.value); (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
+			t.Errorf("%s = %s: %v; want %q", c.name, c.value, err, c.want)
+		}
+	}
+	must(t, a.Stop(t.Context(), Fast))
+	a.cfg.HBA = []string{"host all all 127.0.0.1/32 scram"}
+	if err := a.StartStandby(t.Context(), nil); !errors.Is(err, ErrElsewhere) {
+		t.Errorf("with a wrong line of pg_hba.conf: %v; want ErrElsewhere", err)
+	}
+	a.cfg.HBA, a.cfg.Parameters = nil, map[string]string{"shared_buffers": "lots"}
+	if err := a.StartStandby(t.Context(), nil); !errors.Is(err, ErrElsewhere) {
+		t.Errorf("with a wrong parameter: %v; want ErrElsewhere", err)
+	}
+	a.cfg.Parameters = map[string]string{"shared_preload_libraries": "nothing"}
+	if err := a.StartStandby(t.Context(), nil); !errors.Is(err, ErrElsewhere) {
+		t.Errorf("without a library: %v; want ErrElsewhere", err)
+	}
+}

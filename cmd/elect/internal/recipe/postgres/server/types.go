@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"strconv"
@@ -10,6 +11,10 @@ import (
 // others, in synchronous_standby_names: ANY k ("b@17", "c@17"). So the confirmation of a commit is always one under
 // the term of the primary, also of a replica whose primary_conninfo is that of an older term at the same address.
 func Name(id string, token uint64) string { return id + "@" + strconv.FormatUint(token, 10) }
+
+// ErrElsewhere is why a server does not start, and not in its data: a wrong setting, a port that another process has, a
+// full disk. A copy of the data would be no remedy.
+var ErrElsewhere = errors.New("the reason is not in its data; want it removed, and no copy")
 
 // Config configures a Server. Bin, Data, Socket, Listen, ID and Confirm are required.
 type Config struct {
