@@ -147,9 +147,9 @@ func (c *coordinator) watch(from *connection, k machine.Key) bool {
 		return false
 	}
 	if from.watches == nil {
-		from.watches = map[machine.Key]struct{}{}
+		from.watches = map[machine.Key]bool{}
 	}
-	from.watches[k] = struct{}{}
+	from.watches[k] = false
 	c.watchers[k] = append(c.watchers[k], from)
 	return true
 }
