@@ -106,6 +106,12 @@ func TestConnectionsOfOneMember(t *testing.T) {
 				if welcome.Refused != "" {
 					t.Fatal(welcome.Refused)
 				}
+				a.acceptor.mu.Lock()
+				unknown := a.acceptor.unknown
+				a.acceptor.mu.Unlock()
+				if unknown > 0 {
+					t.Fatal("a connection that has its welcome is counted as one that has not said who it is")
+				}
 				open = append(open, l)
 			}
 			if _, welcome := w.lieAs(a, c.id, c.control); welcome.Refused != c.says {
