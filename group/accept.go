@@ -210,13 +210,8 @@ func (g *Group) welcome(nc net.Conn, secure func(net.Conn) (net.Conn, shown, err
 		return
 	}
 	nc, r, from, err := g.meet(nc, secure)
-	g.acceptor.mu.Lock()
-	g.acceptor.unknown--
-	g.acceptor.mu.Unlock()
 	if err != nil {
-		if from != nil {
-			g.acceptor.leave(from)
-		}
+		g.acceptor.leave(from)
 		if g.acceptor.news(err.Error()) {
 			g.log.Warn("a connection is refused", "from", nc.RemoteAddr(), "error", err)
 		}
@@ -238,6 +233,8 @@ func (g *Group) handshake(nc net.Conn) (net.Conn, shown, error) {
 	return secure, shown{id: id}, err
 }
 
+// meet lets a connection enter, or refuses it. After an error the connection that is returned has entered, unless it is
+// nil, and is to leave.
 func (g *Group) meet(nc net.Conn, secure func(net.Conn) (net.Conn, shown, error)) (net.Conn, *wire.Reader, *connection, error) {
 	if err := nc.SetDeadline(time.Now().Add(greeting)); err != nil {
 		return nc, nil, nil, err
@@ -252,7 +249,7 @@ func (g *Group) meet(nc net.Conn, secure func(net.Conn) (net.Conn, shown, error)
 		return nc, nil, nil, err
 	}
 	refused := "the connection does not begin with a hello; want a member or a client of a group"
-	from := &connection{}
+	var from *connection
 	if p.Hello != nil {
 		if refused = g.refuses(p.Hello, who); refused == "" {
 			from = &connection{member: p.Hello.ID, name: p.Hello.ID, addr: nc.RemoteAddr().String(), control: p.Hello.Control, place: p.Hello.Addr, readOnly: who.readOnly}
@@ -262,7 +259,9 @@ func (g *Group) meet(nc net.Conn, secure func(net.Conn) (net.Conn, shown, error)
 			if !who.is(from.member) {
 				from.member = "" // it only asks
 			}
-			refused = g.acceptor.enter(from)
+			if refused = g.acceptor.enter(from); refused != "" {
+				from = nil
+			}
 		}
 	}
 	b := wire.Append(nil, &wire.Packet{Welcome: &wire.Welcome{Version: wire.Version, ID: g.id, Process: g.process.String(), Refused: refused}})

@@ -94,7 +94,8 @@ func (b *backlog) done(p *wire.Packet) {
 	}
 }
 
-// enter counts a connection, or says why there is no room for it.
+// enter counts a connection as one that is known, or says why there is no room for it. It is called before the other end
+// has its welcome: that may connect again at once, and find room.
 func (l *acceptor) enter(from *connection) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,13 +120,17 @@ func (l *acceptor) enter(from *connection) string {
 		return fmt.Sprintf("%d connections are open; want at most %d", len(l.all), maxConns)
 	}
 	l.all[from] = struct{}{}
+	l.unknown--
 	return ""
 }
 
-// leave ends what enter began.
+// leave ends what enter began; nil is a connection that did not enter.
 func (l *acceptor) leave(from *connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if from == nil {
+		l.unknown--
+	}
 	delete(l.all, from)
 }
 
@@ -147,9 +152,9 @@ func (c *coordinator) watch(from *connection, k machine.Key) bool {
 		return false
 	}
 	if from.watches == nil {
-		from.watches = map[machine.Key]struct{}{}
+		from.watches = map[machine.Key]bool{}
 	}
-	from.watches[k] = struct{}{}
+	from.watches[k] = false
 	c.watchers[k] = append(c.watchers[k], from)
 	return true
 }

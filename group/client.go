@@ -249,7 +249,7 @@ func (c *Client) states(l *link.Conn, entries []wire.Entry) {
 		case e.Member != "":
 			a.leader = leaderOf(c.tokens, e)
 		case e.Since < 0:
-			a.err = errCovering()
+			a.err = errUnknown(e.Since)
 		default:
 			a.err = driver.ErrNoLeader
 		}

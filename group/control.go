@@ -67,7 +67,7 @@ func (c *coordinator) called(from *connection, s *wire.Side) {
 		case e.Member != "":
 			c.reply(from, s.Call, leaderOf(c.g.tokens, &e))
 		case e.Since < 0:
-			c.answer(from, s.Call, errCovering())
+			c.answer(from, s.Call, errUnknown(e.Since))
 		default:
 			c.answer(from, s.Call, driver.ErrNoLeader)
 		}

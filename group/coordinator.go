@@ -70,9 +70,9 @@ type connection struct {
 	backlog  *backlog
 
 	// Owned by the loop.
-	watches map[machine.Key]struct{}
-	calls   int // that wait for a change, or for a holder
-	lists   int // of them, that wait for keys or plans
+	watches map[machine.Key]bool // and whether the last it was told of that is a leader, or that there is none
+	calls   int                  // that wait for a change, or for a holder
+	lists   int                  // of them, that wait for keys or plans
 }
 
 // arrival is one thing for a loop: something from a connection, or a function.
@@ -390,7 +390,7 @@ func (c *coordinator) side(from *connection, s *wire.Side) {
 				s.Entries = s.Entries[:i]
 				break
 			}
-			s.Entries[i] = c.entry(k)
+			s.Entries[i] = c.tells(from, k)
 		}
 		from.link.Send(wire.Packet{Side: &wire.Side{Kind: wire.States, Entries: s.Entries}})
 	case wire.Unwatch:
@@ -462,7 +462,7 @@ func (c *coordinator) announce(from *connection, e *wire.Entry) error {
 	return err
 }
 
-// entry is what observers are told of a key.
+// entry is what is known of a key.
 func (c *coordinator) entry(k machine.Key) wire.Entry {
 	e := wire.Entry{Key: string(k)}
 	ks, ok := c.machine.Key(k)
@@ -471,9 +471,22 @@ func (c *coordinator) entry(k machine.Key) wire.Entry {
 		e.Member, e.Token = string(ks.Session.Member), ks.Token
 	case ok && ks.Session != machine.Session{} && shown != nil && shown.Token == ks.Token:
 		e = *shown
+	case ok && ks.Session != machine.Session{}:
+		e.Since = unannounced
 	case !c.machine.Covered():
-		e.Since = -1
+		e.Since = covering
 	}
+	return e
+}
+
+// tells returns what an observer is told of a key. While a holder has not announced itself, those who know of an earlier
+// one are told that this one leads no more; the others could take that for something newer than the holder's victory.
+func (c *coordinator) tells(to *connection, k machine.Key) wire.Entry {
+	e := c.entry(k)
+	if e.Since == unannounced && to.watches[k] && !to.control {
+		e.Since = 0
+	}
+	to.watches[k] = e.Since >= 0
 	return e
 }
 
@@ -490,7 +503,7 @@ func (c *coordinator) tellWatchers() {
 		}
 		told[k] = true
 		for _, w := range c.watchers[k] {
-			to[w] = append(to[w], c.entry(k))
+			to[w] = append(to[w], c.tells(w, k))
 		}
 	}
 	c.due = c.due[:0]

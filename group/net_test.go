@@ -2,10 +2,12 @@ package group
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/electd/elect/internal/protocol"
 )
@@ -17,11 +19,12 @@ type network struct {
 	listeners map[string]*listener
 	conns     map[*wireEnd]struct{}
 	cut       map[string]bool
-	hole      map[string]bool // swallows what is sent, and the connections stay dead afterwards
+	hole      map[string]bool          // swallows what is sent, and the connections stay dead afterwards
+	slow      map[string]time.Duration // how long each frame takes
 }
 
 func newNetwork() *network {
-	return &network{listeners: map[string]*listener{}, conns: map[*wireEnd]struct{}{}, cut: map[string]bool{}, hole: map[string]bool{}}
+	return &network{listeners: map[string]*listener{}, conns: map[*wireEnd]struct{}{}, cut: map[string]bool{}, hole: map[string]bool{}, slow: map[string]time.Duration{}}
 }
 
 type listener struct {
@@ -50,12 +53,28 @@ type wireEnd struct {
 func (e *wireEnd) Write(b []byte) (int, error) {
 	e.n.mu.Lock()
 	e.dead = e.dead || e.n.hole[e.owner[0]] || e.n.hole[e.owner[1]]
-	dead := e.dead
+	dead, slow := e.dead, max(e.n.slow[e.owner[0]], e.n.slow[e.owner[1]])
 	e.n.mu.Unlock()
 	if dead {
 		return len(b), nil
 	}
+	for n := 0; slow > 0 && n < len(b); { // its length is in front of each frame
+		<-time.After(slow)
+		end := n + 4 + int(binary.BigEndian.Uint32(b[n:]))
+		if _, err := e.Conn.Write(b[n:end]); err != nil {
+			return n, err
+		}
+		if n = end; n == len(b) {
+			return n, nil
+		}
+	}
 	return e.Conn.Write(b)
+}
+
+func (n *network) slower(id string, by time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.slow[id] = by
 }
 
 func (n *network) swallow(id string, on bool) {

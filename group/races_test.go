@@ -5,7 +5,10 @@ import (
 	"errors"
 	"io"
 	"net"
+	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -393,5 +396,74 @@ func TestElectionIsNotSeen(t *testing.T) {
 		if _, err := m.Status(ctx); err == nil || !strings.Contains(err.Error(), "election cannot be observed: ") {
 			t.Errorf("Status: %v; want why there is no coordinator", err)
 		}
+	})
+}
+
+// TestUnannounced: who has won and has not announced itself to the coordinator yet is not said to be nobody, whether it
+// was assigned its key or has told a new coordinator of it. Who knows the leader before it is told that this one has gone.
+func TestUnannounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		promise := func(c *Config) { c.Promise, c.Observer = 3*time.Second, c.ID == "m2" } // more than the election's lease of a second
+		first := w.member("m1", promise)
+		w.until("a coordinator", 10*time.Second, func() bool { return first.Measure().Coordinates })
+		b := w.member("m2", promise)
+		next := w.member("m3", promise)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		win := func(p *part) driver.Mandate {
+			m, err := p.Elector("k").Campaign(ctx, driver.Candidacy{Metadata: map[string]string{"at": p.id}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m
+		}
+		var mu sync.Mutex
+		seen := map[string][]string{}
+		watch := func(p *part) {
+			for s, err := range p.Elector("k").Watch(ctx) {
+				says := "nobody"
+				if s.Leader != nil {
+					says = s.Leader.Metadata["at"]
+				}
+				if s.Stale {
+					says += ", as it was"
+				}
+				if err != nil {
+					says = err.Error()
+				}
+				mu.Lock()
+				seen[p.id] = slices.Compact(append(seen[p.id], says)) // what is so may be told again
+				mu.Unlock()
+			}
+		}
+		saw := func(want map[string][]string) {
+			t.Helper()
+			<-time.After(5 * time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			if !reflect.DeepEqual(seen, want) {
+				t.Errorf("observers saw %q; want %q", seen, want)
+			}
+			clear(seen)
+		}
+		m := win(next)
+		go watch(next)
+		saw(map[string][]string{"m3": {"m3"}})
+		w.net.slower("m2", 20*time.Millisecond) // its announcement comes later than that it has won
+		go func() {
+			if err := m.Release(ctx); err != nil {
+				t.Error(err)
+			}
+		}()
+		win(b)
+		go watch(first)
+		if _, err := w.client("asks", Config{}).Lookup(ctx, "k"); !errors.Is(err, driver.ErrUnreachable) {
+			t.Errorf("lookup before the announcement: %v; want ErrUnreachable", err)
+		}
+		saw(map[string][]string{"m3": {"nobody", "m2"}, "m1": {"m2"}})
+		first.crash()
+		w.until("the next coordinator", 10*time.Second, func() bool { return next.Measure().Coordinates })
+		saw(map[string][]string{"m3": {"m2, as it was", "m2"}})
 	})
 }

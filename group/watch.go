@@ -147,12 +147,25 @@ func (w *watches) states(entries []wire.Entry) {
 			e.set(driver.State{Leader: leaderOf(w.m.g.tokens, en)})
 		case en.Since < 0: // the coordinator does not know yet
 			if _, n, _, _ := e.states.Get(); n > 0 && !e.last.Stale {
-				e.set(driver.State{Leader: e.last.Leader, Stale: true, Cause: errCovering()})
+				e.set(driver.State{Leader: e.last.Leader, Stale: true, Cause: errUnknown(en.Since)})
 			}
 		default:
 			e.set(driver.State{})
 		}
 	}
+}
+
+// What Since is in an entry that names no holder, because that is not known yet.
+const (
+	covering    = -1 // somebody may hold the key who has not reported yet
+	unannounced = -2 // somebody holds it who has not said yet what to show of it
+)
+
+func errUnknown(since int64) error {
+	if since == unannounced {
+		return fmt.Errorf("%w: the holder of the key has not announced itself to the coordinator yet", driver.ErrUnreachable)
+	}
+	return errCovering()
 }
 
 func errCovering() error {

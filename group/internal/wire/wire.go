@@ -122,7 +122,7 @@ type Entry struct {
 	Key      string
 	Member   string // the holder; "" is nobody
 	Token    group.Token
-	Since    int64  // when it began: Unix time in nanoseconds, by the holder's wall clock
+	Since    int64  // when it began: Unix time in nanoseconds, by the holder's wall clock; negative: Member is not known yet
 	Metadata []byte // JSON; nil is none
 	Load     float64
 }
