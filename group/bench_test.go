@@ -319,6 +319,7 @@ func BenchmarkCampaigns(b *testing.B) {
 		c := newCrowd(b, 3, 0)
 		before := heap()
 		ctx, cancel := context.WithCancel(b.Context())
+		began := used()
 		b.StartTimer()
 		var all sync.WaitGroup
 		mandates := make([]driver.Mandate, elections)
@@ -333,6 +334,7 @@ func BenchmarkCampaigns(b *testing.B) {
 		}
 		all.Wait()
 		b.StopTimer()
+		b.ReportMetric(float64(used()-began)/1e6, "cpu-ms/op")
 		b.ReportMetric((heap()-before)/elections, "bytes/election")
 		for _, m := range mandates {
 			_ = m.Release(ctx)

@@ -206,3 +206,29 @@ func BenchmarkDouble(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkChain is the plan after a member has come that only has keys in common with one of two others, so that keys of
+// the first pass through the second. Each key has two candidates.
+func BenchmarkChain(b *testing.B) {
+	for _, keys := range []int{1000, 10_000, many} {
+		b.Run(fmt.Sprint(keys), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				f := newHouse(b, 0, 3, Settings{})
+				for i := range keys {
+					k := Key{Name: fmt.Sprintf("election-%d", i), Holder: "n0", Wants: []Want{{Member: "n0"}, {Member: "n1"}}}
+					if i%2 == 1 {
+						k.Holder, k.Wants = "n1", []Want{{Member: "n1"}, {Member: "n2"}}
+					}
+					f.key(k)
+				}
+				f.plan()
+				f.calm()
+				b.StartTimer()
+				if moves, _ := f.p.Plan(f.now); len(moves) < keys/3 {
+					b.Fatal(len(moves))
+				}
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"sort"
 	"strings"
@@ -217,8 +218,8 @@ func (e *leveling) pair(a, b int32) *pair {
 		p = &pair{a: a, b: b, limit: e.likely(a, b)}
 		e.pairs[at] = p
 		p.find(e)
-	} else if p.known != len(e.has[a]) {
-		p.find(e)
+	} else {
+		p.grow(e)
 	}
 	return p
 }
@@ -266,27 +267,7 @@ func (e *leveling) sortOut() {
 func (p *pair) find(e *leveling) {
 	p.give, p.begin, p.known, p.more = p.give[:0], 0, len(e.has[p.a]), false
 	some := e.least == e.most && 3*p.limit < len(e.has[p.a]) // the best are enough
-	last, can := int32(none), false
-	for _, k := range e.has[p.a] {
-		if e.owner[k] != p.a {
-			continue
-		}
-		key := &e.keys[k]
-		if key.class != last {
-			last = key.class
-			c := &e.classes[last]
-			ta, oka := c.tier(p.a)
-			tb, okb := c.tier(p.b)
-			can = oka && okb && ta == tb
-		}
-		if !can {
-			continue
-		}
-		why := e.why[k]
-		o := offer{
-			key: k, fixed: why == stays || why == loaded || why == zoned, load: key.load,
-			gap: cost(key.hash, &e.list[p.a]) - cost(key.hash, &e.list[p.b]),
-		}
+	for o := range p.offers(e, e.has[p.a]) {
 		if p.more && e.compare(o, p.give[p.limit-1]) >= 0 {
 			continue
 		}
@@ -300,6 +281,58 @@ func (p *pair) find(e *leveling) {
 	} else {
 		slices.SortFunc(p.give, e.compare)
 	}
+	p.split()
+}
+
+// grow adds what a was given since. Were all found anew, many keys that pass through a would cost their square.
+func (p *pair) grow(e *leveling) {
+	late := e.has[p.a][p.known:]
+	if len(late) == 0 {
+		return
+	}
+	p.known = len(e.has[p.a])
+	p.give, p.begin = p.give[p.begin:], 0 // a has those before no more, or they are among the late
+	for o := range p.offers(e, late) {
+		at, _ := slices.BinarySearchFunc(p.give, o, e.compare)
+		if at < len(p.give) || !p.more { // what is worse than the best is found when these are given
+			p.give = slices.Insert(p.give, at, o)
+		}
+	}
+	p.split()
+}
+
+// offers are those among some keys of a.
+func (p *pair) offers(e *leveling, keys []int32) iter.Seq[offer] {
+	return func(yield func(offer) bool) {
+		last, can := int32(none), false
+		for _, k := range keys {
+			if e.owner[k] != p.a {
+				continue
+			}
+			key := &e.keys[k]
+			if key.class != last {
+				last = key.class
+				c := &e.classes[last]
+				ta, oka := c.tier(p.a)
+				tb, okb := c.tier(p.b)
+				can = oka && okb && ta == tb
+			}
+			if !can {
+				continue
+			}
+			why := e.why[k]
+			if !yield(offer{
+				key: k, fixed: why == stays || why == loaded || why == zoned, load: key.load,
+				gap: cost(key.hash, &e.list[p.a]) - cost(key.hash, &e.list[p.b]),
+			}) {
+				return
+			}
+		}
+	}
+}
+
+// split finds where the loose ones end.
+func (p *pair) split() {
 	p.loose = sort.Search(len(p.give), func(i int) bool { return p.give[i].fixed })
 }
 

@@ -128,7 +128,7 @@ func (p *Planner) SetMember(m Member) error {
 		at, _ := slices.BinarySearchFunc(p.order, m.ID, func(slot int32, id string) int { return cmp.Compare(p.list[slot].ID, id) })
 		p.order = slices.Insert(p.order, at, slot)
 	}
-	if !ok || p.list[slot].Back.IsZero() != m.Back.IsZero() {
+	if old := &p.list[slot]; !ok || old.Back.IsZero() != m.Back.IsZero() || old.Draining != m.Draining {
 		p.stirred = true
 	}
 	p.list[slot] = member{Member: m, hash: hash(m.ID), inverse: inverse(m.Weight)}

@@ -118,7 +118,7 @@ func (h *history) step() {
 			ID: fmt.Sprintf("n%d", h.chance(5)), Weight: []int{0, 0, 0, 50, 300}[h.chance(5)], Zone: []string{"", "", "x", "y"}[h.chance(4)],
 			Quota: []int{0, 0, 0, 0, 0, 3}[h.chance(6)], Draining: h.chance(8) == 0,
 		}
-		if old, ok := w.members[m.ID]; !ok || !old.Back.IsZero() {
+		if old, ok := w.members[m.ID]; !ok || !old.Back.IsZero() || old.Draining != m.Draining {
 			h.came = true
 		}
 		w.members[m.ID] = m
@@ -272,5 +272,30 @@ func (h *history) compare() {
 			k.Holder, k.Next = m.To, ""
 			h.set(k)
 		}
+	}
+}
+
+// TestDrainIsQuiet: while a member gives its keys up, no others move for balance.
+func TestDrainIsQuiet(t *testing.T) {
+	f := newHouse(t, 0, 3, Settings{})
+	all := func(i, holder int) Key {
+		return Key{Name: fmt.Sprintf("k%d", i), Holder: fmt.Sprintf("n%d", holder), Wants: []Want{{Member: fmt.Sprintf("n%d", i%3)}, {Member: fmt.Sprintf("n%d", (i+1)%3)}}}
+	}
+	for i := range 30 {
+		f.key(all(i, i%3))
+	}
+	f.plan()
+	f.calm()
+	f.plan()
+	f.member(Member{ID: "n2", Draining: true})
+	for i := 2; i < 30; i += 3 { // what it gives up only n0 may have
+		f.key(all(i, 0))
+		if moves, _ := f.p.Plan(f.now); slices.ContainsFunc(moves, func(m Move) bool { return m.From != "n2" }) {
+			t.Fatalf("while n2 drains: %v", moves)
+		}
+	}
+	f.calm()
+	if moves, _ := f.p.Plan(f.now); len(moves) == 0 {
+		t.Error("nothing moves for balance afterwards")
 	}
 }

@@ -121,8 +121,8 @@ func Check(moves []Move, known func(member string) bool) error {
 
 // Settings are a [Planner]'s. The zero value has the defaults.
 type Settings struct {
-	// Quiet is how long no member must have come or gone before keys that are held move for balance, preference or
-	// priority. 0 means 10 s; negative is no wait.
+	// Quiet is how long no member must have come or gone, or begun or ceased to drain, before keys that are held move
+	// for balance, preference or priority. 0 means 10 s; negative is no wait.
 	Quiet time.Duration
 
 	// Slack is by how much the loads of two members must differ, in percent of the mean load, before keys move that are

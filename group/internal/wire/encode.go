@@ -177,9 +177,10 @@ func session(b []byte, s group.Session) []byte {
 	return uints(b, s.Epoch)
 }
 
-// sorted returns a list in the order of its keys: itself, if it is.
-func sorted[T any](all []T, key func(*T) string) []T {
-	compare := func(a, b T) int { return strings.Compare(key(&a), key(&b)) }
+// sorted returns a list in the order of its keys: itself, if it is. key takes no pointer: what it points to would be on
+// the heap at each comparison.
+func sorted[T any](all []T, key func(T) string) []T {
+	compare := func(a, b T) int { return strings.Compare(key(a), key(b)) }
 	if slices.IsSortedFunc(all, compare) {
 		return all
 	}
@@ -198,7 +199,7 @@ func front(b []byte, last, key string) []byte {
 }
 
 func held(b []byte, all []group.Held) []byte {
-	all = sorted(all, func(h *group.Held) string { return string(h.Key) })
+	all = sorted(all, func(h group.Held) string { return string(h.Key) })
 	with := uint64(withToken)
 	if slices.ContainsFunc(all, func(h group.Held) bool { return h.State != nil }) {
 		with |= withState
@@ -222,7 +223,7 @@ func held(b []byte, all []group.Held) []byte {
 }
 
 func wants(b []byte, all []group.Want) []byte {
-	all = sorted(all, func(w *group.Want) string { return string(w.Key) })
+	all = sorted(all, func(w group.Want) string { return string(w.Key) })
 	with := bit(slices.ContainsFunc(all, func(w group.Want) bool { return w.Priority != 0 }), withPriority)
 	b = uints(b, with, uint64(len(all)))
 	last := ""
@@ -237,7 +238,7 @@ func wants(b []byte, all []group.Want) []byte {
 }
 
 func unwants(b []byte, all []group.Key) []byte {
-	all = sorted(all, func(k *group.Key) string { return string(*k) })
+	all = sorted(all, func(k group.Key) string { return string(k) })
 	b = uints(b, 0, uint64(len(all)))
 	last := ""
 	for _, k := range all {

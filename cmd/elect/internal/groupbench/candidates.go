@@ -51,7 +51,7 @@ type candidates struct {
 	n    *node
 	all  map[int]contender
 	open func(ctx context.Context, key int) (contender, error)
-	last func(ctx context.Context, back time.Duration) error // what follows the last release; nil is nothing
+	last func(ctx context.Context, back time.Duration) error // how all are given up at once; nil is one by one
 
 	ctx  context.Context // of the candidacies
 	stop context.CancelFunc
@@ -97,7 +97,7 @@ func (c *candidates) lead(ctx context.Context, key int, e contender) {
 			if ctx.Err() == nil {
 				c.failed(err)
 			}
-			if driver.IsPermanent(err) {
+			if driver.IsPermanent(err) || errors.Is(err, driver.ErrClosed) {
 				return
 			}
 			select {
@@ -157,14 +157,16 @@ func (c *candidates) give(key int) error {
 }
 
 func (c *candidates) leave(ctx context.Context) error {
+	if c.last != nil { // a member that only gave its keys up, one after the other, would not be known to leave
+		err := c.last(ctx, 0)
+		c.yield()
+		return err
+	}
 	c.yield()
 	var work sync.WaitGroup
 	for _, e := range c.all {
 		work.Go(func() { _ = e.close() })
 	}
 	work.Wait()
-	if c.last != nil {
-		return c.last(ctx, 0)
-	}
 	return nil
 }
