@@ -288,7 +288,7 @@ func TestFailover(t *testing.T) {
 	must(t, winner.Slots(ctx, []string{"n1", other.config().ID}))
 
 	// The old primary has WAL that nobody else has.
-	must(t, a.Rewind(ctx, winner.upstream(2, p)))
+	must(t, a.Rewind(ctx, winner.upstream(2, p), func() error { return nil }))
 	from := winner.upstream(2, p)
 	must(t, a.StartStandby(ctx, &from))
 	a.streams(t, 2)
