@@ -348,6 +348,9 @@ func TestConfirmation(t *testing.T) {
 	}
 	must(t, b.Follow(t.Context(), a.upstream(1, p)))
 	must(t, a.Mark(t.Context(), 5, "n1", 1))
+	if of, replica := a.Recovery(), b.Recovery(); of != 0 || replica == 0 {
+		t.Errorf("the recovery of a primary has done %d, and that of a replica %d; want 0, and more", of, replica)
+	}
 	for _, answered := range waiting {
 		must(t, <-answered)
 	}
