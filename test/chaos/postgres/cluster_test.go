@@ -402,7 +402,7 @@ func (c *cluster) work(primary int, dsn string) {
 
 // startup is the process that replays.
 func (c *cluster) startup(i int) []int {
-	return c.part(i, func(title string, _ int) bool { return strings.HasPrefix(title, "postgres: startup") })
+	return c.part(i, func(title string, _ int) bool { return strings.HasPrefix(title, "postgres: "+id(i)+": startup") })
 }
 
 // switchover asks for a planned one.
