@@ -198,7 +198,7 @@ func (n *Node) follow(ctx context.Context, p server.Position, t target, s Status
 		return restTime, err
 	}
 	n.mu.Lock()
-	n.follows, n.moved, n.missed = t.Token, time.Now(), 0
+	n.follows, n.moved, n.missed, n.hold = t.Token, time.Now(), 0, time.Time{} // another one has been promoted
 	n.mu.Unlock()
 	return turnTime / 2, nil
 }
