@@ -20,6 +20,7 @@ type Stat struct {
 	Session int
 	Flags   int // PF_… of the kernel's include/linux/sched.h
 	User    int // its CPU time in user mode, in clock ticks
+	System  int // the same in the kernel
 	Threads int // those that have not ended, and the first one as long as the process exists
 	Start   int // in clock ticks since boot: with the pid it identifies a process for ever
 }
@@ -48,7 +49,7 @@ func Parse(text []byte) (s Stat, ok bool) {
 	for _, f := range []struct {
 		to *int
 		at int
-	}{{&s.Parent, 1}, {&s.Group, 2}, {&s.Session, 3}, {&s.Flags, 6}, {&s.User, 11}, {&s.Threads, 17}, {&s.Start, 19}} {
+	}{{&s.Parent, 1}, {&s.Group, 2}, {&s.Session, 3}, {&s.Flags, 6}, {&s.User, 11}, {&s.System, 12}, {&s.Threads, 17}, {&s.Start, 19}} {
 		v, err := strconv.ParseInt(string(fields[f.at]), 10, 64)
 		if err != nil {
 			return Stat{}, false

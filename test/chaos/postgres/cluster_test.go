@@ -400,12 +400,18 @@ func (c *cluster) work(primary int, dsn string) {
 	})
 }
 
+// startup is the process that replays.
+func (c *cluster) startup(i int) []int {
+	return c.part(i, func(title string, _ int) bool { return strings.HasPrefix(title, "postgres: "+id(i)+": startup") })
+}
+
 // switchover asks for a planned one.
-func (c *cluster) switchover(primary int) error {
+func (c *cluster) switchover(primary int, args ...string) error {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
 	defer cancel()
 	cmd := c.net.Command(primary, "setpriv", "--reuid="+strconv.Itoa(user), "--regid="+strconv.Itoa(user), "--clear-groups", "--",
 		c.elect, "recipe", "postgres", "switchover", "--config", filepath.Join(c.dir, "c"+strconv.Itoa(primary), "config.yaml"))
+	cmd.Args = append(cmd.Args, args...)
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
 	defer stop()
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -110,6 +110,18 @@ func faults() []fault {
 		{name: "failing disk", begin: broken(disk.Fault{SyncError: true}), holds: outage, stays: true, disk: true},
 		{name: "power loss", begin: func(c *cluster, p, _ int) func() { c.powerLoss(p); return nil }, disk: true},
 		{name: "power loss of all", begin: func(c *cluster, _, _ int) func() { c.powerLoss(0, 1, 2); return nil }, stays: true, disk: true},
+		{name: "recovery hangs", begin: func(c *cluster, p, r int) func() { // of the next primary, as with a disk that hangs
+			if startup := c.startup(r); len(startup) == 1 {
+				signal(startup, syscall.SIGSTOP)
+			} else {
+				c.t.Errorf("the processes %v replay at %s; want one", startup, id(r))
+			}
+			if err := c.switchover(p, "--to", id(r)); err != nil {
+				c.t.Errorf("a planned switch-over: %v", err)
+			}
+			return nil
+		}},
+		{name: "port", begin: func(c *cluster, p, _ int) func() { return c.block(p) }},
 		{name: "switch-over", begin: func(c *cluster, p, _ int) func() {
 			if err := c.switchover(p); err != nil {
 				c.t.Errorf("a planned switch-over: %v", err)

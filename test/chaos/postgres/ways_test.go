@@ -87,3 +87,44 @@ func TestAddress(t *testing.T) {
 	c.work(c.settled(time.Minute), "host="+address+" port=5432"+login)
 	c.judge(c.storm(asked("SEED", 24), int(asked("ROUNDS", 30)), kinds(reached()...)...))
 }
+
+// block drops what the other nodes send to the PostgreSQL of a primary, and nothing else, until another one is the
+// primary.
+func (c *cluster) block(primary int) (heal func()) {
+	c.t.Helper()
+	nft := func(args ...string) {
+		c.t.Helper()
+		if out, err := c.net.Command(primary, "nft", args...).CombinedOutput(); err != nil {
+			c.t.Fatalf("nft %v: %v: %s", args, err, out)
+		}
+	}
+	var others []string
+	for i := range nodeCount {
+		if i != primary {
+			others = append(others, c.host(i))
+		}
+	}
+	begun := time.Now()
+	nft(fmt.Sprintf("add table ip port; add chain ip port in { type filter hook input priority 0; }; add rule ip port in ip saddr { %s } tcp dport 5432 counter drop", strings.Join(others, ", ")))
+	for {
+		if now := c.primaries(); len(now) == 1 && now[0] != primary {
+			c.t.Logf("%s does not receive WAL, and %s is the primary after %v", others, id(now[0]), time.Since(begun).Round(100*time.Millisecond))
+			break
+		}
+		if time.Since(begun) > 2*time.Minute {
+			c.t.Errorf("%s is not replaced as the primary, although replicas cannot reach it", id(primary))
+			break
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	return func() { nft("delete table ip port") }
+}
+
+// TestPort: replicas do not reach the PostgreSQL of a primary, and everything else they do.
+func TestPort(t *testing.T) {
+	long.Full(t, "it breaks the replication of a cluster of PostgreSQL")
+	harness.Need(t, "nft", "nftables")
+	c := start(t, small)
+	c.work(c.settled(time.Minute), c.dsn())
+	c.judge(c.storm(asked("SEED", 24), int(asked("ROUNDS", 2)), kinds("port")...))
+}

@@ -7,7 +7,7 @@ import (
 )
 
 // database is what a node needs of a PostgreSQL server and its data directory: *server.Server, and in tests one that is
-// made up. Its methods are called by one goroutine at a time, except Done, Running, Stopped, Position, Probe and
+// made up. Its methods are called by one goroutine at a time, except Done, Running, Stopped, Recovery, Position, Probe and
 // Flushed.
 type database interface {
 	// Empty reports that there is no cluster in the data directory: nothing, or what an Init or a Rebuild has left that
@@ -29,6 +29,8 @@ type database interface {
 	Done() <-chan struct{}
 	// Stopped reports whether the postmaster is stopped by a signal, as by kill -STOP.
 	Stopped() bool
+	// Recovery grows while the server replays or is promoted, as long as that goes on; 0 if it does neither.
+	Recovery() int
 	// Stop returns when no process of the server is left. The end of ctx turns Fast into Immediate. Stopping a stopped
 	// one succeeds.
 	Stop(ctx context.Context, mode server.Mode) error
@@ -57,8 +59,8 @@ type database interface {
 
 	// Rewind makes a stopped server, which may have crashed, one that can follow, by pg_rewind. It is left stopped. A
 	// checkpoint of the source has to be made first: until its first one after a promotion pg_rewind takes it to be on
-	// its old timeline.
-	Rewind(ctx context.Context, from server.Upstream) error
+	// its old timeline. Then change is called. After an error before that the directory is as it was.
+	Rewind(ctx context.Context, from server.Upstream, change func() error) error
 	// Rebuild replaces the data directory by a copy of that server. It is left stopped. The copy is made beside the old
 	// directory; when it is whole and durable, replace is called, and if that succeeds the old one is exchanged for it.
 	// After an error before that the old one is as it was.

@@ -32,6 +32,7 @@ type lab struct {
 	keeps    []*memoryKeeper
 	stops    []func()
 	cut      map[[2]int]bool
+	deaf     map[int]bool // no other server reaches this one, and its node they do
 	n        int
 	acked    []row
 	ctx      context.Context
@@ -49,6 +50,8 @@ type fake struct {
 	broken bool // pg_rewind fails
 	// refuses is why no standby starts.
 	refuses error
+	replay  time.Duration // of a promotion; below 0 its recovery hangs
+	ticks   int           // of that
 }
 
 type memoryKeeper struct {
@@ -180,8 +183,25 @@ func (f *fake) Position(context.Context) (p server.Position, err error) {
 	return p, err
 }
 
-func (f *fake) Promote(_ context.Context, token uint64) (p server.Position, err error) {
+func (f *fake) Promote(ctx context.Context, token uint64) (p server.Position, err error) {
+	for begun := time.Now(); ctx.Err() == nil; pause(ctx, time.Second) {
+		if f.with("", func(*pg) error {
+			if f.replay >= 0 && time.Since(begun) >= f.replay {
+				return errors.New("it has replayed all")
+			}
+			if f.replay > 0 || f.ticks == 0 {
+				f.ticks++
+			}
+			return nil
+		}) != nil {
+			break
+		}
+	}
 	err = f.with("promote", func(s *pg) error {
+		f.ticks = 0
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if !s.up || s.primary || s.from >= 0 {
 			return errors.New("no standby of nobody runs")
 		}
@@ -233,7 +253,13 @@ func (f *fake) Slots(context.Context, []string) error { return nil }
 
 func (f *fake) Flushed(_ context.Context, id string) (lsn uint64, err error) {
 	err = f.with("", func(s *pg) error {
-		lsn = s.acks[slices.IndexFunc(f.l.nodes, func(n *Node) bool { return n.s.ID == id })]
+		if !s.up {
+			return errors.New("it does not run")
+		}
+		i := slices.IndexFunc(f.l.nodes, func(n *Node) bool { return n.s.ID == id })
+		if o := f.l.servers[i]; o.stream && o.from == f.i {
+			lsn = s.acks[i]
+		}
 		return nil
 	})
 	return lsn, err
@@ -241,7 +267,13 @@ func (f *fake) Flushed(_ context.Context, id string) (lsn uint64, err error) {
 
 func (f *fake) Checkpoint(context.Context) error { return nil }
 
-func (f *fake) Rewind(_ context.Context, from server.Upstream) error {
+func (f *fake) Rewind(_ context.Context, from server.Upstream, change func() error) error {
+	if err := f.with("", func(*pg) error { _, err := f.source(from); return err }); err != nil {
+		return err
+	}
+	if err := change(); err != nil {
+		return err
+	}
 	return f.with("rewind", func(s *pg) error {
 		if f.broken {
 			return errors.New("pg_rewind has failed")
@@ -250,12 +282,21 @@ func (f *fake) Rewind(_ context.Context, from server.Upstream) error {
 	})
 }
 
-func (f *fake) from(s *pg, from server.Upstream) error {
+// source is the server that others copy from.
+func (f *fake) source(from server.Upstream) (*pg, error) {
 	i := slices.IndexFunc(f.l.nodes, func(n *Node) bool { return n.s.ID == from.ID })
-	if f.l.cut[[2]int{f.i, i}] || !f.l.servers[i].up {
-		return errors.New("the primary does not answer")
+	if o := f.l.servers[i]; o.up && !f.l.deaf[i] && !f.l.cut[[2]int{f.i, i}] {
+		return o, nil
 	}
-	s.copyOf(f.l.servers[i])
+	return nil, errors.New("the primary does not answer")
+}
+
+func (f *fake) from(s *pg, from server.Upstream) error {
+	o, err := f.source(from)
+	if err != nil {
+		return err
+	}
+	s.copyOf(o)
 	return nil
 }
 
@@ -263,6 +304,9 @@ func (f *fake) Rebuild(ctx context.Context, from server.Upstream, replace func()
 	pause(ctx, f.slow)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if err := f.with("", func(*pg) error { _, err := f.source(from); return err }); err != nil {
+		return err
 	}
 	if err := replace(); err != nil {
 		return err
@@ -275,6 +319,11 @@ func (f *fake) Reload(context.Context, server.Config) ([]string, error) { return
 func (f *fake) Stopped() (stopped bool) {
 	_ = f.with("", func(s *pg) error { stopped = f.frozen && s.up; return nil })
 	return stopped
+}
+
+func (f *fake) Recovery() (ticks int) {
+	_ = f.with("", func(*pg) error { ticks = f.ticks; return nil })
+	return ticks
 }
 
 func (f *fake) Probe(ctx context.Context) (err error) {
@@ -316,7 +365,7 @@ func (k link) prepare(ctx context.Context, token uint64) (answer, error) {
 // newLab starts a cluster without data.
 func newLab(t *testing.T, size int) *lab {
 	t.Helper()
-	l := &lab{t: t, store: memory.NewStore(0), cut: map[[2]int]bool{}, log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr { return a }}))}
+	l := &lab{t: t, store: memory.NewStore(0), cut: map[[2]int]bool{}, deaf: map[int]bool{}, log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr { return a }}))}
 	ctx, cancel := context.WithCancel(t.Context())
 	l.ctx = ctx
 	var entries []NodeEntry
@@ -337,7 +386,7 @@ func newLab(t *testing.T, size int) *lab {
 		for ctx.Err() == nil {
 			l.mu.Lock()
 			for j, s := range l.servers {
-				if s.from >= 0 && l.cut[[2]int{j, s.from}] {
+				if s.from >= 0 && (l.cut[[2]int{j, s.from}] || l.deaf[s.from]) {
 					s.stream = false
 					continue
 				}
@@ -639,7 +688,7 @@ func TestFrozenPrimary(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, l *lab, p int) {
 		freeze := func(on bool) { _ = l.dbs[p].with("", func(*pg) error { l.dbs[p].frozen = on; return nil }) }
 		freeze(true)
-		pause(l.ctx, frozenTime-glanceTime)
+		pause(l.ctx, frozenTime-glanceTime-time.Millisecond) // it counts from the look before the stop
 		freeze(false)
 		pause(l.ctx, 5*time.Second)
 		if l.nodes[p].isPrimary() != nil {

@@ -29,6 +29,7 @@ func (n *Node) lead(ctx context.Context, term *elect.Term) error {
 	n.log.Info("elected", "token", term.Token())
 	var all sync.WaitGroup
 	all.Go(func() { n.glance(work, fence) })
+	all.Go(func() { n.listen(work, fence, uint64(term.Token())) })
 	err := n.attempt(ctx, work, term)
 	if err == nil && ctx.Err() == nil {
 		err = context.Cause(work)
@@ -37,7 +38,11 @@ func (n *Node) lead(ctx context.Context, term *elect.Term) error {
 	all.Wait()
 	if err != nil {
 		n.log.Warn("this leader gives way", "token", term.Token(), "error", err)
-		n.aside(term)
+		hold := holdTime
+		if errors.Is(err, errAlone) || errors.Is(err, errStill) { // until another one is promoted without this one, which has more
+			hold += n.s.Patience
+		}
+		n.aside(term, hold)
 	}
 	<-ctx.Done()
 	return nil
@@ -56,10 +61,91 @@ func (n *Node) glance(work context.Context, fence context.CancelCauseFunc) {
 	}
 }
 
-// aside ends the term and lets another node try.
-func (n *Node) aside(term *elect.Term) {
+// listen ends the work of a primary from which fewer than k replicas stream, although enough of them to promote one of
+// them answer, and try to: others do not reach its PostgreSQL, and its commits wait for ever. The next one may have the
+// same trouble. So a node waits twice as long each time, until replicas have streamed from it.
+func (n *Node) listen(work context.Context, fence context.CancelCauseFunc, token uint64) {
+	for heard := time.Now(); work.Err() == nil; pause(work, restTime) {
+		n.mu.Lock()
+		primary, alone := n.phase >= promoted, n.alones
+		n.mu.Unlock()
+		if !primary || n.isPaused() {
+			heard = time.Now()
+			continue
+		}
+		streams, err := n.streams(work)
+		if err != nil {
+			continue
+		}
+		if streams >= n.s.Confirm {
+			heard, alone = time.Now(), 0
+		} else if time.Since(heard) >= aloneTime<<alone && n.outside(work, token, streams) {
+			alone = min(alone+1, maxAlones)
+			fence(errAlone)
+		}
+		n.mu.Lock()
+		n.alones = alone
+		n.mu.Unlock()
+	}
+}
+
+// streams is how many replicas stream from this primary.
+func (n *Node) streams(ctx context.Context) (all int, err error) {
+	ctx, done := context.WithTimeout(ctx, n.s.Probe.Limit)
+	defer done()
+	for id := range n.others {
+		flushed, err := n.db.Flushed(ctx, id)
+		if err != nil {
+			return 0, err
+		}
+		if flushed > 0 {
+			all++
+		}
+	}
+	return all, nil
+}
+
+// outside reports whether the other nodes can promote one of them without this one, and would be enough to confirm
+// commits if those that wait for this primary streamed, too.
+func (n *Node) outside(ctx context.Context, token uint64, streams int) bool {
+	whole := 0
+	for _, s := range n.states(ctx) {
+		if s.Whole && !s.Paused {
+			whole++
+		}
+		if s.Whole && s.Waiting == token {
+			streams++
+		}
+	}
+	return whole >= len(n.s.Nodes)-n.s.Confirm && streams >= n.s.Confirm
+}
+
+// paced does something to a server in recovery, and ends it when that stands still for as long as the probe of a primary
+// may fail: a read or write of its disk hangs.
+func (n *Node) paced(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var all sync.WaitGroup
+	all.Go(func() {
+		limit := n.s.Probe.Limit * time.Duration(n.s.Probe.Failures)
+		since, last := time.Now(), 0
+		for pause(ctx, glanceTime); ctx.Err() == nil; pause(ctx, glanceTime) {
+			if now := n.db.Recovery(); now != last || now == 0 {
+				since, last = time.Now(), now
+			} else if time.Since(since) >= limit {
+				cancel(fmt.Errorf("%w for %v", errStill, limit))
+			}
+		}
+	})
+	err := do(ctx)
+	cancel(nil)
+	all.Wait()
+	return err
+}
+
+// aside ends the term and lets another node try for a time.
+func (n *Node) aside(term *elect.Term, hold time.Duration) {
 	n.mu.Lock()
-	n.hold = time.Now().Add(holdTime)
+	n.hold = time.Now().Add(hold)
 	if n.stand != nil {
 		defer n.stand(errHold)
 	}
@@ -215,12 +301,12 @@ func (n *Node) promote(ctx context.Context, token uint64, what verdict) error {
 	} else {
 		n.doing(fmt.Sprintf("promoting under the token %d", token))
 		if !n.db.Running() {
-			if err := n.db.StartStandby(ctx, nil); err != nil {
+			if err := n.paced(ctx, func(ctx context.Context) error { return n.db.StartStandby(ctx, nil) }); err != nil {
 				return err
 			}
 		}
-		p, err := n.db.Promote(ctx, token)
-		if err != nil {
+		var p server.Position
+		if err := n.paced(ctx, func(ctx context.Context) (err error) { p, err = n.db.Promote(ctx, token); return err }); err != nil {
 			return err
 		}
 		if _, _, err := n.update(always(func(r record) record { return n.rules.promoted(r, p) })); err != nil {

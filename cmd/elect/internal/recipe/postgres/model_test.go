@@ -57,7 +57,7 @@ func (s *pg) position() server.Position {
 		return server.Position{}
 	}
 	end := s.path[len(s.path)-1]
-	return server.Position{SystemID: s.system, Timeline: end.timeline, Begin: end.begin, LSN: uint64(len(s.log)), Streaming: s.stream, InRecovery: !s.primary}
+	return server.Position{SystemID: s.system, Timeline: end.timeline, Begin: end.begin, LSN: uint64(len(s.log)), Replayed: uint64(len(s.log)), Streaming: s.stream, InRecovery: !s.primary}
 }
 
 func (s *pg) crash(r *rand.Rand) {

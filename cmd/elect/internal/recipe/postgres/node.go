@@ -26,6 +26,9 @@ const (
 	lonelyTime = 2 * time.Second        // without a leader, after which a stopped server is started
 	glanceTime = 200 * time.Millisecond // between two looks whether the postmaster is stopped by a signal
 	frozenTime = time.Second            // of that, after which a primary gives way
+	aloneTime  = 30 * time.Second       // without enough replicas that stream, after which a primary gives way: see listen
+	maxAlones  = 5                      // doublings of that
+	waitTime   = 10 * time.Second       // without progress of a replica that does not stream, after which it waits for its primary
 )
 
 // Node is one node of the cluster: it stands in the election, and its server is the primary while it leads, and follows
@@ -69,8 +72,11 @@ type Node struct {
 	changes   chan func() // what a primary, which holds op, does for another goroutine
 	follows   uint64      // the token that the running server was told to follow
 	moved     time.Time
-	failures  int  // of starts in a row
-	elsewhere bool // the reason of the last one is not in the data
+	copyAt    time.Time // when the last copy was begun
+	missed    uint64    // the token of the primary from which it failed; 0 if it did not
+	failures  int       // of starts in a row
+	elsewhere bool      // the reason of the last one is not in the data
+	alones    int       // how often in a row this node was a primary that others did not reach
 }
 
 // phase is how far a leader is.
@@ -87,6 +93,8 @@ var (
 	errPromised = errors.New("this node has promised to a later leader")
 	errFrozen   = errors.New("the postmaster was stopped by a signal, as by kill -STOP")
 	errHold     = errors.New("this node lets another one try")
+	errStill    = errors.New("the recovery of PostgreSQL stands still")
+	errAlone    = errors.New("too few replicas stream from this primary, although they answer, and try to; want that they reach its PostgreSQL")
 )
 
 // newNode makes a node. The election is set before run.

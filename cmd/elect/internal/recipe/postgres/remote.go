@@ -34,6 +34,8 @@ type Status struct {
 	Whole     bool   `json:"whole"`
 	Blank     bool   `json:"blank"`
 	Paused    bool   `json:"paused"`
+	// Waiting is the token of the leader from which it tries to stream, if it does not, and has nothing else to do.
+	Waiting uint64 `json:"waiting,string,omitempty"`
 
 	// Of a primary. Token is that of its term, Eras are those of its WAL, History is its history file.
 	Token   uint64 `json:"token,string"`

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"bytes"
+	"os"
 	"strings"
 	"testing"
 
@@ -130,5 +132,14 @@ func TestState(t *testing.T) {
 			t.Errorf("%s of %s took the state of n1 of orders; want an error", c.id, c.name)
 		}
 		f.Close()
+	}
+}
+
+// The schema that is shipped is that of the decoder.
+func TestSchemaIsShipped(t *testing.T) {
+	const path = "../../../../../deploy/recipe/postgres.schema.json"
+	got, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(got, Schema()) {
+		t.Errorf("%s is not what elect recipe postgres schema prints (%v); want: elect recipe postgres schema >deploy/recipe/postgres.schema.json", path, err)
 	}
 }

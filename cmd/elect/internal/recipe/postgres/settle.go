@@ -202,7 +202,7 @@ func (n *Node) follow(ctx context.Context, p server.Position, t target, s Status
 		return restTime, err
 	}
 	n.mu.Lock()
-	n.follows, n.moved = t.Token, time.Now()
+	n.follows, n.moved, n.missed, n.hold = t.Token, time.Now(), 0, time.Time{} // another one has been promoted
 	n.mu.Unlock()
 	return turnTime / 2, nil
 }
@@ -218,8 +218,9 @@ func (n *Node) copy(ctx context.Context, what step, why string, t target, s Stat
 		return restTime, err
 	}
 	n.mu.Lock()
-	n.copying, n.failures, n.follows = true, 0, 0
+	n.copying, n.failures, n.follows, n.copyAt = true, 0, 0, time.Now()
 	n.mu.Unlock()
+	missed := func(token uint64) { n.mu.Lock(); defer n.mu.Unlock(); n.missed = token }
 	breaking := func() error {
 		_, ok, err := n.update(func(r record) (record, bool) {
 			if r.Promised > t.Token {
@@ -234,16 +235,15 @@ func (n *Node) copy(ctx context.Context, what step, why string, t target, s Stat
 	}
 	up := n.upstream(t, s)
 	if what == rewind {
-		if err := breaking(); err != nil {
-			return turnTime, err
-		}
-		err = n.db.Rewind(ctx, up)
+		err = n.db.Rewind(ctx, up, breaking)
 	} else {
 		err = n.db.Rebuild(ctx, up, breaking)
 	}
 	if err != nil {
+		missed(t.Token)
 		return restTime, fmt.Errorf("%s from %s: %w", word, t.ID, err)
 	}
+	missed(0)
 	asked, done := context.WithTimeout(ctx, askTime)
 	after, err := n.others[t.ID].status(asked, false)
 	done()
@@ -266,6 +266,13 @@ func (n *Node) state(ctx context.Context, confirm bool) Status {
 		Paused: n.saved.Paused, Does: n.does, Role: roleStopped,
 	}
 	copying := n.copying
+	switch {
+	case copying && time.Since(n.copyAt) >= waitTime: // it gets on
+	case n.missed != 0:
+		s.Waiting = n.missed
+	case !copying && !p.Streaming && p.Replayed > 0 && time.Since(n.moved) >= waitTime:
+		s.Waiting = n.follows
+	}
 	n.mu.Unlock()
 	switch {
 	case term != nil && ph < promoted:

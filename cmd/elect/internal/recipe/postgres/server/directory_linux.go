@@ -151,8 +151,9 @@ func (s *Server) secret() []string {
 }
 
 // Rewind makes a stopped server, which may have crashed, one that can follow a primary: by pg_rewind. It is left
-// stopped. After an error the directory may have to be rebuilt.
-func (s *Server) Rewind(ctx context.Context, from Upstream) error {
+// stopped. When the primary has answered, change is called: if it fails, nothing has changed. After a later error the
+// directory may have to be rebuilt.
+func (s *Server) Rewind(ctx context.Context, from Upstream, change func() error) error {
 	if s.Running() {
 		return errors.New("PostgreSQL runs; want it stopped before it is rewound")
 	}
@@ -162,6 +163,9 @@ func (s *Server) Rewind(ctx context.Context, from Upstream) error {
 	// Until the first checkpoint after a promotion pg_rewind takes the source to be on its old timeline.
 	if err := s.settle(ctx, from); err != nil {
 		return fmt.Errorf("a checkpoint of %s: %w", from.ID, err)
+	}
+	if err := change(); err != nil {
+		return err
 	}
 	// If it has crashed, pg_rewind has it recover alone first, which cannot be done as a standby.
 	if err := errors.Join(remove(filepath.Join(s.data, "standby.signal")), s.configure(s.config(), 0)); err != nil {
@@ -178,7 +182,7 @@ func (s *Server) settle(ctx context.Context, from Upstream) error {
 	for i, pairs := 0, s.upstream(from); i < 4; i += 2 {
 		text += conninfo(pairs[i], pairs[i+1])
 	}
-	text += s.config().Conninfo
+	text += " connect_timeout=3" + s.config().Conninfo
 	if !strings.Contains(text, "sslmode") {
 		text += " sslmode=prefer"
 	}

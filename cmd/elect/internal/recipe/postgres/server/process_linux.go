@@ -58,6 +58,17 @@ func (s *Server) Stopped() bool {
 	return m != nil && m.running() && m.stopped()
 }
 
+// Recovery grows while the server replays or is promoted: it is one more than the CPU time of its startup process, in
+// clock ticks. It is 0 if there is none. A process that waits for one read or write of a disk uses none.
+func (s *Server) Recovery() int {
+	for _, pid := range s.titled("postgres: "+s.config().ID+": startup", "") { // a client that logs in has the word at the end
+		if stat, ok := proc.Read(pid); ok {
+			return 1 + stat.User + stat.System
+		}
+	}
+	return 0
+}
+
 // StartPrimary starts the cluster that [Server.Init] has made as the primary of the term of a token. Later terms promote
 // a standby. It returns when the server accepts connections.
 func (s *Server) StartPrimary(ctx context.Context, token uint64) error {

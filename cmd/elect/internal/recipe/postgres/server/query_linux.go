@@ -128,10 +128,13 @@ func (s *Server) expel(ctx context.Context) error {
 }
 
 // walreceivers are the processes of this server that have that title. They have it before they connect.
-func (s *Server) walreceivers() []int {
+func (s *Server) walreceivers() []int { return s.titled("postgres: ", "walreceiver") }
+
+// titled are the processes of this server whose title has a prefix, and a word.
+func (s *Server) titled(prefix, word string) []int {
 	return slices.DeleteFunc(s.processes(), func(pid int) bool {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		return !strings.HasPrefix(string(text), "postgres: ") || !strings.Contains(string(text), "walreceiver")
+		return !strings.HasPrefix(string(text), prefix) || !strings.Contains(string(text), word)
 	})
 }
 

@@ -288,7 +288,7 @@ func TestFailover(t *testing.T) {
 	must(t, winner.Slots(ctx, []string{"n1", other.config().ID}))
 
 	// The old primary has WAL that nobody else has.
-	must(t, a.Rewind(ctx, winner.upstream(2, p)))
+	must(t, a.Rewind(ctx, winner.upstream(2, p), func() error { return nil }))
 	from := winner.upstream(2, p)
 	must(t, a.StartStandby(ctx, &from))
 	a.streams(t, 2)
@@ -348,6 +348,9 @@ func TestConfirmation(t *testing.T) {
 	}
 	must(t, b.Follow(t.Context(), a.upstream(1, p)))
 	must(t, a.Mark(t.Context(), 5, "n1", 1))
+	if of, replica := a.Recovery(), b.Recovery(); of != 0 || replica == 0 {
+		t.Errorf("the recovery of a primary has done %d, and that of a replica %d; want 0, and more", of, replica)
+	}
 	for _, answered := range waiting {
 		must(t, <-answered)
 	}
