@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 )
 
@@ -17,16 +16,13 @@ type Client struct {
 
 // NewClient makes a client of the electors of a configuration. It reads the password of clients.
 func NewClient(cfg *Config) (*Client, error) {
-	var d net.Dialer
-	c := &Client{cfg, &dialer{user: cfg.Listen.User, dial: func(ctx context.Context, address string) (net.Conn, error) {
-		return d.DialContext(ctx, "tcp", address)
-	}}}
+	c := &Client{cfg, &dialer{user: cfg.Listen.User}}
 	var err error
 	if c.dialer.password, err = readSecret("listen.password-file", cfg.Listen.Password); err != nil {
 		return nil, err
 	}
 	if cfg.Listen.CA != "" {
-		c.dialer.tls, err = clientTLS(cfg.Listen.CA, "", "")
+		c.dialer.tls, err = tlsOf(cfg.Listen.CA, "", "")
 	}
 	return c, err
 }

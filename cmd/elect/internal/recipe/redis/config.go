@@ -58,14 +58,14 @@ type ServerEntry struct {
 
 // Access is how servers are reached.
 type Access struct {
-	User         string `key:"user" doc:"The ACL user of the electors. Default: default."`
-	Password     string `key:"password-file" doc:"File with its password."`
-	ReplicaUser  string `key:"replica-user" doc:"The ACL user of replicas at their master. Default: that of the electors."`
-	ReplicaWords string `key:"replica-password-file" doc:"File with its password. Default: that of the electors."`
-	TLS          bool   `key:"tls" doc:"The servers speak TLS."`
-	CA           string `key:"ca" doc:"File with the certificates that sign those of the servers, in PEM. Default: those of the system."`
-	Cert         string `key:"cert" doc:"File with this elector's certificate for servers that want one, in PEM."`
-	Key          string `key:"key" doc:"File with its key."`
+	User            string `key:"user" doc:"The ACL user of the electors. Default: default."`
+	Password        string `key:"password-file" doc:"File with its password."`
+	ReplicaUser     string `key:"replica-user" doc:"The ACL user of replicas at their master. Default: that of the electors."`
+	ReplicaPassword string `key:"replica-password-file" doc:"File with its password. Default: that of the electors."`
+	TLS             bool   `key:"tls" doc:"The servers speak TLS."`
+	CA              string `key:"ca" doc:"File with the certificates that sign those of the servers, in PEM. Default: those of the system."`
+	Cert            string `key:"cert" doc:"File with this elector's certificate for servers that want one, in PEM."`
+	Key             string `key:"key" doc:"File with its key."`
 }
 
 // Config is a configuration with all defaults.
@@ -199,7 +199,7 @@ func (k *checker) serverList() {
 	if c.Redis.User != "" && c.Redis.Password == "" {
 		k.wrong("redis.user", "there is no password for it; want password-file, too")
 	}
-	if c.Redis.ReplicaUser != "" && c.Redis.ReplicaWords == "" {
+	if c.Redis.ReplicaUser != "" && c.Redis.ReplicaPassword == "" {
 		k.wrong("redis.replica-user", "there is no password for it; want replica-password-file, too")
 	}
 }
