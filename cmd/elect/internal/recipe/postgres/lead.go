@@ -112,12 +112,12 @@ func (n *Node) halt(ctx, work context.Context) error {
 		n.phase = promoted
 	}
 	n.mu.Unlock()
-	mode, limit := server.Immediate, n.s.Grace
+	mode := server.Immediate
 	lost, ok := errors.AsType[*elect.LostError](context.Cause(ctx))
 	if ok && (lost.Reason == elect.ReasonResigned || lost.Reason == elect.ReasonShutdown) && !errors.Is(context.Cause(work), errPromised) {
 		mode = server.Fast
 	}
-	stop, done := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	stop, done := context.WithTimeout(context.WithoutCancel(ctx), n.s.Grace)
 	defer done()
 	return n.db.Stop(stop, mode)
 }

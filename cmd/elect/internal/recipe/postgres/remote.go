@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -211,25 +210,9 @@ func (o one) prepare(ctx context.Context, token uint64) (a answer, err error) {
 	return a, err
 }
 
-// readSecret reads the one line of a file; "" for no file.
-func readSecret(path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	line := strings.TrimSpace(string(text))
-	if line == "" || strings.ContainsAny(line, "\n\r") {
-		return "", fmt.Errorf("%s has not one line; want one", path)
-	}
-	return line, nil
-}
-
 // NewOperator makes a Client that asks as this node does, with what the configuration names.
 func NewOperator(s *Settings) (*Client, error) {
-	secret, err := readSecret(s.Secret)
+	secret, err := s.secret()
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/electd/elect/cmd/elect/internal/config"
 )
 
 // Client asks electors, for an operator. Its methods may be called by any number of goroutines.
@@ -18,7 +20,7 @@ type Client struct {
 func NewClient(cfg *Config) (*Client, error) {
 	c := &Client{cfg, &dialer{user: cfg.Listen.User}}
 	var err error
-	if c.dialer.password, err = readSecret("listen.password-file", cfg.Listen.Password); err != nil {
+	if c.dialer.password, err = config.ReadSecret("listen.password-file", cfg.Listen.Password, 1); err != nil {
 		return nil, err
 	}
 	if cfg.Listen.CA != "" {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -273,20 +272,4 @@ func (c *Config) overdue(alarms int) time.Duration {
 func (d *Decision) fenceTime() time.Duration {
 	t := time.Duration(d.Lag+2) * time.Second
 	return t + t/10
-}
-
-// readSecret reads a file with one secret in its first line.
-func readSecret(field, path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", field, err)
-	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	if line = strings.TrimSuffix(line, "\r"); line == "" {
-		return "", fmt.Errorf("%s: the first line of %s is empty; want the secret there", field, path)
-	}
-	return line, nil
 }

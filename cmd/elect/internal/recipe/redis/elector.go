@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/config"
 )
 
 // Options are what an Elector needs beside its configuration.
@@ -71,19 +72,17 @@ func New(cfg *Config, o Options) (*Elector, error) {
 	var err error
 	for _, f := range []struct {
 		field, path string
+		least       int
 		to          *string
 	}{
-		{"secret-file", cfg.Secret, &e.secret},
-		{"listen.password-file", cfg.Listen.Password, &toElectors.password},
-		{"redis.password-file", cfg.Redis.Password, &e.servers.password},
-		{"redis.replica-password-file", cfg.Redis.ReplicaPassword, &own},
+		{"secret-file", cfg.Secret, 16, &e.secret},
+		{"listen.password-file", cfg.Listen.Password, 1, &toElectors.password},
+		{"redis.password-file", cfg.Redis.Password, 1, &e.servers.password},
+		{"redis.replica-password-file", cfg.Redis.ReplicaPassword, 1, &own},
 	} {
-		if *f.to, err = readSecret(f.field, f.path); err != nil {
+		if *f.to, err = config.ReadSecret(f.field, f.path, f.least); err != nil {
 			return nil, err
 		}
-	}
-	if cfg.Secret != "" && len(e.secret) < 16 {
-		return nil, fmt.Errorf("secret-file: %s has %d bytes; want 16 or more, such as from: openssl rand -hex 32", cfg.Secret, len(e.secret))
 	}
 	e.masterAs = [2]string{cfg.Redis.User, e.servers.password}
 	if own != "" {

@@ -192,7 +192,7 @@ func (s *Server) settle(ctx context.Context, from Upstream) error {
 	defer db.Close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	_, err = ask(ctx, s, func(ctx context.Context) (struct{}, error) {
+	_, err = ask(ctx, func(ctx context.Context) (struct{}, error) {
 		_, err := db.ExecContext(ctx, "CHECKPOINT")
 		return struct{}{}, err
 	})

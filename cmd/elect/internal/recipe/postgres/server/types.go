@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"strconv"
@@ -10,6 +11,9 @@ import (
 // others, in synchronous_standby_names: ANY k ("b@17", "c@17"). So the confirmation of a commit is always one under
 // the term of the primary, also of a replica whose primary_conninfo is that of an older term at the same address.
 func Name(id string, token uint64) string { return id + "@" + strconv.FormatUint(token, 10) }
+
+// FormatLSN is an LSN as PostgreSQL writes it.
+func FormatLSN(lsn uint64) string { return fmt.Sprintf("%X/%X", lsn>>32, uint32(lsn)) }
 
 // Config configures a Server. Bin, Data, Socket, Listen, ID and Confirm are required.
 type Config struct {
