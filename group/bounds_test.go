@@ -46,8 +46,7 @@ func lie(t testing.TB, nc net.Conn, hello wire.Hello) (*liar, *wire.Welcome) {
 func (l *liar) send(p wire.Packet) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, err := wire.Frames(nil, wire.Append(nil, &p), func(b []byte) error { _, err := l.nc.Write(b); return err }, func() error { return nil })
-	return err
+	return wire.Write(l.nc, &p)
 }
 
 func (l *liar) call(n uint64, method string, q any) error {

@@ -213,8 +213,7 @@ func (h *teller) once(s spot) error {
 	}
 	defer nc.Close()
 	defer context.AfterFunc(h.ctx, func() { _ = nc.Close() })()
-	b := wire.Append(nil, &wire.Packet{Side: &wire.Side{Kind: wire.Call, Call: 1, Method: "dead", Body: h.word}})
-	if _, err := wire.Frames(nil, b, func(frame []byte) error { _, err := nc.Write(frame); return err }, nil); err != nil {
+	if err := wire.Write(nc, &wire.Packet{Side: &wire.Side{Kind: wire.Call, Call: 1, Method: "dead", Body: h.word}}); err != nil {
 		return err
 	}
 	for {

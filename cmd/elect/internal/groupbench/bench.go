@@ -476,7 +476,7 @@ func (s *setup) round(ctx context.Context, kind Kind) error {
 		return err
 	}
 	events = append(events, more...)
-	s.result.took(kind, at, victim, before, events)
+	s.result.took(kind, at, before, events)
 	if kind != Leave {
 		s.killed(victim)
 	}
