@@ -241,7 +241,7 @@ func (c *coordinator) dead(from *connection, call uint64, process protocol.Nonce
 		return
 	}
 	if !from.control || process == (protocol.Nonce{}) {
-		c.answer(from, call, errors.New("a witness speaks of a process, on a connection of its own"))
+		c.answer(from, call, errors.New("the word of a witness is of no process, or comes by a member's connection; want a process, and a connection of its own"))
 		return
 	}
 	for _, s := range c.plan.sessions() {

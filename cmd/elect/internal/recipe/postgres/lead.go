@@ -87,7 +87,7 @@ func (n *Node) attempt(ctx, work context.Context, term *elect.Term) error {
 		return err
 	case what == yield:
 		if ctx.Err() == nil {
-			return fmt.Errorf("%s should lead, and this back end cannot hand over to it", to)
+			return fmt.Errorf("%s should lead, and this back end cannot hand over to it; want it to stand while this node rests", to)
 		}
 		return nil
 	}

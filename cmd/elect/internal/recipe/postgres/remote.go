@@ -249,7 +249,7 @@ func (c *Client) Primary(ctx context.Context, s *Settings) (string, error) {
 			return one.ID, nil
 		}
 	}
-	why := errors.New("no node is the primary")
+	why := errors.New("no node is the primary; want this again when status shows one")
 	for _, err := range errs {
 		why = errors.Join(why, err)
 	}

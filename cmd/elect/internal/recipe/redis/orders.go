@@ -82,7 +82,7 @@ func (a *actor) connection(id string) (c *conn, made bool, err error) {
 	list, _ := v.(string)
 	old, newer := olderActors(list, a.token)
 	if newer {
-		return nil, false, errors.Join(fmt.Errorf("%s: a newer acting elector is connected", id), c.Close())
+		return nil, false, errors.Join(fmt.Errorf("%s: a newer acting elector is connected; want that one to act", id), c.Close())
 	}
 	if mutation.Is(mutation.OldOrders) {
 		old = nil

@@ -132,7 +132,7 @@ func (s *Server) Init(ctx context.Context) error {
 		return err
 	}
 	if !strings.Contains(out, `made = "0"`) {
-		return errors.New("the roles and tables of elect were not made: the log of PostgreSQL says why")
+		return errors.New("the roles and tables of elect were not made; want what PostgreSQL misses, by its log")
 	}
 	return s.exchange()
 }
