@@ -40,8 +40,6 @@ func (l *acceptor) init(g *Group) {
 	l.g, l.changed, l.all, l.said = g, make(chan struct{}), map[*connection]struct{}{}, map[string]time.Time{}
 }
 
-func (l *acceptor) open(c *coordinator) { l.set(c) }
-
 func (l *acceptor) close(c *coordinator) {
 	l.mu.Lock()
 	is := l.c == c
@@ -51,6 +49,7 @@ func (l *acceptor) close(c *coordinator) {
 	}
 }
 
+// set says who coordinates in this process; nil is nobody.
 func (l *acceptor) set(c *coordinator) {
 	l.mu.Lock()
 	l.c = c
@@ -264,8 +263,7 @@ func (g *Group) meet(nc net.Conn, secure func(net.Conn) (net.Conn, shown, error)
 			}
 		}
 	}
-	b := wire.Append(nil, &wire.Packet{Welcome: &wire.Welcome{Version: wire.Version, ID: g.id, Process: g.process.String(), Refused: refused}})
-	if _, err := wire.Frames(nil, b, func(frame []byte) error { _, err := nc.Write(frame); return err }, nil); err != nil {
+	if err := wire.Write(nc, &wire.Packet{Welcome: &wire.Welcome{Version: wire.Version, ID: g.id, Process: g.process.String(), Refused: refused}}); err != nil {
 		return nc, nil, from, err
 	}
 	if refused != "" {

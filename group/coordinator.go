@@ -159,7 +159,7 @@ func (c *coordinator) run(ctx context.Context) (why string, aside time.Duration)
 	defer c.end()
 	c.in = machine.Input{Kind: machine.Begin, Tenure: uint64(c.term.Token())}
 	c.step()
-	c.g.acceptor.open(c)
+	c.g.acceptor.set(c)
 	var items []arrival
 	for c.resigned == "" {
 		c.arm()

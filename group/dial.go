@@ -274,8 +274,7 @@ func dial(ctx context.Context, reach reach, hello *wire.Hello, t target) (nc net
 			_ = open.Close()
 		}
 	}()
-	b := wire.Append(nil, &wire.Packet{Hello: hello})
-	if _, err := wire.Frames(nil, b, func(frame []byte) error { _, err := nc.Write(frame); return err }, nil); err != nil {
+	if err := wire.Write(nc, &wire.Packet{Hello: hello}); err != nil {
 		return nil, nil, err
 	}
 	r = wire.NewReader(nc)

@@ -264,7 +264,7 @@ func (c Config) complete(l elect.Limits) (Config, error) {
 	}
 	c.Vouchers = cmp.Or(c.Vouchers, defaultVouchers)
 	if !l.Exclusive {
-		return c, fmt.Errorf("%w: the coordinator's election cannot prove a leader exclusive", elect.ErrUnsupported)
+		return c, fmt.Errorf("%w: the coordinator's election cannot prove a leader exclusive; want one with a lease or a lock", elect.ErrUnsupported)
 	}
 	if len(c.Zone) > driver.MaxName {
 		return c, fmt.Errorf("group.Config.Zone has %d bytes; want at most %d", len(c.Zone), driver.MaxName)

@@ -302,8 +302,7 @@ func (w *world) ask(at *part) (nc net.Conn, send func(wire.Packet)) {
 		w.t.Fatal(err)
 	}
 	send = func(p wire.Packet) {
-		write := func(b []byte) error { _, err := nc.Write(b); return err }
-		if _, err := wire.Frames(nil, wire.Append(nil, &p), write, nil); err != nil {
+		if err := wire.Write(nc, &p); err != nil {
 			w.t.Fatal(err)
 		}
 	}

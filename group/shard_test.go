@@ -295,7 +295,7 @@ func TestServe(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- a.Serve(ctx, func(s *Shard) { h.begin("m1", s) }, func(s *Shard) { h.end("m1", s) })
+			done <- a.Serve(ctx, func(s *Shard) { h.begin("m1", s) }, func(s *Shard) { h.end(s) })
 		}()
 		w.until("all keys at m1", 10*time.Second, func() bool { return h.count()["m1"] == 100 })
 		if err := a.Run(ctx, nil); err == nil || !strings.Contains(err.Error(), "one at a time") {

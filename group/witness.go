@@ -213,8 +213,7 @@ func (h *teller) once(s spot) error {
 	}
 	defer nc.Close()
 	defer context.AfterFunc(h.ctx, func() { _ = nc.Close() })()
-	b := wire.Append(nil, &wire.Packet{Side: &wire.Side{Kind: wire.Call, Call: 1, Method: "dead", Body: h.word}})
-	if _, err := wire.Frames(nil, b, func(frame []byte) error { _, err := nc.Write(frame); return err }, nil); err != nil {
+	if err := wire.Write(nc, &wire.Packet{Side: &wire.Side{Kind: wire.Call, Call: 1, Method: "dead", Body: h.word}}); err != nil {
 		return err
 	}
 	for {
@@ -242,7 +241,7 @@ func (c *coordinator) dead(from *connection, call uint64, process protocol.Nonce
 		return
 	}
 	if !from.control || process == (protocol.Nonce{}) {
-		c.answer(from, call, errors.New("a witness speaks of a process, on a connection of its own"))
+		c.answer(from, call, errors.New("the word of a witness is of no process, or comes by a member's connection; want a process, and a connection of its own"))
 		return
 	}
 	for _, s := range c.plan.sessions() {

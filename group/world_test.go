@@ -171,7 +171,7 @@ func (h *holding) work(id string) func(context.Context, *Shard) error {
 	return func(ctx context.Context, s *Shard) error {
 		h.begin(id, s)
 		<-ctx.Done()
-		h.end(id, s)
+		h.end(s)
 		return nil
 	}
 }
@@ -189,7 +189,7 @@ func (h *holding) begin(id string, s *Shard) {
 	h.begun++
 }
 
-func (h *holding) end(id string, s *Shard) {
+func (h *holding) end(s *Shard) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.shards[s.Key()] == s {

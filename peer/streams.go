@@ -114,7 +114,7 @@ func (n *Node) stream(from link.Caller, protocol string) (func(net.Conn), *link.
 // OpenStream implements [driver.Streamer]. It tries the addresses that this node has for the other one, and then addr.
 func (n *Node) OpenStream(ctx context.Context, proto, from, to, addr string) (net.Conn, error) {
 	if from != string(n.cfg.ID) {
-		return nil, fmt.Errorf("this node is %s, and opens no stream as %q", n.cfg.ID, from)
+		return nil, fmt.Errorf("this node is %s, and opens no stream as %q; want its own id", n.cfg.ID, from)
 	}
 	return n.cfg.openStream(ctx, n.tls, proto, to, append(n.contacts.places(protocol.NodeID(to)), addr))
 }
@@ -181,7 +181,7 @@ func (c *setup) openStream(ctx context.Context, id *certs.Identity, proto, to st
 		err = errors.Join(err, failed)
 	}
 	if err == nil {
-		err = fmt.Errorf("no address of %s is known", to)
+		err = fmt.Errorf("no address of %s is known; want one in the membership, or from the election", to)
 	}
 	return nil, err
 }

@@ -27,7 +27,7 @@ type lookups struct {
 type lookup struct {
 	openers elect.Openers
 	place   string        // its URL without what is only of this member; "" if several groups have the name
-	url     string        // the URL
+	url     string        // as the first election of the group has it
 	turn    chan struct{} // has room for one, which may open or close the client
 	client  *group.Client // owned by the turn; nil before somebody has asked
 	serve   http.Handler

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -93,7 +92,7 @@ func TestLeaseReaders(t *testing.T) {
 			}
 			switch end {
 			case "frozen": // with its keeper
-				for _, pid := range append([]int{cmd.Process.Pid}, children(t, cmd.Process.Pid)...) {
+				for _, pid := range append([]int{cmd.Process.Pid}, harness.Children(cmd.Process.Pid)...) {
 					if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 						t.Fatal(err)
 					}
@@ -108,11 +107,7 @@ func TestLeaseReaders(t *testing.T) {
 			case "killed":
 				_ = cmd.Process.Kill()
 			case "killed with its keeper": // and then the command, which nobody ends
-				pids := []int{cmd.Process.Pid}
-				for i := 0; i < len(pids); i++ {
-					pids = append(pids, children(t, pids[i])...)
-				}
-				for _, pid := range pids {
+				for _, pid := range append([]int{cmd.Process.Pid}, harness.Descendants(cmd.Process.Pid)...) {
 					_ = syscall.Kill(pid, syscall.SIGKILL)
 				}
 			}
@@ -165,7 +160,7 @@ func TestLeaseReadersAmongPeers(t *testing.T) {
 	for _, r := range all {
 		harness.Eventually(t, r.name+" says that leadership is proven", func() bool { return r.says(t) == fmt.Sprint(page.Token(), " proven") })
 	}
-	for _, pid := range append([]int{first.pid}, children(t, first.pid)...) {
+	for _, pid := range append([]int{first.pid}, harness.Children(first.pid)...) {
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
@@ -193,24 +188,4 @@ func TestLeaseReadersAmongPeers(t *testing.T) {
 		t.Errorf("token %v of %d follows %v of %d; want a greater one of another", next.Token(), second.pid, page.Token(), first.pid)
 	}
 	t.Logf("%d readers; the lease had %v left when the leader was frozen", len(all), left)
-}
-
-// children are the processes that a process has started, by any of its threads.
-func children(t *testing.T, pid int) (pids []int) {
-	t.Helper()
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, list := range lists {
-		text, _ := os.ReadFile(list)
-		for field := range strings.FieldsSeq(string(text)) {
-			n, err := strconv.Atoi(field)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pids = append(pids, n)
-		}
-	}
-	return pids
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/recipe/postgres"
+	"github.com/electd/elect/cmd/elect/internal/recipe/postgres/server"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/internal/protocol/quorum"
@@ -186,7 +186,7 @@ func tellPostgres(ctx context.Context, w io.Writer, c *postgres.Client, s *postg
 					is = append(is, of.is)
 				}
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%X/%X\t%s\n", one.ID, one.Role, strconv.FormatUint(one.Followed, 10), one.Timeline, one.LSN>>32, uint32(one.LSN), strings.Join(is, ", "))
+			fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\n", one.ID, one.Role, one.Followed, one.Timeline, server.FormatLSN(one.LSN), strings.Join(is, ", "))
 		}
 		for _, e := range s.Nodes {
 			if err := errs[e.ID]; err != nil {

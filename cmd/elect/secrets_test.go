@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,7 +62,7 @@ func TestSecretsStaySecret(t *testing.T) {
 				all := map[string]string{}
 				if name == "file" {
 					harness.Eventually(t, "the command runs", func() bool { return strings.Contains(wrote.String(), "runs\n") })
-					if all["the arguments of its processes"] = arguments(t, cmd.Process.Pid); !strings.Contains(all["the arguments of its processes"], "sleep 1000") {
+					if all["the arguments of its processes"] = arguments(cmd.Process.Pid); !strings.Contains(all["the arguments of its processes"], "sleep 1000") {
 						t.Errorf("its processes are %q; want the command among them", all["the arguments of its processes"])
 					}
 				} else {
@@ -96,20 +95,11 @@ func TestSecretsStaySecret(t *testing.T) {
 }
 
 // arguments returns those of all descendants of a process.
-func arguments(t *testing.T, pid int) string {
-	t.Helper()
+func arguments(pid int) string {
 	var all strings.Builder
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, list := range lists {
-		children, _ := os.ReadFile(list) // the thread may have ended
-		for child := range strings.FieldsSeq(string(children)) {
-			text, _ := os.ReadFile("/proc/" + child + "/cmdline")
-			n, _ := strconv.Atoi(child)
-			all.WriteString(strings.ReplaceAll(string(text), "\x00", " ") + "\n" + arguments(t, n))
-		}
+	for _, child := range harness.Descendants(pid) {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)) // it may have ended
+		all.WriteString(strings.ReplaceAll(string(text), "\x00", " ") + "\n")
 	}
 	return all.String()
 }

@@ -110,8 +110,8 @@ func groupNonce(i int) protocol.Nonce { return protocol.Nonce{uint64(i + 1), 7} 
 // groupConn is the n-th connection of a member in a tenure.
 func groupConn(tenure, i, n uint8) uint8 { return tenure<<6 | i<<4 | n }
 
-func tenureOf(conn uint8) uint8  { return conn >> 6 }
-func memberOf(conn uint64) uint8 { return uint8(conn) >> 4 & 3 }
+func tenureOf(conn uint8) uint8 { return conn >> 6 }
+func memberOf(conn uint8) uint8 { return conn >> 4 & 3 }
 
 // groupState is a state of the world.
 type groupState struct {

@@ -222,7 +222,7 @@ func (x *groupExpander) coordinate(s *groupState, in groupInput, format string, 
 		return
 	}
 	for _, l := range o.sends {
-		i := memberOf(uint64(e.messages[l].conn))
+		i := memberOf(e.messages[l].conn)
 		if next.conn[i] == e.messages[l].conn && !push(&next.down[i], l) {
 			x.cuts++
 			return

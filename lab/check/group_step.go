@@ -186,7 +186,7 @@ func (e *groupEngine) memberStep(i int, state uint32, in groupInput) *groupOutco
 		}
 		switch arg := uint32(in & groupMask); in &^ groupMask {
 		case groupStart:
-			*m = *e.fresh(i)
+			*m = *e.fresh().members[i]
 			give(group.Input{Kind: group.Start, Session: group.Session{Member: id(i), Process: groupNonce(i)}})
 			give(group.Input{Kind: group.Choose, Wants: []group.Want{{Key: groupKey}}})
 		case groupReceive:
@@ -209,13 +209,13 @@ func (e *groupEngine) memberStep(i int, state uint32, in groupInput) *groupOutco
 	})
 }
 
-// fresh is a member that has not started.
-func (e *groupEngine) fresh(i int) *group.Member {
+// fresh has machines that have not started.
+func (e *groupEngine) fresh() *groupEngine {
 	f, err := newGroupEngine(e.w)
 	if err != nil {
 		panic(err) // it was made before
 	}
-	return f.members[i]
+	return f
 }
 
 // coordinatorStep gives an input to the coordinator.
@@ -232,11 +232,7 @@ func (e *groupEngine) coordinatorStep(state uint32, in groupInput) *groupOutcome
 				panic(err)
 			}
 		case begins:
-			f, err := newGroupEngine(e.w)
-			if err != nil {
-				panic(err)
-			}
-			*c = *f.coordinator
+			*c = *e.fresh().coordinator
 		}
 		now := groupSoon
 		if late != 0 {
@@ -270,12 +266,12 @@ func (e *groupEngine) coordinatorStep(state uint32, in groupInput) *groupOutcome
 			now, late = groupBegin, 0
 			give(group.Input{Kind: group.Begin, Tenure: uint64(arg)})
 		case groupOpened:
-			give(group.Input{Kind: group.Opened, Conn: group.Conn(arg), From: id(int(memberOf(uint64(arg))))})
+			give(group.Input{Kind: group.Opened, Conn: group.Conn(arg), From: id(int(memberOf(uint8(arg))))})
 		case groupClosed:
 			give(group.Input{Kind: group.Closed, Conn: group.Conn(arg)})
 		case groupReceive:
 			l := &e.messages[arg]
-			give(group.Input{Kind: group.Receive, Conn: group.Conn(l.conn), From: id(int(memberOf(uint64(l.conn)))), Message: l.msg})
+			give(group.Input{Kind: group.Receive, Conn: group.Conn(l.conn), From: id(int(memberOf(l.conn))), Message: l.msg})
 		case groupCover:
 			late, now = 1, groupBegin.Add(e.w.settings().Cover)
 			give(group.Input{Kind: group.Fire})

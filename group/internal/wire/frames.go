@@ -8,6 +8,13 @@ import (
 	"github.com/electd/elect/internal/protocol/group"
 )
 
+// Write writes a packet at once.
+func Write(to io.Writer, p *Packet) error {
+	write := func(frame []byte) error { _, err := to.Write(frame); return err }
+	_, err := Frames(nil, Append(nil, p), write, func() error { return nil })
+	return err
+}
+
 // Frames cuts what [Append] wrote into frames, and passes each to write, with its length in front. Between two of them
 // it calls between. frame is memory that may be used; what has grown of it is returned.
 func Frames(frame, whole []byte, write func([]byte) error, between func() error) ([]byte, error) {

@@ -207,7 +207,7 @@ func (c *Coordinator) take(in *Input, now protocol.Instant, fx *Effects) {
 				s.conn = 0
 				fx.Members = true
 				if c.cfg.Mutant.Has("closed-proves") {
-					c.finish(s, now, fx)
+					c.finish(s, fx)
 				}
 			}
 		}
@@ -216,7 +216,7 @@ func (c *Coordinator) take(in *Input, now protocol.Instant, fx *Effects) {
 			c.receive(l, in, now, fx)
 		}
 	case Dead:
-		c.dead(in.Session, now, fx)
+		c.dead(in.Session, fx)
 	case Moves:
 		for i := range in.Moves {
 			c.move(&in.Moves[i], fx)

@@ -111,13 +111,13 @@ func (c *Coordinator) report(l *link, conn Conn, msg *Message, now protocol.Inst
 		c.listOverruns(s, msg.Overruns, fx) // before the older session's keys are free
 		p.over = max(p.over, id.Epoch-1)
 		if older != nil {
-			c.finish(older, now, fx)
+			c.finish(older, fx)
 		}
 	}
 	if c.cfg.Mutant.Has("new-life-ends-old") {
 		for _, o := range slices.Clone(c.sessions) {
 			if o.id.Member == id.Member && o.id.Process != id.Process {
-				c.finish(o, now, fx)
+				c.finish(o, fx)
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func (c *Coordinator) report(l *link, conn Conn, msg *Message, now protocol.Inst
 		c.account.vouch(msg.Registry.Sessions)
 	}
 	c.known.told = max(c.known.told, min(msg.Members, mostMembers))
-	c.answer(s, conn, msg, fx)
+	c.answer(conn, msg, fx)
 	c.list(s, msg, again, fx)
 }
 
@@ -194,7 +194,7 @@ func (c *Coordinator) polled(s *session, conn Conn, msg *Message, now protocol.I
 	if s.admitted && msg.Admitted && !s.shown {
 		s.shown, fx.Members = true, true
 	}
-	c.answer(s, conn, msg, fx)
+	c.answer(conn, msg, fx)
 	switch {
 	case s.admitted && !s.shown && !c.cfg.Mutant.Has("admission-told-once"):
 		c.admit(s, now, fx)
@@ -203,7 +203,7 @@ func (c *Coordinator) polled(s *session, conn Conn, msg *Message, now protocol.I
 	}
 }
 
-func (c *Coordinator) answer(s *session, conn Conn, msg *Message, fx *Effects) {
+func (c *Coordinator) answer(conn Conn, msg *Message, fx *Effects) {
 	fx.Sends = append(fx.Sends, Send{conn, Message{Type: Answer, Tenure: c.tenure, Number: msg.Number, Seq: msg.Seq, Promise: c.cfg.Promise, Members: c.members()}})
 }
 
@@ -226,7 +226,7 @@ func (c *Coordinator) goodbye(l *link, conn Conn, msg *Message, now protocol.Ins
 		c.forget(id.Member)
 		return
 	}
-	c.finish(s, now, fx)
+	c.finish(s, fx)
 	c.forget(id.Member)
 	if lasts := min(msg.Traits.Back, longest); lasts > 0 && !slices.ContainsFunc(c.sessions, func(s *session) bool { return s.id.Member == id.Member }) {
 		until := now.Add(lasts)
@@ -240,14 +240,14 @@ func (c *Coordinator) goodbye(l *link, conn Conn, msg *Message, now protocol.Ins
 }
 
 // dead is G6: a witness says that a process is dead with all its work.
-func (c *Coordinator) dead(id Session, now protocol.Instant, fx *Effects) {
+func (c *Coordinator) dead(id Session, fx *Effects) {
 	if id.Process == (protocol.Nonce{}) {
 		return
 	}
 	if c.cfg.Mutant.Has("word-about-a-member") {
 		for _, s := range slices.Clone(c.sessions) {
 			if s.id.Member == id.Member {
-				c.finish(s, now, fx)
+				c.finish(s, fx)
 			}
 		}
 	}
@@ -257,13 +257,13 @@ func (c *Coordinator) dead(id Session, now protocol.Instant, fx *Effects) {
 	p := c.process(id)
 	p.dead, p.over = true, ^uint64(0)
 	if s := p.session; s != nil {
-		c.finish(s, now, fx)
+		c.finish(s, fx)
 	}
 	c.forget(id.Member)
 }
 
 // finish ends a session. Its keys are free.
-func (c *Coordinator) finish(s *session, now protocol.Instant, fx *Effects) {
+func (c *Coordinator) finish(s *session, fx *Effects) {
 	p := c.processes[lifeOf(s.id)]
 	p.session = nil
 	p.over = max(p.over, s.id.Epoch)
@@ -288,7 +288,7 @@ func (c *Coordinator) finish(s *session, now protocol.Instant, fx *Effects) {
 func (c *Coordinator) expire(now protocol.Instant, fx *Effects) {
 	for _, s := range slices.Clone(c.sessions) {
 		if now >= s.promise {
-			c.finish(s, now, fx)
+			c.finish(s, fx)
 		}
 	}
 	if n := len(c.away); n > 0 {

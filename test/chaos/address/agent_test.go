@@ -268,8 +268,8 @@ func TestAgentDies(t *testing.T) {
 		}
 		return alone(old)()
 	})
-	harness.Eventually(t, "all that it starts runs", func() bool { return len(descendants(a.all[old].Pid)) >= 12 })
-	family := descendants(a.all[old].Pid)
+	harness.Eventually(t, "all that it starts runs", func() bool { return len(harness.Descendants(a.all[old].Pid)) >= 12 })
+	family := harness.Descendants(a.all[old].Pid)
 	other := (old + 1) % machines
 	before := a.leaders(other)
 	begun := clock.Now()
@@ -315,14 +315,6 @@ func TestAgentDies(t *testing.T) {
 	}
 }
 
-// descendants are all processes below one, as far as they have not called for another parent.
-func descendants(pid int) (all []int) {
-	for _, child := range children(pid) {
-		all = append(append(all, child), descendants(child)...)
-	}
-	return all
-}
-
 // alive reports whether a process is there, and no zombie.
 func alive(pid int) bool {
 	stat, ok := proc.Read(pid)
@@ -362,8 +354,8 @@ func TestAgentHooks(t *testing.T) {
 		for _, hook := range []string{"fence", "activate"} {
 			a.file = strings.Replace(one, "HOOKS", run(hook)+", demote: sh DIR/note", 1)
 			a.start(0)
-			harness.Eventually(t, "a hook "+hook+" that "+way+" is told", func() bool { return a.said(0, "the hook "+hook+" has failed") })
-			harness.Eventually(t, "leadership is given back", func() bool { return a.said(0, "released address") })
+			harness.Eventually(t, "a hook "+hook+" that "+way+" is told", func() bool { return a.said("the hook " + hook + " has failed") })
+			harness.Eventually(t, "leadership is given back", func() bool { return a.said("released address") })
 			a.end(0)
 			if s.had(0) {
 				t.Errorf("the hook %s %s, and the machine had the address", hook, way)
@@ -371,7 +363,7 @@ func TestAgentHooks(t *testing.T) {
 		}
 		a.file = strings.Replace(one, "HOOKS", strings.Join([]string{"activate: 'true'", run("on-elected"), run("cut"), "demote: sh DIR/note", run("on-lost")}, ", "), 1)
 		a.start(0)
-		harness.Eventually(t, "a hook on-elected that "+way+" is told", func() bool { return a.said(0, "the hook on-elected has failed") })
+		harness.Eventually(t, "a hook on-elected that "+way+" is told", func() bool { return a.said("the hook on-elected has failed") })
 		if !s.has(0, false) {
 			t.Errorf("the hook on-elected %s, and the machine has not the address", way)
 		}
@@ -406,14 +398,14 @@ func TestAgentReload(t *testing.T) {
 		signal(syscall.SIGHUP, a.all[0].Pid)
 	}
 	reload(strings.Replace(a.file, "IPV4", "10.77.0.100", 1))
-	harness.Eventually(t, "an error is told", func() bool { return a.said(0, "the configuration was not reloaded") })
+	harness.Eventually(t, "an error is told", func() bool { return a.said("the configuration was not reloaded") })
 	if !s.has(0, false) {
 		t.Error("a file with an error has changed something")
 	}
 	next := strings.Replace(a.file, "former", "present", 1)
 	reload(strings.Replace(next, "IPV4", "10.77.0.101/24@eth9", 1))
 	harness.Eventually(t, "an interface that is not there is told", func() bool {
-		return a.said(0, "there is no network interface eth9; want one of ") && a.said(0, "it is tried again in 1s")
+		return a.said("there is no network interface eth9; want one of ") && a.said("it is tried again in 1s")
 	})
 	if got := a.noted(); len(got) != 1 || got[0].hook != "former" || got[0].has {
 		t.Errorf("%+v; want the former demote, once, without the address", got)
@@ -441,7 +433,8 @@ func (a *agents) log(i int) string {
 	return string(text)
 }
 
-func (a *agents) said(i int, text string) bool { return strings.Contains(a.log(i), text) }
+// said reports whether the first agent has said a text in its present life.
+func (a *agents) said(text string) bool { return strings.Contains(a.log(0), text) }
 
 // end asks an agent to end, waits for that, and forgets what it has said.
 func (a *agents) end(i int) {

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -78,26 +77,13 @@ func (e *elects) launch(i int, cmd *exec.Cmd) {
 
 // keeper is the pid of the keeper of the command on a machine; 0 if there is none.
 func (e *elects) keeper(i int) int {
-	for _, pid := range children(e.all[i].Pid) {
-		if len(children(pid)) > 0 {
+	for _, pid := range harness.Children(e.all[i].Pid) {
+		if len(harness.Children(pid)) > 0 {
 			return pid
 		}
 	}
 	e.s.t.Errorf("machine %d: elect run has no keeper with a command", i)
 	return 0
-}
-
-func children(pid int) (all []int) {
-	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, path := range tasks {
-		text, _ := os.ReadFile(path)
-		for f := range strings.FieldsSeq(string(text)) {
-			if n, err := strconv.Atoi(f); err == nil {
-				all = append(all, n)
-			}
-		}
-	}
-	return all
 }
 
 // verb runs a verb of an operator.
@@ -137,7 +123,7 @@ func (e *elects) faults() []fault {
 	var keeper int
 	isolate := func(i int) { e.s.set(network.Isolate(machines, i)) }
 	return []fault{
-		{name: "the command is killed", undo: nothing, do: func(i int) { signal(syscall.SIGKILL, children(e.keeper(i))...) }},
+		{name: "the command is killed", undo: nothing, do: func(i int) { signal(syscall.SIGKILL, harness.Children(e.keeper(i))...) }},
 		{name: "elect is killed", undo: e.start, do: func(i int) { signal(syscall.SIGKILL, e.all[i].Pid) }},
 		{name: "the keeper is killed", undo: nothing, do: func(i int) { signal(syscall.SIGKILL, e.keeper(i)) }},
 		{name: "both are killed", dead: true, undo: e.start, do: func(i int) { signal(syscall.SIGKILL, e.all[i].Pid, e.keeper(i)) }},
@@ -195,18 +181,18 @@ func (k *keepaliveds) start(i int) {
 	cmd.Stdout, cmd.Stderr = log, log
 	k.all[i] = k.s.start(cmd)
 	_ = log.Close()
-	harness.Eventually(k.s.t, "keepalived runs", func() bool { return len(children(cmd.Process.Pid)) > 0 })
+	harness.Eventually(k.s.t, "keepalived runs", func() bool { return len(harness.Children(cmd.Process.Pid)) > 0 })
 }
 
 func (k *keepaliveds) faults() []fault {
 	var pids []int
 	both := func(i int) []int {
-		k.before[i] = append([]int{k.all[i].Pid}, children(k.all[i].Pid)...)
+		k.before[i] = append([]int{k.all[i].Pid}, harness.Children(k.all[i].Pid)...)
 		return k.before[i]
 	}
 	return []fault{
 		{name: "its parent is killed", undo: k.start, do: func(i int) { signal(syscall.SIGKILL, both(i)[0]) }},
-		{name: "its child is killed", undo: func(int) {}, do: func(i int) { signal(syscall.SIGKILL, children(k.all[i].Pid)...) }},
+		{name: "its child is killed", undo: func(int) {}, do: func(i int) { signal(syscall.SIGKILL, harness.Children(k.all[i].Pid)...) }},
 		{name: "both are killed", undo: k.start, do: func(i int) { pids = both(i); signal(syscall.SIGKILL, pids...) }},
 		{name: "both are stopped", undo: func(int) { signal(syscall.SIGCONT, pids...) }, do: func(i int) { pids = both(i); signal(syscall.SIGSTOP, pids...) }},
 		{name: "cut off from the others", undo: func(int) { k.s.set(nil) }, do: func(i int) { k.s.set(network.Isolate(machines, i)) }},

@@ -113,26 +113,14 @@ func (j *job) holder(t *testing.T) (pids [2]int) {
 	t.Helper()
 	command := j.pid(t)
 	for _, c := range j.candidates {
-		for _, keeper := range childrenOf(c.cmd.Process.Pid) {
-			if slices.Contains(childrenOf(keeper), command) {
+		for _, keeper := range harness.Children(c.cmd.Process.Pid) {
+			if slices.Contains(harness.Children(keeper), command) {
 				return [2]int{c.cmd.Process.Pid, keeper}
 			}
 		}
 	}
 	t.Fatalf("%s: no candidate has the process %d", j.name, command)
 	return pids
-}
-
-func childrenOf(pid int) (all []int) {
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, file := range files {
-		text, _ := os.ReadFile(file) // the thread may have ended
-		for field := range strings.FieldsSeq(string(text)) {
-			child, _ := strconv.Atoi(field)
-			all = append(all, child)
-		}
-	}
-	return all
 }
 
 // succeeded waits until another command leads than pid.

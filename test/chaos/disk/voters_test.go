@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/internal/harness"
-	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/test/chaos/disk"
 )
@@ -58,7 +57,7 @@ func (n *node) start() {
 
 // kill kills it, its keeper and its command, as nearly at once as can be.
 func (n *node) kill() {
-	family := append([]int{n.cmd.Process.Pid}, descendants(n.cmd.Process.Pid)...)
+	family := append([]int{n.cmd.Process.Pid}, harness.Descendants(n.cmd.Process.Pid)...)
 	for _, pid := range family {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
@@ -107,31 +106,6 @@ func (n *node) said() string {
 		n.t.Error(err)
 	}
 	return string(text)
-}
-
-// descendants are the children of a process, and theirs.
-func descendants(pid int) []int {
-	children := map[int][]int{}
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		child, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		if s, ok := proc.Read(child); ok {
-			children[s.Parent] = append(children[s.Parent], child)
-		}
-	}
-	var all []int
-	var walk func(int)
-	walk = func(pid int) {
-		for _, child := range children[pid] {
-			all = append(all, child)
-			walk(child)
-		}
-	}
-	walk(pid)
-	return all
 }
 
 // patience is how long something that must happen may take on a machine that is

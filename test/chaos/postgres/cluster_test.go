@@ -224,20 +224,7 @@ func (c *cluster) tree(i int) []int {
 	p.mu.Lock()
 	root := p.cmd.Process.Pid
 	p.mu.Unlock()
-	children := map[int][]int{}
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			if s, ok := proc.Read(pid); ok && !s.Dead() {
-				children[s.Parent] = append(children[s.Parent], pid)
-			}
-		}
-	}
-	all := []int{root}
-	for at := 0; at < len(all); at++ {
-		all = append(all, children[all[at]]...)
-	}
-	return all
+	return append([]int{root}, harness.Descendants(root)...)
 }
 
 // The parts of a node, which are found by what they are called.

@@ -37,7 +37,6 @@ func (c *Conn) Close() { unix.Close(c.fd) }
 type Link struct {
 	Index    int
 	Ethernet bool
-	Up       bool
 	MAC      [6]byte
 }
 
@@ -53,7 +52,6 @@ func (c *Conn) Link(name string) (l Link, err error) {
 		found = true
 		l.Ethernet = binary.NativeEndian.Uint16(m.body[2:]) == unix.ARPHRD_ETHER
 		l.Index = int(int32(binary.NativeEndian.Uint32(m.body[4:])))
-		l.Up = binary.NativeEndian.Uint32(m.body[8:])&unix.IFF_UP != 0
 		for kind, value := range attributes(m.body[unix.SizeofIfInfomsg:]) {
 			if kind == unix.IFLA_ADDRESS && len(value) == len(l.MAC) {
 				l.MAC = [6]byte(value)

@@ -36,8 +36,8 @@ func addLog(all []ofNode, node int, log []byte) ([]ofNode, error) {
 
 // state is what is known of a key.
 type state struct {
-	node  int    // that leads it, if led
-	led   bool   //
+	node  int // that leads it, if led
+	led   bool
 	token uint64 // the greatest so far
 	ended int64  // when its last term ended; 0: it was killed, or there was none
 }

@@ -85,7 +85,7 @@ func TestReport(t *testing.T) {
 	x := r.add(&System{Use: Shards, Shown: "file:"}, 3)
 	for _, ms := range []int64{30, 10, 20} {
 		x.joined(0, []ofNode{begin(0, 0, 1, 1), begin(0, 1, ms/2, 1), begin(0, 2, ms, 1), end(0, 1, ms, 1)})
-		x.took(Member, time.Duration(100e6), 0, map[int32]bool{0: true}, []ofNode{begin(1, 0, 100+ms, 2), end(2, 1, 105, 1)})
+		x.took(Member, time.Duration(100e6), map[int32]bool{0: true}, []ofNode{begin(1, 0, 100+ms, 2), end(2, 1, 105, 1)})
 	}
 	x.Idle, x.Memory = &Idle{Seconds: 60, CPU: 0.25, Resident: 3 << 20}, &Memory{Coordinator: 300, Member: 150}
 	if j := x.Join; j.Rounds != 3 || j.Half != 10 || j.All != 20 || j.Worst != 30 {

@@ -117,7 +117,7 @@ func (r *Result) joined(at time.Duration, events []ofNode) {
 }
 
 // took takes the events since something befell a node.
-func (r *Result) took(kind Kind, at time.Duration, node int, keys map[int32]bool, events []ofNode) {
+func (r *Result) took(kind Kind, at time.Duration, keys map[int32]bool, events []ofNode) {
 	r.kind(kind).add(gaps(events, keys, at), interrupted(events, keys))
 }
 

@@ -115,17 +115,15 @@ func (m *Model) Expect(source string, of Key) {
 		m.names = slices.Insert(m.names, i, source)
 	}
 	if of != (Key{}) {
-		m.election(of)
+		m.knows(of)
 	}
 }
 
-func (m *Model) election(k Key) *Election {
-	e := m.elections[k]
-	if e == nil {
-		e = &Election{Election: k.Election, Name: k.Name, Stale: true, Nodes: []Node{}, leases: map[string]*slack{}}
-		m.elections[k] = e
+// knows adds an election that is not there yet.
+func (m *Model) knows(k Key) {
+	if m.elections[k] == nil {
+		m.elections[k] = &Election{Election: k.Election, Name: k.Name, Stale: true, Nodes: []Node{}, leases: map[string]*slack{}}
 	}
-	return e
 }
 
 // Apply takes a report. Judge finds the alerts afterwards.
@@ -153,7 +151,7 @@ func (m *Model) Apply(r Report) {
 			}
 		}
 		s.said[seen.Key] = said
-		m.election(seen.Key)
+		m.knows(seen.Key)
 		touched = append(touched, seen.Key)
 	}
 	for _, k := range touched {

@@ -27,7 +27,7 @@ type controlled interface {
 	pause(on bool) error
 }
 
-// control serves the other nodes and operators: package server of a node.
+// control serves the other nodes and operators.
 type control struct {
 	of     controlled
 	name   string // Settings.cluster

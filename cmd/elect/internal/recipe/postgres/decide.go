@@ -127,9 +127,9 @@ func (m rules) answer(id string, priority int, r record, p server.Position, empt
 	case r.SystemID != p.SystemID:
 		a.Why = fmt.Sprintf("its data is of the cluster %d and not of %d", p.SystemID, r.SystemID)
 	case p.LSN < r.Floor && m.has("floor"):
-		a.Why = fmt.Sprintf("its WAL ends at %s, before %s", lsn(p.LSN), lsn(r.Floor))
+		a.Why = fmt.Sprintf("its WAL ends at %s, before %s", server.FormatLSN(p.LSN), server.FormatLSN(r.Floor))
 	case p.LSN < p.Begin && m.has("begin"): // a crash while the segment of the fork was received again
-		a.Why = fmt.Sprintf("its WAL ends at %s, and its timeline %d begins at %s", lsn(p.LSN), p.Timeline, lsn(p.Begin))
+		a.Why = fmt.Sprintf("its WAL ends at %s, and its timeline %d begins at %s", server.FormatLSN(p.LSN), p.Timeline, server.FormatLSN(p.Begin))
 	case !m.knows(r, p.Timeline):
 		a.Why = fmt.Sprintf("its timeline %d is that of no term which it knows", p.Timeline)
 	default:
@@ -212,7 +212,7 @@ func (m rules) choose(self string, ids []string, k int, answers map[string]answe
 	if best.ID == self || !m.has("best") && mine.Whole {
 		return promote, self, ""
 	}
-	return yield, best.ID, fmt.Sprintf("%s has term %d up to %s, and this node term %d up to %s", best.ID, best.Followed, lsn(best.LSN), mine.Followed, lsn(mine.LSN))
+	return yield, best.ID, fmt.Sprintf("%s has term %d up to %s, and this node term %d up to %s", best.ID, best.Followed, server.FormatLSN(best.LSN), mine.Followed, server.FormatLSN(mine.LSN))
 }
 
 // preferred orders nodes that have the same WAL.
@@ -296,7 +296,7 @@ func (m rules) plan(r record, p server.Position, empty bool, t target, system ui
 	case !same && m.has("collision"):
 		return rebuild, fmt.Sprintf("timeline %d here may be another one than that of %s", p.Timeline, t.ID)
 	case i+1 < len(t.Eras) && p.LSN > t.Eras[i+1].Begin:
-		return rewind, fmt.Sprintf("the WAL goes to %s, and the term %d began at %s", lsn(p.LSN), t.Eras[i+1].Token, lsn(t.Eras[i+1].Begin))
+		return rewind, fmt.Sprintf("the WAL goes to %s, and the term %d began at %s", server.FormatLSN(p.LSN), t.Eras[i+1].Token, server.FormatLSN(t.Eras[i+1].Begin))
 	}
 	return follow, ""
 }
@@ -332,6 +332,3 @@ func (m rules) copied(r record, t target, system, floor uint64) record {
 	r.Followed, r.Eras, r.Primary = 0, nil, false
 	return r
 }
-
-// lsn is a position as PostgreSQL writes it.
-func lsn(l uint64) string { return fmt.Sprintf("%X/%X", l>>32, uint32(l)) }

@@ -173,7 +173,7 @@ func (n *Node) attempt(ctx, work context.Context, term *elect.Term) error {
 		return err
 	case what == yield:
 		if ctx.Err() == nil {
-			return fmt.Errorf("%s should lead, and this back end cannot hand over to it", to)
+			return fmt.Errorf("%s should lead, and this back end cannot hand over to it; want it to stand while this node rests", to)
 		}
 		return nil
 	}
@@ -198,12 +198,12 @@ func (n *Node) halt(ctx, work context.Context) error {
 		n.phase = promoted
 	}
 	n.mu.Unlock()
-	mode, limit := server.Immediate, n.s.Grace
+	mode := server.Immediate
 	lost, ok := errors.AsType[*elect.LostError](context.Cause(ctx))
 	if ok && (lost.Reason == elect.ReasonResigned || lost.Reason == elect.ReasonShutdown) && !errors.Is(context.Cause(work), errPromised) {
 		mode = server.Fast
 	}
-	stop, done := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	stop, done := context.WithTimeout(context.WithoutCancel(ctx), n.s.Grace)
 	defer done()
 	return n.db.Stop(stop, mode)
 }

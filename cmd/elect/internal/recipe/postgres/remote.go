@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -213,25 +212,9 @@ func (o one) prepare(ctx context.Context, token uint64) (a answer, err error) {
 	return a, err
 }
 
-// readSecret reads the one line of a file; "" for no file.
-func readSecret(field, path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w; want a file with one line, which this user can read", field, err)
-	}
-	line := strings.TrimSpace(string(text))
-	if line == "" || strings.ContainsAny(line, "\n\r") {
-		return "", fmt.Errorf("%s: %s has not one line; want one", field, path)
-	}
-	return line, nil
-}
-
 // NewOperator makes a Client that asks as this node does, with what the configuration names.
 func NewOperator(s *Settings) (*Client, error) {
-	secret, err := readSecret("secret-file", s.Secret)
+	secret, err := s.secret()
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +251,7 @@ func (c *Client) Primary(ctx context.Context, s *Settings) (string, error) {
 			return one.ID, nil
 		}
 	}
-	why := errors.New("no node is the primary")
+	why := errors.New("no node is the primary; want this again when status shows one")
 	for _, err := range errs {
 		why = errors.Join(why, err)
 	}

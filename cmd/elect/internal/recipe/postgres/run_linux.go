@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/config"
 	"github.com/electd/elect/cmd/elect/internal/recipe/postgres/server"
 	"github.com/electd/elect/electprom"
 	"github.com/electd/elect/peer/certs"
@@ -37,7 +38,7 @@ type RunConfig struct {
 // Run runs one node until ctx ends. The server is stopped when it returns.
 func Run(ctx context.Context, cfg RunConfig) error {
 	s := cfg.Settings
-	secret, err := readSecret("secret-file", s.Secret)
+	secret, err := s.secret()
 	if err != nil {
 		return err
 	}
@@ -163,7 +164,7 @@ func serverConfig(s *Settings, log *slog.Logger, out io.Writer) (cfg server.Conf
 		}
 		bin = filepath.Dir(path)
 	}
-	password, err := readSecret("password-file", s.Password)
+	password, err := config.ReadSecret("password-file", s.Password, 1)
 	if err != nil {
 		return cfg, err
 	}

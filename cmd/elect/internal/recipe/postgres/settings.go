@@ -173,12 +173,9 @@ func (c *checker) nodes() {
 		}
 	}
 	c.Confirm = cmp.Or(c.Confirm, n/2)
-	for _, of := range []string{c.Certs, c.Secret} {
-		if of != "" {
-			return
-		}
+	if c.Certs == "" && c.Secret == "" {
+		c.wrong("", "there is neither certs nor secret-file; want certs: DIR as elect certs makes it, or on one machine secret-file: FILE")
 	}
-	c.wrong("", "there is neither certs nor secret-file; want certs: DIR as elect certs makes it, or on one machine secret-file: FILE")
 }
 
 // Loopback reports whether all nodes are on this machine.
@@ -335,6 +332,9 @@ func (s *Settings) CheckLimits(l elect.Limits) error {
 	}
 	return nil
 }
+
+// secret reads that of secret-file; "" if there is none.
+func (s *Settings) secret() (string, error) { return config.ReadSecret("secret-file", s.Secret, 16) }
 
 // node is the entry of an id.
 func (s *Settings) node(id string) NodeEntry {

@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"time"
+
+	"github.com/electd/elect/cmd/elect/internal/config"
 )
 
 // Client asks electors, for an operator. Its methods may be called by any number of goroutines.
@@ -17,16 +18,13 @@ type Client struct {
 
 // NewClient makes a client of the electors of a configuration. It reads the password of clients.
 func NewClient(cfg *Config) (*Client, error) {
-	var d net.Dialer
-	c := &Client{cfg, &dialer{user: cfg.Listen.User, dial: func(ctx context.Context, address string) (net.Conn, error) {
-		return d.DialContext(ctx, "tcp", address)
-	}}}
+	c := &Client{cfg, &dialer{user: cfg.Listen.User}}
 	var err error
-	if c.dialer.password, err = readSecret("listen.password-file", cfg.Listen.Password); err != nil {
+	if c.dialer.password, err = config.ReadSecret("listen.password-file", cfg.Listen.Password, 1); err != nil {
 		return nil, err
 	}
 	if cfg.Listen.CA != "" {
-		c.dialer.tls, err = clientTLS(cfg.Listen.CA, "", "")
+		c.dialer.tls, err = tlsOf(cfg.Listen.CA, "", "")
 	}
 	return c, err
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,14 +57,14 @@ type ServerEntry struct {
 
 // Access is how servers are reached.
 type Access struct {
-	User         string `key:"user" doc:"The ACL user of the electors. Default: default."`
-	Password     string `key:"password-file" doc:"File with its password."`
-	ReplicaUser  string `key:"replica-user" doc:"The ACL user of replicas at their master. Default: that of the electors."`
-	ReplicaWords string `key:"replica-password-file" doc:"File with its password. Default: that of the electors."`
-	TLS          bool   `key:"tls" doc:"The servers speak TLS."`
-	CA           string `key:"ca" doc:"File with the certificates that sign those of the servers, in PEM. Default: those of the system."`
-	Cert         string `key:"cert" doc:"File with this elector's certificate for servers that want one, in PEM."`
-	Key          string `key:"key" doc:"File with its key."`
+	User            string `key:"user" doc:"The ACL user of the electors. Default: default."`
+	Password        string `key:"password-file" doc:"File with its password."`
+	ReplicaUser     string `key:"replica-user" doc:"The ACL user of replicas at their master. Default: that of the electors."`
+	ReplicaPassword string `key:"replica-password-file" doc:"File with its password. Default: that of the electors."`
+	TLS             bool   `key:"tls" doc:"The servers speak TLS."`
+	CA              string `key:"ca" doc:"File with the certificates that sign those of the servers, in PEM. Default: those of the system."`
+	Cert            string `key:"cert" doc:"File with this elector's certificate for servers that want one, in PEM."`
+	Key             string `key:"key" doc:"File with its key."`
 }
 
 // Config is a configuration with all defaults.
@@ -199,7 +198,7 @@ func (k *checker) serverList() {
 	if c.Redis.User != "" && c.Redis.Password == "" {
 		k.wrong("redis.user", "there is no password for it; want password-file, too")
 	}
-	if c.Redis.ReplicaUser != "" && c.Redis.ReplicaWords == "" {
+	if c.Redis.ReplicaUser != "" && c.Redis.ReplicaPassword == "" {
 		k.wrong("redis.replica-user", "there is no password for it; want replica-password-file, too")
 	}
 }
@@ -273,20 +272,4 @@ func (c *Config) overdue(alarms int) time.Duration {
 func (d *Decision) fenceTime() time.Duration {
 	t := time.Duration(d.Lag+2) * time.Second
 	return t + t/10
-}
-
-// readSecret reads a file with one secret in its first line.
-func readSecret(field, path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", field, err)
-	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	if line = strings.TrimSuffix(line, "\r"); line == "" {
-		return "", fmt.Errorf("%s: the first line of %s is empty; want the secret there", field, path)
-	}
-	return line, nil
 }

@@ -3,18 +3,17 @@ package redis
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/config"
 )
 
 // Options are what an Elector needs beside its configuration.
@@ -67,46 +66,39 @@ func New(cfg *Config, o Options) (*Elector, error) {
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
-	dial := o.Dial
-	if dial == nil {
-		d := &net.Dialer{KeepAlive: 10 * time.Second}
-		dial = func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
-	}
-	e.servers = &dialer{dial: dial, user: cfg.Redis.User}
-	toElectors := &dialer{dial: dial, user: cfg.Listen.User}
+	e.servers = &dialer{dial: o.Dial, user: cfg.Redis.User}
+	toElectors := &dialer{dial: o.Dial, user: cfg.Listen.User}
 	var own string
 	var err error
 	for _, f := range []struct {
 		field, path string
+		least       int
 		to          *string
 	}{
-		{"secret-file", cfg.Secret, &e.secret},
-		{"listen.password-file", cfg.Listen.Password, &toElectors.password},
-		{"redis.password-file", cfg.Redis.Password, &e.servers.password},
-		{"redis.replica-password-file", cfg.Redis.ReplicaWords, &own},
+		{"secret-file", cfg.Secret, 16, &e.secret},
+		{"listen.password-file", cfg.Listen.Password, 1, &toElectors.password},
+		{"redis.password-file", cfg.Redis.Password, 1, &e.servers.password},
+		{"redis.replica-password-file", cfg.Redis.ReplicaPassword, 1, &own},
 	} {
-		if *f.to, err = readSecret(f.field, f.path); err != nil {
+		if *f.to, err = config.ReadSecret(f.field, f.path, f.least); err != nil {
 			return nil, err
 		}
-	}
-	if cfg.Secret != "" && len(e.secret) < 16 {
-		return nil, fmt.Errorf("secret-file: %s has %d bytes; want 16 or more, such as from: openssl rand -hex 32", cfg.Secret, len(e.secret))
 	}
 	e.masterAs = [2]string{cfg.Redis.User, e.servers.password}
 	if own != "" {
 		e.masterAs = [2]string{cfg.Redis.ReplicaUser, own}
 	}
 	if cfg.Redis.TLS {
-		if e.servers.tls, err = clientTLS(cfg.Redis.CA, cfg.Redis.Cert, cfg.Redis.Key); err != nil {
+		if e.servers.tls, err = tlsOf(cfg.Redis.CA, cfg.Redis.Cert, cfg.Redis.Key); err != nil {
 			return nil, fmt.Errorf("redis: %w", err)
 		}
 	}
 	var secure *tls.Config
 	if cfg.Listen.Cert != "" {
-		if toElectors.tls, err = clientTLS(cfg.Listen.CA, "", ""); err != nil {
+		if toElectors.tls, err = tlsOf(cfg.Listen.CA, "", ""); err != nil {
 			return nil, fmt.Errorf("listen: %w", err)
 		}
-		if secure, err = serverTLS(cfg.Listen); err != nil {
+		if secure, err = tlsOf("", cfg.Listen.Cert, cfg.Listen.Key); err != nil {
 			return nil, fmt.Errorf("listen: %w", err)
 		}
 	}
@@ -122,7 +114,7 @@ func New(cfg *Config, o Options) (*Elector, error) {
 		e.listener = tls.NewListener(e.listener, secure)
 	}
 	for _, s := range cfg.servers {
-		e.watchers[s.id] = &watcher{server: s, dialer: e.servers, name: "elect-watch-" + cfg.ID, cfg: e.cfg, log: e.log, changed: e.changed}
+		e.watchers[s.id] = &watcher{server: s, dialer: e.servers, name: "elect-watch-" + cfg.ID, cfg: e.cfg, changed: e.changed}
 	}
 	for _, entry := range cfg.Electors {
 		if entry.ID != cfg.ID {
@@ -131,21 +123,6 @@ func New(cfg *Config, o Options) (*Elector, error) {
 	}
 	e.clients = newClients(e, toElectors.password)
 	return e, nil
-}
-
-func serverTLS(l Listen) (*tls.Config, error) {
-	pair, err := tls.LoadX509KeyPair(l.Cert, l.Key)
-	if err != nil {
-		return nil, err
-	}
-	pem, err := os.ReadFile(l.CA)
-	if err != nil {
-		return nil, err
-	}
-	if !x509.NewCertPool().AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s: there is no certificate in it; want some, in PEM", l.CA)
-	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
 }
 
 // cfg is the configuration that is in force.

@@ -3,7 +3,6 @@ package redis
 import (
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,8 +101,8 @@ func (a *actor) hold(target, spare string) (infos map[string]Info, silent []stri
 		a.mu.Lock()
 		before := a.away[id]
 		a.mu.Unlock()
-		if before.life != i.RunID || net.JoinHostPort(i.Of.Host, i.Of.port()) != net.JoinHostPort(holdHost, holdPort) {
-			if err := a.replicate(id, holdHost, holdPort, i.Master); err != nil {
+		if before.life != i.RunID || i.Of != nowhere() {
+			if err := a.replicate(id, nowhere(), i.Master); err != nil {
 				return err
 			}
 			before = taken{life: i.RunID, at: time.Now()}
@@ -156,7 +155,7 @@ func (a *actor) outlast(silent []string, until time.Time) error {
 			if s.Gone >= 2 {
 				return true
 			}
-			return s.fresh(time.Now(), a.e.cfg().DownAfter) && a.replicate(id, holdHost, holdPort, true) == nil
+			return s.fresh(time.Now(), a.e.cfg().DownAfter) && a.replicate(id, nowhere(), true) == nil
 		})
 		wait(a.ctx, min(retryInterval, time.Until(until)))
 		if err := a.check(); err != nil {
@@ -168,23 +167,10 @@ func (a *actor) outlast(silent []string, until time.Time) error {
 
 // promote makes a server master, and decides and announces that it is.
 func (a *actor) promote(id string) error {
-	replies, err := a.order(id, []string{"MULTI"}, []string{"REPLICAOF", "NO", "ONE"}, []string{"EXEC"})
-	if err == nil {
-		err = failed(id, replies)
-	}
-	if err != nil {
+	if err := a.order(id, []string{"MULTI"}, []string{"REPLICAOF", "NO", "ONE"}, []string{"EXEC"}); err != nil {
 		return err
 	}
-	i, err := a.info(id)
-	if err != nil {
-		return err
-	}
-	d := a.decision
-	d.Master, d.RunID, d.ReplID, d.Previous, d.Until = id, i.RunID, i.ReplID, i.Previous, i.Until
-	if err := a.decide(d); err != nil {
-		return err
-	}
-	return a.announce()
+	return a.confirm(id)
 }
 
 // followAll points all servers that can be reached at the master.
@@ -303,11 +289,7 @@ func (a *actor) switchOver(to string) error {
 
 // handOver runs FAILOVER, and waits until both servers have their new roles.
 func (a *actor) handOver(from string, to *server) error {
-	replies, err := a.order(from, []string{"FAILOVER", "TO", to.at.Host, to.at.port(), "TIMEOUT", strconv.FormatInt(pauseLimit.Milliseconds(), 10)})
-	if err == nil {
-		err = failed(from, replies)
-	}
-	if err != nil {
+	if err := a.order(from, []string{"FAILOVER", "TO", to.at.Host, to.at.port(), "TIMEOUT", strconv.FormatInt(pauseLimit.Milliseconds(), 10)}); err != nil {
 		return err
 	}
 	for end := time.Now().Add(switchLimit); time.Now().Before(end); wait(a.ctx, 5*time.Millisecond) {

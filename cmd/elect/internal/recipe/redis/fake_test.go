@@ -333,7 +333,7 @@ func (s *fakeRedis) answer(c net.Conn, id int, args []string) any {
 		if strings.EqualFold(args[0], "REPLICAOF") {
 			port, _ := strconv.Atoi(args[2])
 			s.syncing = false
-			if s.master, s.of = false, (Address{args[1], port}); args[1] == holdHost {
+			if s.master, s.of = false, (Address{args[1], port}); s.of == nowhere() {
 				s.taken = append(s.taken, time.Now())
 			}
 			if m := w.servers[args[1]]; m != nil && m.master && m.life != 0 {

@@ -72,7 +72,7 @@ func (c *conn) idle(until time.Time) error {
 
 // dialer makes connections to servers.
 type dialer struct {
-	dial           func(ctx context.Context, address string) (net.Conn, error)
+	dial           func(ctx context.Context, address string) (net.Conn, error) // nil is TCP
 	tls            *tls.Config
 	user, password string
 }
@@ -81,7 +81,14 @@ type dialer struct {
 func (d *dialer) open(ctx context.Context, address, name string, limit time.Duration) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	raw, err := d.dial(ctx, address)
+	dial := d.dial
+	if dial == nil {
+		tcp := net.Dialer{KeepAlive: 10 * time.Second}
+		dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return tcp.DialContext(ctx, "tcp", address)
+		}
+	}
+	raw, err := dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +125,9 @@ func (d *dialer) open(ctx context.Context, address, name string, limit time.Dura
 // refused reports whether nobody listens at an address whose machine answers.
 func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
-// clientTLS is for connections to ports whose certificates ca signs; the system's if it is empty.
-func clientTLS(ca, cert, key string) (*tls.Config, error) {
+// tlsOf shows a certificate, if there is one, and believes those that ca signs, or as a client without ca those that the
+// system believes.
+func tlsOf(ca, cert, key string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if ca != "" {
 		pem, err := os.ReadFile(ca)

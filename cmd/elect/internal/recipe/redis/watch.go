@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -74,14 +73,17 @@ type watcher struct {
 	dialer  *dialer
 	name    string // of its connections
 	cfg     func() *Config
-	log     *slog.Logger
 	changed func() // is called after each change that matters
 
 	mu   sync.Mutex
 	last Sight
 }
 
+// sight is what was seen last; a nil watcher has seen nothing.
 func (w *watcher) sight() Sight {
+	if w == nil {
+		return Sight{}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last

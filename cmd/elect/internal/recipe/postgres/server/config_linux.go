@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lib/pq"
 )
 
 // The files of this package in the data directory. They are written at each start.
@@ -228,9 +230,7 @@ func hbaName(role string) string { return `"` + strings.ReplaceAll(role, `"`, `"
 
 // loaded is when the configuration was read that is in force for a new connection.
 func (s *Server) loaded(ctx context.Context) (string, error) {
-	return ask(ctx, s, func(ctx context.Context) (at string, err error) {
-		return at, s.db.QueryRowContext(ctx, "SELECT pg_conf_load_time()::text").Scan(&at)
-	})
+	return value[string](ctx, s, "SELECT pg_conf_load_time()::text")
 }
 
 // Reload puts a changed configuration into force. It returns the parameters that need a restart. ID, Bin, Data, Socket
@@ -276,20 +276,6 @@ func (s *Server) Reload(ctx context.Context, cfg Config) (restart []string, err 
 			return nil, context.Cause(ctx)
 		}
 	}
-	pending, err := ask(ctx, s, func(ctx context.Context) (names []string, err error) {
-		rows, err := s.db.QueryContext(ctx, "SELECT name FROM pg_settings WHERE pending_restart ORDER BY name")
-		if err != nil {
-			return nil, err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var name string
-			if err := rows.Scan(&name); err != nil {
-				return nil, err
-			}
-			names = append(names, name)
-		}
-		return names, rows.Err()
-	})
+	pending, err := value[pq.StringArray](ctx, s, "SELECT coalesce(array_agg(name ORDER BY name), '{}') FROM pg_settings WHERE pending_restart")
 	return append(restart, pending...), err
 }

@@ -132,7 +132,7 @@ func (s *Server) Init(ctx context.Context) error {
 		return err
 	}
 	if !strings.Contains(out, `made = "0"`) {
-		return errors.New("the roles and tables of elect were not made: the log of PostgreSQL says why")
+		return errors.New("the roles and tables of elect were not made; want what PostgreSQL misses, by its log")
 	}
 	return s.exchange()
 }
@@ -196,7 +196,7 @@ func (s *Server) settle(ctx context.Context, from Upstream) error {
 	defer db.Close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	_, err = ask(ctx, s, func(ctx context.Context) (struct{}, error) {
+	_, err = ask(ctx, func(ctx context.Context) (struct{}, error) {
 		_, err := db.ExecContext(ctx, "CHECKPOINT")
 		return struct{}{}, err
 	})

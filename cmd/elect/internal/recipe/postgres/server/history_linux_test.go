@@ -59,7 +59,7 @@ func TestNewest(t *testing.T) {
 	if _, err := parseHistory("1 no LSN\n", 2); err == nil {
 		t.Error("a malformed history is read")
 	}
-	if got := fmt.Sprint(formatLSN(0x100000002), " ", segmentFile(2, 0x1_0100_0000, segment)); got != "1/2 000000020000000100000001" {
+	if got := fmt.Sprint(FormatLSN(0x100000002), " ", segmentFile(2, 0x1_0100_0000, segment)); got != "1/2 000000020000000100000001" {
 		t.Error(got)
 	}
 }

@@ -262,7 +262,7 @@ func (s *Server) valid(ctx context.Context, segment uint64, timeline uint32, fro
 // to begin: it reads the size of segments in the first file of the directory otherwise, which may be one that was made
 // in advance and has zeros only.
 func (s *Server) read(ctx context.Context, segment uint64, timeline uint32, from, limit uint64) (end uint64, more bool, err error) {
-	out, err := s.run(ctx, medium, nil, "pg_waldump", "-p", filepath.Join(s.data, "pg_wal"), "-t", strconv.Itoa(int(timeline)), "-s", formatLSN(from), "-e", formatLSN(limit), "--stats",
+	out, err := s.run(ctx, medium, nil, "pg_waldump", "-p", filepath.Join(s.data, "pg_wal"), "-t", strconv.Itoa(int(timeline)), "-s", FormatLSN(from), "-e", FormatLSN(limit), "--stats",
 		segmentFile(timeline, from, segment), segmentFile(timeline, limit-1, segment))
 	if found := walRange.FindStringSubmatch(out); found != nil {
 		end, malformed := parseLSN(found[2])
@@ -342,7 +342,7 @@ func (s *Server) running(ctx context.Context) (Position, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	r, err := ask(limited, s, func(ctx context.Context) (r row, err error) {
+	r, err := ask(limited, func(ctx context.Context) (r row, err error) {
 		var system, timeline, segment, last, least int64
 		var port int
 		var host, checkpoint, recovered string
@@ -482,5 +482,3 @@ func parseLSN(text string) (uint64, error) {
 	}
 	return h<<32 | l, nil
 }
-
-func formatLSN(lsn uint64) string { return fmt.Sprintf("%X/%X", lsn>>32, uint32(lsn)) }

@@ -253,7 +253,7 @@ func (s *Server) sweep(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d processes of PostgreSQL in %s do not end, although they were killed; process %d is one of them", len(left), s.data, left[0])
+			return fmt.Errorf("%d processes of PostgreSQL in %s do not end, although they were killed; process %d is one of them; want what they wait for mended, such as a disk that hangs", len(left), s.data, left[0])
 		case <-tick.C:
 		}
 	}

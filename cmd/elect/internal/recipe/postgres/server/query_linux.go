@@ -19,7 +19,7 @@ import (
 
 // ask runs f in a goroutine, so that a server that hangs does not hang the caller: f goes on then until the server has
 // resumed or is dead, and its result is dropped.
-func ask[T any](ctx context.Context, s *Server, f func(context.Context) (T, error)) (T, error) {
+func ask[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
 	type result struct {
 		v   T
 		err error
@@ -40,7 +40,7 @@ func ask[T any](ctx context.Context, s *Server, f func(context.Context) (T, erro
 
 // exec is ask for statements without a result.
 func (s *Server) exec(ctx context.Context, query string, args ...any) error {
-	_, err := ask(ctx, s, func(ctx context.Context) (struct{}, error) {
+	_, err := ask(ctx, func(ctx context.Context) (struct{}, error) {
 		_, err := s.db.ExecContext(ctx, query, args...)
 		return struct{}{}, err
 	})
@@ -49,7 +49,7 @@ func (s *Server) exec(ctx context.Context, query string, args ...any) error {
 
 // value is ask for one value.
 func value[T any](ctx context.Context, s *Server, query string, args ...any) (T, error) {
-	return ask(ctx, s, func(ctx context.Context) (v T, err error) {
+	return ask(ctx, func(ctx context.Context) (v T, err error) {
 		err = s.db.QueryRowContext(ctx, query, args...).Scan(&v)
 		return v, err
 	})
@@ -193,7 +193,7 @@ func (s *Server) Mark(ctx context.Context, token uint64, id string, timeline uin
 	if token > math.MaxInt64 {
 		return fmt.Errorf("the token is %d; want at most %d, the greatest bigint", token, int64(math.MaxInt64))
 	}
-	_, err := ask(ctx, s, func(ctx context.Context) (struct{}, error) {
+	_, err := ask(ctx, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, s.mark(ctx, int64(token), id, int64(timeline))
 	})
 	return err
@@ -235,25 +235,6 @@ func (s *Server) mark(ctx context.Context, token int64, id string, timeline int6
 	return errors.Join(tx.Commit(), warned)
 }
 
-// Terms are the terms in the history of this server, oldest first; at most the last 1000.
-func (s *Server) Terms(ctx context.Context) ([]Term, error) {
-	return ask(ctx, s, func(ctx context.Context) (terms []Term, err error) {
-		rows, err := s.db.QueryContext(ctx, "SELECT token, id, timeline FROM (SELECT * FROM elect.terms ORDER BY token DESC LIMIT 1000) AS t ORDER BY token")
-		if err != nil {
-			return nil, err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var t Term
-			if err := rows.Scan(&t.Token, &t.ID, &t.Timeline); err != nil {
-				return nil, err
-			}
-			terms = append(terms, t)
-		}
-		return terms, rows.Err()
-	})
-}
-
 // Slots makes the physical slots of those nodes and drops those that Slots has made for others.
 func (s *Server) Slots(ctx context.Context, ids []string) error {
 	want := make([]string, len(ids))
@@ -291,7 +272,7 @@ func (s *Server) Probe(ctx context.Context) error {
 	s.mu.Lock()
 	token, cfg := s.token, s.cfg
 	s.mu.Unlock()
-	if _, err := ask(ctx, s, func(context.Context) (struct{}, error) { return struct{}{}, s.probeDisk() }); err != nil {
+	if _, err := ask(ctx, func(context.Context) (struct{}, error) { return struct{}{}, s.probeDisk() }); err != nil {
 		return fmt.Errorf("the disk of the data directory: %w", err)
 	}
 	if names, err := s.disarm(); err != nil || names != nil {

@@ -303,9 +303,14 @@ func TestFailover(t *testing.T) {
 		}
 		return true
 	})
-	terms, err := a.Terms(ctx)
-	if want := []Term{{1, "n1", 1}, {2, winner.config().ID, 2}}; err != nil || !slices.Equal(terms, want) {
-		t.Errorf("terms are %v, %v; want %v", terms, err, want)
+	terms, err := value[string](ctx, a.Server, "SELECT string_agg(concat_ws(' ', token, id, timeline), ', ' ORDER BY token) FROM elect.terms")
+	if want := fmt.Sprintf("1 n1 1, 2 %s 2", winner.config().ID); err != nil || terms != want {
+		t.Errorf("terms are %q, %v; want %q", terms, err, want)
+	}
+	cfg := winner.config()
+	cfg.Parameters = map[string]string{"shared_buffers": "17MB", "work_mem": "5MB"}
+	if restart, err := winner.Reload(ctx, cfg); err != nil || !slices.Equal(restart, []string{"shared_buffers"}) {
+		t.Errorf("parameters %v need a restart, %v; want shared_buffers", restart, err)
 	}
 	if lsn, err := winner.Flushed(ctx, "n1"); err != nil || lsn < p.Begin {
 		t.Errorf("n1 has flushed %X, %v; want %X at least", lsn, err, p.Begin)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strconv"
@@ -15,6 +16,9 @@ func Name(id string, token uint64) string { return id + "@" + strconv.FormatUint
 // ErrElsewhere is why a server does not start, and not in its data: a wrong setting, a port that another process has, a
 // full disk. A copy of the data would be no remedy.
 var ErrElsewhere = errors.New("the reason is not in its data; want it removed, and no copy")
+
+// FormatLSN is an LSN as PostgreSQL writes it.
+func FormatLSN(lsn uint64) string { return fmt.Sprintf("%X/%X", lsn>>32, uint32(lsn)) }
 
 // Config configures a Server. Bin, Data, Socket, Listen, ID and Confirm are required.
 type Config struct {

@@ -1,0 +1,27 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// ReadSecret reads the one line of a file, without its end: at least that many bytes. field is where a configuration names
+// the file; "" for path is none.
+func ReadSecret(field, path string, least int) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w; want a file with one line, which this user can read", field, err)
+	}
+	line := strings.TrimRight(string(text), "\r\n")
+	if strings.ContainsAny(line, "\r\n") {
+		return "", fmt.Errorf("%s: %s has more than one line; want one, with the secret", field, path)
+	}
+	if len(line) < least {
+		return "", fmt.Errorf("%s: the secret in %s has %d bytes; want %d or more, such as from: openssl rand -hex 32", field, path, len(line), least)
+	}
+	return line, nil
+}

@@ -1,0 +1,142 @@
+package groupbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/electd/elect/cmd/elect/internal/cluster"
+	"github.com/electd/elect/cmd/elect/internal/stamp"
+)
+
+// round brings something about once, and measures it. Afterwards all nodes are there again.
+func (s *setup) round(ctx context.Context, kind Kind) error {
+	if err := s.join(ctx); err != nil {
+		return err
+	}
+	if kind == Move {
+		return s.moves(ctx)
+	}
+	victim, err := s.victim(ctx, kind)
+	if err != nil {
+		return err
+	}
+	m := s.nodes[victim]
+	before := s.mine(victim)
+	var events []ofNode
+	at := stamp.Now()
+	if kind == Leave {
+		a, err := m.ask(ctx, order{Do: doLeave})
+		if err != nil {
+			return err
+		}
+		if events, err = addLog(events, victim, a.Log); err != nil {
+			return err
+		}
+	} else {
+		if err := cluster.Kill(m.pid); err != nil {
+			return err
+		}
+	}
+	s.nodes[victim] = nil
+	_ = m.in.Close()
+	if err := s.led(ctx); err != nil {
+		return err
+	}
+	more, err := s.logs(ctx)
+	if err != nil {
+		return err
+	}
+	events = append(events, more...)
+	s.result.took(kind, at, before, events)
+	if kind != Leave {
+		s.killed(victim)
+	}
+	s.judge(events)
+	select {
+	case <-m.cand.Done(): // its keeper, too
+	case <-time.After(patience):
+		return fmt.Errorf("something of %s still lives", m.id)
+	}
+	if err := s.start(ctx, victim); err != nil {
+		return err
+	}
+	return s.admitted(ctx)
+}
+
+// victim chooses a node: the coordinator, or another one.
+func (s *setup) victim(ctx context.Context, kind Kind) (int, error) {
+	if !s.system.Group {
+		return rand.IntN(Nodes), nil
+	}
+	all, err := s.each(ctx, order{Do: doCount})
+	if err != nil {
+		return 0, err
+	}
+	coordinator := slices.IndexFunc(all, func(a answer) bool { return a.Coordinates })
+	if coordinator < 0 {
+		return 0, errors.New("the group has no coordinator")
+	}
+	if kind == Coordinator {
+		return coordinator, nil
+	}
+	return (coordinator + 1 + rand.IntN(Nodes-1)) % Nodes, nil
+}
+
+// moves moves keys, one after the other.
+func (s *setup) moves(ctx context.Context) error {
+	var moved []int
+	var events []ofNode
+	for range s.cfg.Moves {
+		key := rand.IntN(s.keys)
+		if slices.Contains(moved, key) {
+			continue
+		}
+		moved = append(moved, key)
+		more, err := s.logs(ctx) // placement may have evened the load out after the move before
+		if err != nil {
+			return err
+		}
+		events = append(events, more...)
+		s.judge(more)
+		begun, err := s.begun(ctx)
+		if err != nil {
+			return err
+		}
+		holder := s.nodes[s.state[key].node]
+		if s.system.Group {
+			// The candidate beside the node whose own the key is, or any other member.
+			to := s.nodes[(key%Nodes+1)%Nodes]
+			if to == holder {
+				to = s.nodes[key%Nodes]
+			}
+			_, err = holder.ask(ctx, order{Do: doMove, Key: key, To: to.id})
+		} else {
+			_, err = holder.ask(ctx, order{Do: doGive, Key: key})
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.until(ctx, "the key is led again", func(_, now int) bool { return now > begun }); err != nil {
+			return err
+		}
+	}
+	more, err := s.logs(ctx)
+	if err != nil {
+		return err
+	}
+	s.judge(more)
+	s.result.moved(moved, append(events, more...))
+	return nil
+}
+
+func (s *setup) begun(ctx context.Context) (sum int, err error) {
+	all, err := s.each(ctx, order{Do: doCount})
+	for _, a := range all {
+		sum += a.Begun
+	}
+	return sum, err
+}
