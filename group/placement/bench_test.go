@@ -207,8 +207,8 @@ func BenchmarkDouble(b *testing.B) {
 	}
 }
 
-// BenchmarkChain is the plan after a member has come that only has keys in common with one of two others, so that keys of
-// the first pass through the second. Each key has two candidates.
+// BenchmarkChain is the plan after a member has come that only has keys in common with one of two others, so that keys
+// of the first replace those that the second gives it. Each key has two candidates.
 func BenchmarkChain(b *testing.B) {
 	for _, keys := range []int{1000, 10_000, many} {
 		b.Run(fmt.Sprint(keys), func(b *testing.B) {

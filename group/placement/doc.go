@@ -22,10 +22,10 @@
 //  7. Zones: among members with the same number of equal keys, one in a zone with more keys gives a key to one in a
 //     zone with fewer.
 //
-// While members have come or gone, or begun or ceased to drain, within the last [Settings].Quiet, and while a member is
-// away that said it would be back, only these keys move: free ones, and those of a member that is draining or does not
-// want them. So a rolling restart moves few keys. The keys of a member that said when it will be back are kept free for it until then.
-// [Settings].Rate and [Settings].AtOnce limit how many held keys move.
+// While members have come or gone, or begun or ceased to drain, within the last [Settings].Quiet, and while a member
+// is away that said it would be back, only these keys move: free ones, and those of a member that is draining or does
+// not want them. So a rolling restart moves few keys. The keys of a member that said when it will be back are kept
+// free for it until then. [Settings].Rate and [Settings].AtOnce limit how many held keys move.
 //
 // The load of a member is the sum of its keys' loads, in proportion to its weight. Each move of rule 6 lowers the sum
 // of load²/weight over all members, so they come to an end.
