@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -90,6 +91,15 @@ func (y *System) Do(f Fault) Round {
 	return r
 }
 
+// restart starts a server that was fenced.
+func (y *System) restart(i int) error {
+	if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", y.servers[i].Process.Pid)); err != nil || !strings.Contains(string(text), "State:\tZ") {
+		return fmt.Errorf("the server of node %d was not fenced: %w", i, err)
+	}
+	end(y.servers[i])
+	return y.startServer(i)
+}
+
 // The times of faults.
 const (
 	restartAfter = 3 * time.Second
@@ -111,6 +121,9 @@ func (y *System) do(r *Round) error {
 			return err
 		}
 		time.Sleep(holdFor)
+		if y.Fence {
+			return y.restart(m)
+		}
 		return master.Process.Signal(syscall.SIGCONT)
 	case Cut:
 		r.Began = time.Now()
@@ -118,6 +131,9 @@ func (y *System) do(r *Round) error {
 			return err
 		}
 		time.Sleep(holdFor)
+		if y.Fence {
+			return errors.Join(y.net.Set(nil), y.restart(m))
+		}
 		return y.net.Set(nil)
 	case KillBoth:
 		a := y.Acting()

@@ -117,6 +117,18 @@ func TestRecipe(t *testing.T) {
 	check(t, r, rounds, len(schedule))
 }
 
+// TestFence: with a command that ends the old master, nobody waits until Redis has noticed that it is alone.
+func TestFence(t *testing.T) {
+	long.Full(t, "it breaks real servers, as TestRecipe does")
+	p := build(t)
+	s := setting(t, "fence")
+	s.Fence = true
+	schedule := Schedule(seed, 12, Cut, Freeze)
+	r, rounds := run(t, p, s, schedule)
+	t.Logf("\n%v", r)
+	check(t, r, rounds, len(schedule))
+}
+
 func check(t *testing.T, r Report, rounds []Round, n int) {
 	t.Helper()
 	for i, round := range rounds {

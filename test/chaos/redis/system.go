@@ -31,6 +31,7 @@ type Setting struct {
 	Sentinel  bool // Redis Sentinel keeps the master; false: elect recipe redis
 	DownAfter time.Duration
 	MaxLag    int    // min-replicas-max-lag, in seconds, of both
+	Fence     bool   // the recipe has a fence command, which kills a server by its process id
 	Mutant    string // a mistake that elect is told to make
 	Elect     string // the programs
 	Worker    string
@@ -112,7 +113,7 @@ func (y *System) prepare(i int) error {
 	if err := os.MkdirAll(y.data(i), 0o755); err != nil {
 		return err
 	}
-	conf := fmt.Sprintf("port 6379\nbind 0.0.0.0\nprotected-mode no\ndir %s\nsave 3600 1\nrepl-diskless-sync-delay 0\nlogfile %s\n", y.data(i), filepath.Join(y.dir(i), "log"))
+	conf := fmt.Sprintf("port 6379\nbind 0.0.0.0\nprotected-mode no\ndir %s\nsave 3600 1\nrepl-diskless-sync-delay 0\nlogfile %s\npidfile %s\n", y.data(i), filepath.Join(y.dir(i), "log"), filepath.Join(y.dir(i), "pid"))
 	if y.Sentinel { // the recipe sets these itself
 		conf += fmt.Sprintf("min-replicas-to-write 1\nmin-replicas-max-lag %d\n", y.MaxLag)
 	}
@@ -136,6 +137,9 @@ servers: [%s]
 			i, filepath.Join(y.dir(i), "state"), filepath.Join(y.Dir, "secret"), y.DownAfter, y.MaxLag,
 			y.each(func(i int) string { return fmt.Sprintf("{id: e%d, address: '%s:26379'}", i, y.host(i)) }, ", "),
 			y.each(func(i int) string { return fmt.Sprintf("{id: r%d, address: '%s'}", i, y.server(i)) }, ", "))
+		if y.Fence { // a way to the machine that no cut of the network ends; 0 says that the process is dead
+			keeper += fmt.Sprintf("fence: {run: 'p=$(cat %s/server${ELECT_SERVER#r}/pid) && kill -9 $p && until ! test -e /proc/$p || grep -q \"^State:.Z\" /proc/$p/status; do sleep 0.01; done'}\n", y.Dir)
+		}
 	}
 	return errors.Join(os.WriteFile(filepath.Join(y.dir(i), "redis.conf"), []byte(conf), 0o644), os.WriteFile(y.keeperConf(i), []byte(keeper), 0o644))
 }

@@ -42,10 +42,13 @@ type actor struct {
 	held     bool                 // servers were taken away from their master, and not given back
 	alarms   int                  // how often a late master has answered again
 
+	shooting sync.WaitGroup
+
 	mu      sync.Mutex           // guards what follows
 	orders  map[string]*conn     // by server; used by one goroutine a server at a time
 	touched map[string]time.Time // after the last order: what was seen before it is old
 	away    map[string]taken     // by server: when it was taken away from its master
+	shots   map[string]shot      // by server: the last run of the fence command
 }
 
 // taken says since when a life of a server follows nobody.
@@ -59,7 +62,7 @@ type taken struct {
 func (e *Elector) act(ctx context.Context, term *elect.Term) error {
 	a := &actor{
 		e: e, ctx: ctx, token: term.Token(), check: term.Check, orders: map[string]*conn{}, set: map[string]bool{},
-		skip: map[string]time.Time{}, touched: map[string]time.Time{}, away: map[string]taken{}, together: time.Now(),
+		skip: map[string]time.Time{}, touched: map[string]time.Time{}, away: map[string]taken{}, shots: map[string]shot{}, together: time.Now(),
 	}
 	log := e.log.With("token", a.token)
 	a.log = func(msg string, args ...any) { log.Info(msg, args...) }
@@ -77,6 +80,7 @@ func (e *Elector) act(ctx context.Context, term *elect.Term) error {
 		e.actor, e.waits = nil, ""
 		e.mu.Unlock()
 		wg.Wait()
+		a.shooting.Wait()
 		for _, c := range a.orders {
 			_ = c.Close()
 		}

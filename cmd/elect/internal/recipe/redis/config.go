@@ -29,6 +29,7 @@ type Settings struct {
 	ToWrite   int            `key:"min-replicas-to-write" max:"99" doc:"The setting of each server: with fewer replicas it takes no write. Default: half of the servers, rounded down."`
 	MaxLag    int            `key:"min-replicas-max-lag" max:"3600" doc:"The setting of each server, in seconds: a replica that was silent for longer does not count. Default: 2."`
 	Unfenced  string         `key:"unfenced" enum:"wait,promote" doc:"What to do if an old master that cannot be reached might still take writes: wait until it can be reached, or promote a replica. Default: wait."`
+	Fence     FenceEntry     `key:"fence" doc:"How a master that cannot be reached is ended for certain. Without it, time fences it."`
 	Initial   string         `key:"initial-master" doc:"The id of the server that is master at the very beginning, if the servers do not show it."`
 }
 
@@ -53,6 +54,12 @@ type ServerEntry struct {
 	ID       string `key:"id" required:"true" doc:"Its id here."`
 	Address  string `key:"address" required:"true" doc:"HOST:PORT at which electors and replicas reach it, such as 10.0.0.1:6379."`
 	Announce string `key:"announce" doc:"HOST:PORT that clients are told. Default: its address."`
+}
+
+// FenceEntry is a command that ends a server for certain, such as one that switches its machine off.
+type FenceEntry struct {
+	Run   string        `key:"run" doc:"The command, for sh -c, with ELECT_SERVER and ELECT_SERVER_ADDRESS. Exit code 0 says that the server does not run, and will not start before somebody has looked."`
+	Limit time.Duration `key:"limit" doc:"Time after which the command is killed, and has failed. Default: 10s."`
 }
 
 // Access is how servers are reached.
@@ -226,17 +233,23 @@ func (k *checker) numbers() {
 	if c.Unfenced == "" {
 		c.Unfenced = "wait"
 	}
+	if k.doc.Has("fence") && c.Fence.Run == "" {
+		k.wrong("fence", "there is no command; want run, or no fence")
+	}
+	if c.Fence.Limit == 0 {
+		c.Fence.Limit = 10 * time.Second
+	}
 	n := len(c.servers)
 	switch {
 	case !k.doc.Has("min-replicas-to-write") && n == 2:
-		k.wrong("servers", "there are two: with min-replicas-to-write: 1 there are no writes while one of them is down, and with 0 a master that is cut off goes on to take writes; want that setting, or a third server")
+		k.wrong("servers", "there are two: with min-replicas-to-write: 1 there are no writes while one of them is down, and with 0 a master that is cut off goes on to take writes until a fence command ends it; want that setting, or a third server")
 	case !k.doc.Has("min-replicas-to-write"):
 		c.ToWrite = n / 2
 	case c.ToWrite >= n && n > 0:
 		k.wrong("min-replicas-to-write", "it is %d, and a master has at most %d replicas; want no more", c.ToWrite, n-1)
 	}
-	if c.ToWrite == 0 && n > 1 && c.Unfenced != "promote" {
-		k.wrong("min-replicas-to-write", "with 0 nothing stops an old master that cannot be reached; want 1 or more, or unfenced: promote, which accepts that it takes writes that are lost")
+	if c.ToWrite == 0 && n > 1 && c.Unfenced != "promote" && c.Fence.Run == "" {
+		k.wrong("min-replicas-to-write", "with 0 nothing stops an old master that cannot be reached; want 1 or more, a fence command, or unfenced: promote, which accepts that it takes writes that are lost")
 	}
 }
 

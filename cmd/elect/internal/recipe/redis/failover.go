@@ -20,7 +20,16 @@ func (a *actor) force(why, target string) error {
 	cfg := a.e.cfg()
 	began := time.Now()
 	infos, silent, since := a.hold(target, "")
-	wait, unfenced := a.decision.fenced(len(silent))
+	patience, unfenced := a.decision.fenced(len(silent))
+	suspects := a.suspects(silent, a.decision.Master, target)
+	if unfenced != "" && cfg.Fence.Run != "" { // time does not help, and the command may
+		a.shoot(suspects)
+		for a.aiming(suspects) && a.ctx.Err() == nil { // the end of the term ends the command
+			wait(a.ctx, retryInterval)
+		}
+		silent = slices.DeleteFunc(silent, a.isShot)
+		patience, unfenced = a.decision.fenced(len(silent))
+	}
 	if unfenced != "" && cfg.Unfenced != "promote" {
 		a.wait(unfenced)
 		return errWaits
@@ -53,9 +62,10 @@ func (a *actor) force(why, target string) error {
 		s := a.e.watchers[id].sight()
 		slowest = max(slowest, s.behind())
 	}
-	wait += slowest
+	patience += slowest
 	if !mutation.Is(mutation.NoFence) {
-		if err := a.outlast(silent, since.Add(wait)); err != nil {
+		a.shoot(suspects)
+		if err := a.outlast(silent, since.Add(patience)); err != nil {
 			return err
 		}
 	}
@@ -81,6 +91,8 @@ func (a *actor) hold(target, spare string) (infos map[string]Info, silent []stri
 		case s.id == spare:
 		case sight.Gone >= 2:
 			since = later(since, sight.GoneAt)
+		case a.isShot(s.id):
+			since = later(since, a.shotAt(s.id))
 		case sight.Fails >= 2 && sight.Ill == "":
 			silent = append(silent, s.id)
 		default:
@@ -141,8 +153,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// outlast waits until no silent server takes writes. That is so at a time; or as soon as they all have obeyed, or their
-// processes have ended.
+// outlast waits until no silent server takes writes. That is so at a time; or as soon as each has obeyed, its process has
+// ended, or the fence command has ended it.
 func (a *actor) outlast(silent []string, until time.Time) error {
 	said := false
 	for len(silent) > 0 && time.Now().Before(until) {
@@ -152,7 +164,7 @@ func (a *actor) outlast(silent []string, until time.Time) error {
 		}
 		silent = slices.DeleteFunc(silent, func(id string) bool {
 			s := a.e.watchers[id].sight()
-			if s.Gone >= 2 {
+			if s.Gone >= 2 || a.isShot(id) {
 				return true
 			}
 			return s.fresh(time.Now(), a.e.cfg().DownAfter) && a.replicate(id, nowhere(), true) == nil

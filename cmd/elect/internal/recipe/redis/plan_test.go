@@ -162,6 +162,7 @@ func TestRefused(t *testing.T) {
 		"state: s":                        {"state: s\nquorum: 4", "f:6:9: quorum: it is 4, and there are 3 electors"},
 		"state: s\n":                      {"state: s\nmin-replicas-to-write: 0\n", "f:6:24: min-replicas-to-write: with 0 nothing stops an old master"},
 		"state: s\nsecret":                {"state: s\ninitial-master: r7\nsecret", `initial-master: "r7" is not in servers`},
+		"state: s\nsecret-":               {"state: s\nfence: {limit: 5s}\nsecret-", "f:6:8: fence: there is no command; want run, or no fence"},
 		"name: m\nelection":               {"name: m\nnmae: x\nelection", "nmae: there is no such field"},
 	} {
 		_, _, err := Read("f", []byte(strings.Replace(planText, old, c.new, 1)))

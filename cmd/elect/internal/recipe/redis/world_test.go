@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,56 @@ func TestSilentMasterIsOutlasted(t *testing.T) {
 			t.Error("r1 came back, and is still master")
 		}
 	})
+}
+
+// A silent master is ended by the fence command; if that fails, it is outlasted. Nothing else is fenced.
+func TestFenceCommand(t *testing.T) {
+	for name, c := range map[string]struct {
+		silent   []string
+		code     string
+		from, to time.Duration // until a replica is promoted; 0: none is
+	}{
+		"succeeds":            {[]string{"r1"}, "0", time.Second, 1500 * time.Millisecond},
+		"fails":               {[]string{"r1"}, "1", 4400 * time.Millisecond, 6 * time.Second},
+		"too many are silent": {[]string{"r1", "r2"}, "0", 4400 * time.Millisecond, 6 * time.Second},
+		"fails, and too many": {[]string{"r1", "r2"}, "1", 0, 0},
+		"a replica is silent": {[]string{"r2"}, "0", 0, 0},
+		"is missing":          {[]string{"r1"}, "127", 4400 * time.Millisecond, 6 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			told := filepath.Join(t.TempDir(), "told")
+			inWorld(t, func(w *fakeWorld) {
+				for _, e := range w.electors {
+					e.cfg.Fence = FenceEntry{Run: `echo "$ELECT_NAME $ELECT_SERVER $ELECT_SERVER_ADDRESS" >>` + told + "; exit " + c.code, Limit: 10 * time.Second}
+				}
+				w.begin()
+				began := time.Now()
+				for _, id := range c.silent {
+					w.isolate(id, true)
+				}
+				w.pass(12 * time.Second)
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				var promoted []time.Time
+				for _, s := range w.servers {
+					promoted = append(promoted, s.promoted...)
+				}
+				switch {
+				case c.to == 0 && len(promoted) > 0:
+					t.Errorf("promoted after %v; want nobody promoted", promoted[0].Sub(began))
+				case c.to > 0 && (len(promoted) != 1 || promoted[0].Sub(began) < c.from || promoted[0].Sub(began) > c.to):
+					t.Errorf("promoted at %v, cut off at %v; want one after %v to %v", promoted, began, c.from, c.to)
+				}
+			})
+			text, err := os.ReadFile(told)
+			if slices.Contains(c.silent, "r1") == (err != nil) {
+				t.Error(err)
+			}
+			if all := strings.ReplaceAll(string(text), "mymaster r1 r1:6379\n", ""); all != "" {
+				t.Errorf("fenced:\n%s\nwant r1 only", text)
+			}
+		})
+	}
 }
 
 // An old master that has other settings than the configuration, because that was changed while it was cut off, is fenced
