@@ -270,7 +270,7 @@ type Status struct {
 type ServerStatus struct {
 	ID       string `json:"id"`
 	Address  string `json:"address"`
-	Role     string `json:"role"` // master, replica or unknown
+	Role     string `json:"role"` // master, replica, or unknown of one that does not answer
 	Down     string `json:"down,omitempty"`
 	Link     bool   `json:"link"` // of a replica, to the master that clients are told
 	Offset   int64  `json:"offset"`
@@ -296,7 +296,7 @@ func (e *Elector) status() Status {
 		sight := e.watchers[of.id].sight()
 		v := ServerStatus{ID: of.id, Address: of.addr(), Role: "unknown", Down: string(sight.down(time.Now(), e.cfg().DownAfter)), Offset: sight.Info.Offset, Priority: sight.Info.Priority, Error: sight.Err}
 		switch {
-		case sight.InfoAt.IsZero():
+		case sight.InfoAt.IsZero(), v.Down == string(Gone), v.Down == string(Silent): // what it said last is no more so
 		case sight.Info.Master:
 			v.Role = "master"
 		default:
