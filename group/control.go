@@ -83,8 +83,7 @@ func (c *coordinator) called(from *connection, s *wire.Side) {
 	case "pinned":
 		for _, key := range q.Keys {
 			c.pinned(from, machine.Key(key))
-		}
-		c.answer(from, s.Call, nil)
+		} // there is no answer
 	case "drain":
 		c.answer(from, s.Call, c.drain(&q))
 	case "dead":
@@ -339,7 +338,7 @@ func (c *coordinator) writeKeys() {
 		return
 	}
 	l, some := c.listings[0], c.keys(c.listings[0].request)
-	c.g.work.Go(func() {
+	c.g.own.Go(func() { // a loop that hung may begin it while the Group is closed
 		c.reply(l.from, l.call, some)
 		c.put(arrival{do: func() {
 			l.from.lists--

@@ -107,10 +107,11 @@ func (g *Group) abandon() {
 func (g *Group) bypass(term *elect.Term) {
 	why := fmt.Sprintf("the placement of this coordinator has not returned for %v", hang*g.settings.Promise)
 	if g.stuck.Load() > 0 {
-		g.log.Error(why+", nor has that of an earlier term; it goes on, and no key is given to anybody", "token", term.Token())
+		g.own.Go(func() {
+			g.log.Error(why+", nor has that of an earlier term; it goes on, and no key is given to anybody", "token", term.Token())
+		})
 		return
 	}
-	g.log.Error(why+"; it gives its term up", "token", term.Token())
 	g.mu.Lock()
 	c := g.coordinator
 	g.mu.Unlock()
@@ -122,6 +123,7 @@ func (g *Group) bypass(term *elect.Term) {
 		c.in = machine.Input{Kind: machine.Resign}
 		c.step()
 	}})
+	g.own.Go(func() { g.log.Error(why+"; it gives its term up", "token", term.Token()) }) // the log may be what hangs
 }
 
 // preside coordinates for one term.

@@ -73,6 +73,7 @@ func (e *Elector) act(ctx context.Context, term *elect.Term) error {
 	// Others see who acts, and this one sees what they find, without waiting for an order.
 	var wg sync.WaitGroup
 	for _, p := range e.others {
+		p.forget()
 		wg.Go(func() { a.keepAsking(p) })
 	}
 	defer func() {

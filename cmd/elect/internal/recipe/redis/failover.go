@@ -3,6 +3,7 @@ package redis
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,14 +22,16 @@ func (a *actor) force(why, target string) error {
 	began := time.Now()
 	infos, silent, since := a.hold(target, "")
 	patience, unfenced := a.decision.fenced(len(silent))
-	suspects := a.suspects(silent, a.decision.Master, target)
-	if unfenced != "" && cfg.Fence.Run != "" { // time does not help, and the command may
+	suspects := a.suspects(silent, target)
+	// Where time does not help the command is run first, if somebody can be promoted then.
+	if _, left := a.decision.fenced(len(silent) - len(suspects)); unfenced != "" && left == "" && cfg.Fence.Run != "" && a.next(infos, target) != "" {
 		a.shoot(suspects)
 		for a.aiming(suspects) && a.ctx.Err() == nil { // the end of the term ends the command
 			wait(a.ctx, retryInterval)
 		}
-		silent = slices.DeleteFunc(silent, a.isShot)
+		infos, silent, since = a.hold(target, "")
 		patience, unfenced = a.decision.fenced(len(silent))
+		suspects = a.suspects(silent, target)
 	}
 	if unfenced != "" && cfg.Unfenced != "promote" {
 		a.wait(unfenced)
@@ -36,14 +39,10 @@ func (a *actor) force(why, target string) error {
 	}
 	old := a.decision
 	if target == "" {
-		w := a.world()
-		master := w.Sights[old.Master]
-		delete(infos, old.Master)
-		ids := candidates(&old, infos, len(infos) == len(cfg.servers)-1, w.stale(&master))
-		if len(ids) == 0 {
+		if target = a.next(infos, ""); target == "" {
+			delete(infos, old.Master)
 			return fmt.Errorf("no replica can be promoted: %s; want one that has the data of %s, and a replica-priority other than 0", described(infos), old.Master)
 		}
-		target = ids[0]
 		d := old
 		d.Master, d.RunID, d.Epoch = target, infos[target].RunID, old.Epoch+1
 		d.ReplID, d.Previous, d.Until = "", infos[target].ReplID, infos[target].Offset
@@ -51,7 +50,7 @@ func (a *actor) force(why, target string) error {
 			return err
 		}
 		a.log("decided: the next master is "+target, "offset", infos[target].Offset, "before", old.Master)
-	} else if _, ok := infos[target]; !ok {
+	} else if a.next(infos, target) == "" {
 		return fmt.Errorf("%s cannot be reached; want it back", target)
 	}
 	if unfenced != "" {
@@ -75,6 +74,25 @@ func (a *actor) force(why, target string) error {
 	a.followAll(target)
 	a.log("failover: the master is "+target, "took", time.Since(began).Round(time.Millisecond), "why", why)
 	return nil
+}
+
+// next is which of the servers that were held is to be promoted: target, if that was decided, or the best; "" if none is.
+func (a *actor) next(infos map[string]Info, target string) string {
+	if target != "" {
+		if _, ok := infos[target]; !ok {
+			return ""
+		}
+		return target
+	}
+	w := a.world()
+	master := w.Sights[a.decision.Master]
+	replicas := maps.Clone(infos)
+	delete(replicas, a.decision.Master)
+	ids := candidates(&a.decision, replicas, len(replicas) == len(w.Config.servers)-1, w.stale(&master))
+	if len(ids) == 0 {
+		return ""
+	}
+	return ids[0]
 }
 
 // hold takes all servers away from their masters, but for target, and returns the state of those that have obeyed, and
@@ -167,7 +185,11 @@ func (a *actor) outlast(silent []string, until time.Time) error {
 			if s.Gone >= 2 || a.isShot(id) {
 				return true
 			}
-			return s.fresh(time.Now(), a.e.cfg().DownAfter) && a.replicate(id, nowhere(), true) == nil
+			obeys := s.fresh(time.Now(), a.e.cfg().DownAfter) && a.replicate(id, nowhere(), true) == nil
+			if obeys {
+				a.spare(id)
+			}
+			return obeys
 		})
 		wait(a.ctx, min(retryInterval, time.Until(until)))
 		if err := a.check(); err != nil {

@@ -126,6 +126,13 @@ func (p *colleague) latest() (a answer, ok bool) {
 	return p.seen, !p.heard.IsZero()
 }
 
+// forget makes the last answer none: what was seen in an earlier term does not count in this one.
+func (p *colleague) forget() {
+	p.last.Lock()
+	defer p.last.Unlock()
+	p.heard = time.Time{}
+}
+
 func (p *colleague) try(ctx context.Context, q question) (a answer, err error) {
 	defer func() {
 		if err != nil && p.c != nil {

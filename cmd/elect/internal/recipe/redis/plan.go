@@ -71,13 +71,11 @@ func (w *World) Next() Step {
 		}
 		return Step{Fail, d.Master, fmt.Sprintf("it is %s: %s", why, s.Err)}
 	}
-	switch late := s.late(w.Now, w.Config.overdue(w.Alarms)); {
-	case late && !w.Held && w.Late >= w.Config.Quorum && w.Config.ToWrite > 0:
-		return Step{Suspend, d.Master, fmt.Sprintf("it has not answered for %v", w.Now.Sub(s.OK).Round(time.Millisecond))}
-	case late:
+	if s.late(w.Now, w.Config.overdue(w.Alarms)) {
+		if !w.Held && w.Late >= w.Config.Quorum && w.Config.ToWrite > 0 {
+			return Step{Suspend, d.Master, fmt.Sprintf("it has not answered for %v", w.Now.Sub(s.OK).Round(time.Millisecond))}
+		}
 		return Step{Wait, d.Master, ""}
-	case w.Held && s.Fails == 0:
-		return Step{Resume, d.Master, "it answers"}
 	}
 	if !fresh {
 		return Step{Wait, d.Master, ""}
@@ -87,6 +85,9 @@ func (w *World) Next() Step {
 	}
 	if !s.Info.Master {
 		return Step{Finish, d.Master, "it was decided, and is a replica"}
+	}
+	if w.Held { // it is the master that they were taken away from, in the same life
+		return Step{Resume, d.Master, "it answers"}
 	}
 	if d.RunID == "" || s.Info.ReplID != d.ReplID {
 		return Step{Confirm, d.Master, "its history has another name"}

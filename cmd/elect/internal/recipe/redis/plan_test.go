@@ -73,6 +73,9 @@ func TestNext(t *testing.T) {
 			w.Sights["r1"], w.Votes = s, 2
 		}, Step{SwitchOver, "r1", ""}, "MISCONF"},
 		{"the master has restarted", func(w *World) { w.Decision.RunID, w.Told.RunID = "r1-0", "r1-0" }, Step{Fail, "r1", ""}, "restarted"},
+		{"the replicas were taken away, and it has restarted", func(w *World) {
+			w.Held, w.Decision.RunID, w.Told.RunID = true, "r1-0", "r1-0"
+		}, Step{Fail, "r1", ""}, "restarted"},
 		{"it has restarted, and a replica has taken its data", func(w *World) {
 			w.Decision.RunID, w.Decision.ReplID = "r1-0", "g"
 		}, Step{Confirm, "r1", ""}, "no replica has"},
