@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,7 +33,8 @@ type actor struct {
 
 	decision Decision
 	told     Decision
-	number   uint64
+	number   uint64 // of decision; 0 before it was learned
+	tried    uint64 // the greatest number that was proposed, with or without success
 	set      map[string]bool
 	allSet   bool                 // all servers have the settings of this configuration
 	skip     map[string]time.Time // when an order has failed
@@ -171,9 +173,21 @@ func (a *actor) turn() error {
 		a.skip[s.Server] = time.Now()
 	}
 	if errors.Is(err, errWaits) {
+		a.wait(strings.TrimPrefix(err.Error(), errWaits.Error()+": "))
 		return nil
 	}
 	return err
+}
+
+// outsiders is how many replicas that are not in servers the master had when electors last saw it.
+func (a *actor) outsiders() int {
+	n := int(a.e.outsiders.Load())
+	for _, p := range a.e.others {
+		if answer, ok := p.latest(); ok {
+			n = max(n, answer.Outsiders)
+		}
+	}
+	return n
 }
 
 // world is what this actor knows.
@@ -252,9 +266,11 @@ func (a *actor) take(s Step) error {
 		return nil
 	case SwitchOver:
 		a.log("failover: the master "+s.Server+" is ill", "why", s.Why)
-		if err := a.switchOver(""); err == nil || a.ctx.Err() != nil {
+		err := a.switchOver("")
+		if err == nil || a.ctx.Err() != nil {
 			return err
 		}
+		a.log("the master cannot hand over", "error", err)
 		return a.force(s.Why, "")
 	case Fail:
 		a.log("failover: the master "+s.Server+" is down", "why", s.Why)
@@ -331,7 +347,8 @@ func (a *actor) learn() error {
 
 // decide makes a decision durable at a majority.
 func (a *actor) decide(d Decision) error {
-	d.Token, d.Number = a.token, a.number+1
+	a.tried = max(a.tried, a.number) + 1 // another value never has the number of one that failed
+	d.Token, d.Number = a.token, a.tried
 	if cfg := a.e.cfg(); a.allSet {
 		d.Lag, d.ToWrite = cfg.MaxLag, cfg.ToWrite
 	} else if d.Lag > 0 { // some may have these, and some those before

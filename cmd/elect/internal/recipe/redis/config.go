@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,6 +108,7 @@ func Read(name string, text []byte) (*Config, *config.Document, error) {
 	k.electors()
 	k.serverList()
 	k.numbers()
+	k.paths()
 	if k.errs != nil {
 		return nil, nil, errors.Join(k.errs...)
 	}
@@ -207,6 +209,21 @@ func (k *checker) serverList() {
 	}
 	if c.Redis.ReplicaUser != "" && c.Redis.ReplicaPassword == "" {
 		k.wrong("redis.replica-user", "there is no password for it; want replica-password-file, too")
+	}
+}
+
+// paths are absolute: a service manager starts an elector below /.
+func (k *checker) paths() {
+	c := k.c
+	for _, f := range [][2]string{
+		{"state", c.State}, {"secret-file", c.Secret}, {"listen.password-file", c.Listen.Password},
+		{"listen.cert", c.Listen.Cert}, {"listen.key", c.Listen.Key}, {"listen.ca", c.Listen.CA},
+		{"redis.password-file", c.Redis.Password}, {"redis.replica-password-file", c.Redis.ReplicaPassword},
+		{"redis.ca", c.Redis.CA}, {"redis.cert", c.Redis.Cert}, {"redis.key", c.Redis.Key},
+	} {
+		if f[1] != "" && !filepath.IsAbs(f[1]) {
+			k.wrong(f[0], "%q is relative; want an absolute path", f[1])
+		}
 	}
 }
 

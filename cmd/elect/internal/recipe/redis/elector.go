@@ -48,6 +48,8 @@ type Elector struct {
 
 	switches uint64 // masters that clients were told after another one
 
+	outsiders atomic.Int64 // replicas of the announced master that are not in servers, when it was last seen
+
 	downed  map[string]bool   // of report
 	follows map[string]string // of report: the master that a replica was last connected to
 	odown   string            // the master that this elector has told to be down for a quorum; guarded by mu
@@ -118,7 +120,7 @@ func New(cfg *Config, o Options) (*Elector, error) {
 	}
 	for _, entry := range cfg.Electors {
 		if entry.ID != cfg.ID {
-			e.others = append(e.others, (&colleague{entry: entry, self: cfg.ID, secret: e.secret, dialer: toElectors}).with(cfg.patience()))
+			e.others = append(e.others, (&colleague{entry: entry, self: cfg.ID, secret: e.secret, dialer: toElectors}).with(func() time.Duration { return e.cfg().patience() }))
 		}
 	}
 	e.clients = newClients(e, toElectors.password)
@@ -186,11 +188,13 @@ func (e *Elector) Run(ctx context.Context, election *elect.Election) error {
 // report tells subscribers which servers this elector finds down, and up again, and which replicas have connected to
 // another master.
 func (e *Elector) report(ctx context.Context) error {
+	var seen outsiders
 	for {
 		if wait(ctx, e.cfg().poll()); ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		master := e.ledger.read().Announced.Master
+		e.outsiders.Store(int64(seen.count(e, master)))
 		for _, s := range e.cfg().servers {
 			sight := e.watchers[s.id].sight()
 			down := sight.down(time.Now(), e.cfg().DownAfter) != Up
@@ -210,6 +214,47 @@ func (e *Elector) report(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// outsiders counts the replicas of the announced master that are not in servers. They count for min-replicas-to-write, and
+// nobody takes them away from it.
+type outsiders struct {
+	of        string // the master
+	now, last int    // last is what the last look found
+}
+
+// count looks again. One that replaces a replica of servers while that is not seen is not noticed; it needs two looks,
+// because a master may show a replica before that one shows its link.
+func (k *outsiders) count(e *Elector, master string) int {
+	if k.of != master {
+		*k = outsiders{of: master}
+	}
+	m := e.watchers[master].sight()
+	if now := time.Now(); m.fresh(now, e.cfg().DownAfter) && m.Info.Master {
+		at := e.watchers[master].server.at
+		found, unseen := m.Info.Replicas, false
+		for id, w := range e.watchers {
+			switch s := w.sight(); {
+			case id == master:
+			case !s.fresh(now, e.cfg().DownAfter):
+				unseen = true
+				found--
+			case s.Info.Of == at && (s.Info.Linked || s.Info.Syncing):
+				found--
+			}
+		}
+		found = max(found, 0)
+		if next := min(found, k.last); !unseen || next > k.now {
+			k.now = next
+		}
+		k.last = found
+	}
+	if k.now > 0 {
+		e.once("outsiders", func() {
+			e.log.Warn("the master has replicas that are not in servers: they count for min-replicas-to-write, so that it is not known to be fenced when it cannot be reached; want them in servers, with replica-priority 0, or a greater min-replicas-to-write", "master", master, "replicas", k.now)
+		})
+	}
+	return k.now
 }
 
 // wasDown reports, once, whether this elector has told that a quorum finds a server down.
@@ -233,7 +278,7 @@ func (e *Elector) instance(s *server, master string) string {
 	return fmt.Sprintf("slave %s:%d %s %d @ %s %s %d", a.Host, a.Port, a.Host, a.Port, e.cfg().Name, m.announce.Host, m.announce.Port)
 }
 
-// answers another elector.
+// answer answers another elector.
 func (e *Elector) answer(q question) answer {
 	a := answer{ID: e.cfg().ID, Down: map[string]Down{}, Late: map[string]bool{}}
 	var err error
@@ -260,7 +305,7 @@ func (e *Elector) answer(q question) answer {
 	if err != nil {
 		a.Error = err.Error()
 	}
-	a.Kept = e.ledger.read()
+	a.Kept, a.Outsiders = e.ledger.read(), int(e.outsiders.Load())
 	a.Acting, _ = e.ledger.lately()
 	now := time.Now()
 	for id, w := range e.watchers {
@@ -323,7 +368,7 @@ func (e *Elector) failover(ctx context.Context, to string, forward bool) error {
 		id, _ := e.ledger.lately()
 		for _, p := range e.others {
 			if forward && p.entry.ID == id {
-				patient := p.with(switchLimit + 5*time.Second)
+				patient := p.with(func() time.Duration { return switchLimit + 5*time.Second })
 				defer patient.close()
 				_, err := patient.ask(ctx, question{Op: opFailover, To: to})
 				return err
@@ -335,7 +380,7 @@ func (e *Elector) failover(ctx context.Context, to string, forward bool) error {
 	select {
 	case e.jobs <- j:
 	case <-time.After(e.cfg().DownAfter + time.Second):
-		return errNotActing
+		return errors.New("the acting elector is busy with a failover; want this again when that is done")
 	}
 	return <-j.done
 }

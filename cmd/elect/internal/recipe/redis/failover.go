@@ -21,21 +21,20 @@ func (a *actor) force(why, target string) error {
 	cfg := a.e.cfg()
 	began := time.Now()
 	infos, silent, since := a.hold(target, "")
-	patience, unfenced := a.decision.fenced(len(silent))
+	patience, unfenced := a.fenced(silent)
 	suspects := a.suspects(silent, target)
 	// Where time does not help the command is run first, if somebody can be promoted then.
-	if _, left := a.decision.fenced(len(silent) - len(suspects)); unfenced != "" && left == "" && cfg.Fence.Run != "" && a.next(infos, target) != "" {
+	if _, left := a.fenced(without(silent, suspects)); unfenced != "" && left == "" && cfg.Fence.Run != "" && a.next(infos, target) != "" {
 		a.shoot(suspects)
 		for a.aiming(suspects) && a.ctx.Err() == nil { // the end of the term ends the command
 			wait(a.ctx, retryInterval)
 		}
 		infos, silent, since = a.hold(target, "")
-		patience, unfenced = a.decision.fenced(len(silent))
+		patience, unfenced = a.fenced(silent)
 		suspects = a.suspects(silent, target)
 	}
 	if unfenced != "" && cfg.Unfenced != "promote" {
-		a.wait(unfenced)
-		return errWaits
+		return fmt.Errorf("%w: %s", errWaits, unfenced)
 	}
 	old := a.decision
 	if target == "" {
@@ -74,6 +73,28 @@ func (a *actor) force(why, target string) error {
 	a.followAll(target)
 	a.log("failover: the master is "+target, "took", time.Since(began).Round(time.Millisecond), "why", why)
 	return nil
+}
+
+// fenced is [Decision.fenced]. Outsiders are replicas of the master that clients are told. Where min-replicas-to-write is
+// 0, a fence command ends masters; a silent server that was a replica when it was last seen takes no write: no promotion
+// begins before a majority has decided it.
+func (a *actor) fenced(silent []string) (wait time.Duration, why string) {
+	outsiders := 0
+	if slices.Contains(silent, a.master()) || slices.Contains(silent, a.decision.Master) {
+		outsiders = a.outsiders()
+	}
+	if a.decision.ToWrite == 0 && a.e.cfg().Fence.Run != "" {
+		silent = slices.DeleteFunc(slices.Clone(silent), func(id string) bool {
+			s := a.e.watchers[id].sight()
+			return id != a.decision.Master && id != a.master() && !s.InfoAt.IsZero() && !s.Info.Master
+		})
+	}
+	return a.decision.fenced(len(silent), outsiders)
+}
+
+// without are the servers of all that are not among others.
+func without(all, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(id string) bool { return slices.Contains(others, id) })
 }
 
 // next is which of the servers that were held is to be promoted: target, if that was decided, or the best; "" if none is.

@@ -40,6 +40,9 @@ type fakeRedis struct {
 	taken    []time.Time // from its master
 	syncing  bool
 	unlinked int // how often its replicas' links were closed
+
+	outsiders int  // replicas that are no servers of this world
+	nameless  bool // it refuses CLIENT SETNAME
 }
 
 // fakeWorld are servers and electors in one process, in fake time.
@@ -281,6 +284,9 @@ func (s *fakeRedis) answer(c net.Conn, id int, args []string) any {
 	case "PING":
 		return simple("PONG")
 	case "CLIENT SETNAME":
+		if s.nameless {
+			return replyError("NOPERM no permissions to run the 'client|setname' command")
+		}
 		s.conns[c] = strconv.Itoa(id) + " " + args[2]
 	case "CLIENT LIST":
 		var text strings.Builder
@@ -316,6 +322,17 @@ func (s *fakeRedis) answer(c net.Conn, id int, args []string) any {
 		}
 		if s.master {
 			text = "role:master\r\nmaster_failover_state:no-failover\r\n"
+			for id, o := range w.servers {
+				if !o.master && o.of == s.at && o.life != 0 {
+					text += fmt.Sprintf("slave%d:ip=%s,port=6379,state=online,offset=1,lag=0\r\n", len(text), id)
+				}
+			}
+			for i := range s.outsiders {
+				text += fmt.Sprintf("slave%d:ip=10.9.9.%d,port=6379,state=online,offset=1,lag=0\r\n", len(text), i)
+			}
+			if s.toWrite > 0 {
+				text += "min_slaves_good_slaves:2\r\n"
+			}
 		}
 		return text + fmt.Sprintf("master_replid:%s\r\nmaster_replid2:%s\r\nmaster_repl_offset:%d\r\nsecond_repl_offset:%d\r\n", s.replID, s.previous, s.offset, s.until+1)
 	case "REPLICAOF NO":

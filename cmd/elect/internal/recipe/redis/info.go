@@ -27,8 +27,8 @@ type Info struct {
 	Priority int // the smallest is promoted first; 0 is never promoted
 
 	// Of a master.
-	Replicas  int
-	Good      int    // replicas with a small lag; -1 if it does not count them
+	Replicas  int    // that are connected; one that has connected again counts once
+	Good      int    // of them with a small lag; -1: it does not count them, because min-replicas-to-write is 0
 	Switching string // the state of FAILOVER
 }
 
@@ -42,7 +42,7 @@ func (a Address) port() string { return strconv.Itoa(a.Port) }
 
 // parseInfo reads the sections server, replication and keyspace of INFO. What is missing is zero.
 func parseInfo(text string) Info {
-	f := map[string]string{}
+	f, replicas := map[string]string{}, map[string]bool{}
 	i := Info{Good: -1}
 	for line := range strings.SplitSeq(text, "\n") {
 		key, value, ok := strings.Cut(strings.TrimSuffix(line, "\r"), ":")
@@ -52,6 +52,10 @@ func parseInfo(text string) Info {
 		f[key] = value
 		if strings.HasPrefix(key, "db") && strings.HasPrefix(value, "keys=") {
 			i.Keys = true
+		}
+		if n, is := strings.CutPrefix(key, "slave"); is && strings.HasPrefix(value, "ip=") && strings.Trim(n, "0123456789") == "" {
+			address, _, _ := strings.Cut(value, ",state=")
+			replicas[address] = true
 		}
 	}
 	number := func(key string) int64 {
@@ -66,7 +70,7 @@ func parseInfo(text string) Info {
 		i.Previous, i.Until = "", 0
 	}
 	if i.Master {
-		i.Replicas, i.Switching = int(number("connected_slaves")), f["master_failover_state"]
+		i.Replicas, i.Switching = len(replicas), f["master_failover_state"]
 		if n, err := strconv.Atoi(f["min_slaves_good_slaves"]); err == nil {
 			i.Good = n
 		}

@@ -154,6 +154,9 @@ func (l *ledger) accept(d Decision) error {
 	if d == l.now.Accepted {
 		return nil
 	}
+	if last := &l.now.Accepted; d.Token == last.Token && d.Number == last.Number {
+		return fmt.Errorf("the decision %v.%d is kept already, and says that the master is %s; want another number for %s", d.Token, d.Number, last.Master, d.Master)
+	}
 	next := l.now
 	next.Promised, next.Accepted = d.Token, d
 	return l.save(next)

@@ -80,8 +80,11 @@ func (a *actor) connection(id string) (c *conn, made bool, err error) {
 		return nil, false, errors.Join(fmt.Errorf("%s: CLIENT LIST: %w", id, err), c.Close())
 	}
 	list, _ := v.(string)
-	old, newer := olderActors(list, a.token)
-	if newer {
+	old, named, newer := olderActors(list, a.token)
+	switch {
+	case !named: // the next acting elector could not close it
+		return nil, false, errors.Join(fmt.Errorf("%s: CLIENT LIST does not show the name of this connection; want the right to CLIENT SETNAME", id), c.Close())
+	case newer:
 		return nil, false, errors.Join(fmt.Errorf("%s: a newer acting elector is connected; want that one to act", id), c.Close())
 	}
 	if mutation.Is(mutation.OldOrders) {
@@ -99,8 +102,8 @@ func (a *actor) connection(id string) (c *conn, made bool, err error) {
 }
 
 // olderActors finds, in CLIENT LIST, the connections of acting electors with smaller tokens, and whether there is one
-// with a greater token.
-func olderActors(list string, token elect.Token) (ids []string, newer bool) {
+// with this token, and one with a greater token.
+func olderActors(list string, token elect.Token) (ids []string, named, newer bool) {
 	for line := range strings.SplitSeq(list, "\n") {
 		id, name := "", ""
 		for field := range strings.FieldsSeq(line) {
@@ -117,9 +120,11 @@ func olderActors(list string, token elect.Token) (ids []string, newer bool) {
 			ids = append(ids, id)
 		case elect.Token(n) > token:
 			newer = true
+		default:
+			named = true
 		}
 	}
-	return ids, newer
+	return ids, named, newer
 }
 
 // info asks a server for its state, over the connection for orders.

@@ -47,6 +47,8 @@ type answer struct {
 	Down   map[string]Down `json:"down,omitempty"` // the servers that this elector finds down
 	Late   map[string]bool `json:"late,omitempty"` // those that have not answered for some time
 	Error  string          `json:"error,omitempty"`
+
+	Outsiders int `json:"outsiders,omitempty"` // replicas of the master that are not in servers
 }
 
 // seal is one side of a conversation between electors.
@@ -75,7 +77,7 @@ type colleague struct {
 	self   string
 	secret string
 	dialer *dialer
-	limit  time.Duration
+	limit  func() time.Duration // of an answer
 
 	turn chan struct{} // holds one value while a question is under way, which owns c and seal
 	c    *conn
@@ -87,7 +89,7 @@ type colleague struct {
 }
 
 // with returns the same elector over a connection of its own, for answers that take up to a limit.
-func (p *colleague) with(limit time.Duration) *colleague {
+func (p *colleague) with(limit func() time.Duration) *colleague {
 	return &colleague{entry: p.entry, self: p.self, secret: p.secret, dialer: p.dialer, limit: limit, turn: make(chan struct{}, 1)}
 }
 
@@ -141,11 +143,11 @@ func (p *colleague) try(ctx context.Context, q question) (a answer, err error) {
 		}
 	}()
 	if p.c == nil {
-		if p.c, err = p.dialer.open(ctx, p.entry.Address, "elector-"+p.self, p.limit); err != nil {
+		if p.c, err = p.dialer.open(ctx, p.entry.Address, "elector-"+p.self, p.limit()); err != nil {
 			return a, err
 		}
 		p.seal = seal{secret: p.secret, client: rand.Text()}
-		v, err := p.c.one(p.limit, "ELECT", "HELLO", p.seal.client)
+		v, err := p.c.one(p.limit(), "ELECT", "HELLO", p.seal.client)
 		if err != nil {
 			return a, err
 		}
@@ -159,7 +161,7 @@ func (p *colleague) try(ctx context.Context, q question) (a answer, err error) {
 		return a, err
 	}
 	p.seal.number++
-	v, err := c.one(p.limit, "ELECT", "ASK", string(text), p.seal.mac("question", string(text)))
+	v, err := c.one(p.limit(), "ELECT", "ASK", string(text), p.seal.mac("question", string(text)))
 	if err != nil {
 		return a, err
 	}

@@ -113,7 +113,7 @@ func (w *World) others(m *server) Step {
 		case s.Info.Of != m.at:
 			return Step{Repoint, o.id, "it is the replica of " + s.Info.Of.Host + ":" + s.Info.Of.port()}
 		}
-		if !w.Set[s.Info.RunID] {
+		if !w.isSet(&s) {
 			return Step{Configure, o.id, ""}
 		}
 	}
@@ -145,8 +145,8 @@ func (w *World) first() Step {
 	switch {
 	case len(missing) > 0:
 		return Step{Wait, "", fmt.Sprintf("there was no master yet, and %s cannot be seen; want all servers, because each may have the data", strings.Join(missing, ", "))}
-	case initial != "" && !slices.Contains(masters, initial) && len(masters) > 0:
-		return Step{Wait, "", fmt.Sprintf("initial-master is %s, which is a replica; want %s, or REPLICAOF NO ONE there", initial, strings.Join(masters, " or "))}
+	case initial != "" && !slices.Contains(masters, initial):
+		return Step{Wait, "", fmt.Sprintf("initial-master is %s, which is a replica; want REPLICAOF NO ONE there, or one that is a master: %s", initial, cmp.Or(strings.Join(masters, ", "), "none is"))}
 	case initial != "":
 		return Step{Adopt, initial, "it is initial-master"}
 	case len(full) > 1:
@@ -214,23 +214,33 @@ func candidates(d *Decision, infos map[string]Info, all bool, stale time.Duratio
 }
 
 // fenced says how long it takes until no old master takes writes, counted from the last server that was taken away, or
-// why that is not sure. A silent server is a master with the other silent ones as its replicas, at worst.
-func (d *Decision) fenced(silent int) (wait time.Duration, why string) {
+// why that is not sure. A silent server is a master with the other silent ones as its replicas, at worst, and with
+// outsiders, which are not in the configuration.
+func (d *Decision) fenced(silent, outsiders int) (wait time.Duration, why string) {
 	switch {
 	case silent == 0:
 		return 0, ""
 	case d.Lag == 0:
 		return 0, fmt.Sprintf("%d servers cannot be reached, and there was no time yet at which all servers had their settings; want them back", silent)
-	case silent <= d.ToWrite:
+	case silent+outsiders <= d.ToWrite:
 		return d.fenceTime(), ""
 	}
-	return 0, fmt.Sprintf("%d servers cannot be reached, and may be a master with %d replicas, which with min-replicas-to-write: %d takes writes; want one of them back", silent, silent-1, d.ToWrite)
+	why = fmt.Sprintf("%d servers cannot be reached, and may be a master with %d replicas, which with min-replicas-to-write: %d takes writes; want one of them back", silent, silent-1+outsiders, d.ToWrite)
+	if outsiders > 0 {
+		why += fmt.Sprintf("; %d of the replicas are not in servers", outsiders)
+	}
+	return 0, why
 }
 
 // allSet reports whether all servers are seen, and have their settings.
 func (w *World) allSet() bool {
 	return !slices.ContainsFunc(w.Config.servers, func(o server) bool {
 		s := w.Sights[o.id]
-		return !s.fresh(w.Now, w.Config.DownAfter) || !w.Set[s.Info.RunID]
+		return !s.fresh(w.Now, w.Config.DownAfter) || !w.isSet(&s)
 	})
+}
+
+// isSet reports whether a server has its settings. A master that does not count its replicas has others since.
+func (w *World) isSet(s *Sight) bool {
+	return w.Set[s.Info.RunID] && !(s.Info.Master && s.Info.Good < 0 && w.Config.ToWrite > 0)
 }

@@ -12,8 +12,8 @@ const planText = `
 name: m
 election: memory:x
 id: e1
-state: s
-secret-file: x
+state: /s
+secret-file: /x
 electors: [{id: e1, address: 'a:1'}, {id: e2, address: 'b:1'}, {id: e3, address: 'c:1'}]
 servers: [{id: r1, address: 'r1:6379'}, {id: r2, address: 'r2:6379'}, {id: r3, address: 'r3:6379'}]
 `
@@ -89,6 +89,16 @@ func TestNext(t *testing.T) {
 		{"an old master is back", func(w *World) { w.Sights["r2"] = master("r2") }, Step{Demote, "r2", ""}, ""},
 		{"a replica of another", func(w *World) { w.Sights["r3"] = replica("r3", "r2") }, Step{Repoint, "r3", ""}, ""},
 		{"an order has failed", func(w *World) { w.Sights["r3"], w.Skip = replica("r3", "r2"), map[string]bool{"r3": true} }, Step{Kind: Wait}, ""},
+		{"somebody has undone the settings of the master", func(w *World) {
+			s := master("r1")
+			s.Info.Good = -1
+			w.Sights["r1"] = s
+		}, Step{Configure, "r1", ""}, ""},
+		{"initial-master, and all are replicas", func(w *World) {
+			c := *cfg
+			c.Initial = "r2"
+			w.Config, w.Decision, w.Sights["r1"] = &c, none, replica("r1", "r2")
+		}, Step{Wait, "", ""}, "want REPLICAOF NO ONE there"},
 		{"no settings", func(w *World) { w.Set = map[string]bool{"r1-1": true, "r3-1": true} }, Step{Configure, "r2", ""}, ""},
 		{"other settings", func(w *World) { w.Decision.Lag, w.Told.Lag = 5, 5 }, Step{Confirm, "r1", ""}, "settings"},
 		{"the master is not in servers", func(w *World) { w.Decision.Master = "r9" }, Step{Wait, "", ""}, "r9"},
@@ -135,22 +145,25 @@ func TestCandidates(t *testing.T) {
 func TestFenced(t *testing.T) {
 	c := &Decision{ToWrite: 1, Lag: 2}
 	for silent, want := range map[int]time.Duration{0: 0, 1: 4400 * time.Millisecond} {
-		if got, why := c.fenced(silent); got != want || why != "" {
+		if got, why := c.fenced(silent, 0); got != want || why != "" {
 			t.Errorf("%d silent: %v, %q; want %v", silent, got, why, want)
 		}
 	}
-	if _, why := (&Decision{}).fenced(1); why == "" {
+	if _, why := (&Decision{}).fenced(1, 0); why == "" {
 		t.Error("nothing is known of the settings of a silent server; want a reason to wait")
 	}
-	if _, why := c.fenced(2); why == "" {
+	if _, why := c.fenced(2, 0); why == "" {
 		t.Error("two silent servers are a master that may write; want a reason to wait")
+	}
+	if _, why := c.fenced(1, 1); !strings.Contains(why, "not in servers") {
+		t.Errorf("a silent server may be a master with a replica that is not in servers: %q; want that reason to wait", why)
 	}
 }
 
 func TestOlderActors(t *testing.T) {
-	old, newer := olderActors("id=3 addr=x name=elect-orders-7 age=1\nid=4 name=elect-orders-9 x=y\nid=5 name=app\nid=6 name=elect-orders-8\n", 8)
-	if !slices.Equal(old, []string{"3"}) || !newer {
-		t.Errorf("%v, %v; want 3, and a newer one", old, newer)
+	old, named, newer := olderActors("id=3 addr=x name=elect-orders-7 age=1\nid=4 name=elect-orders-9 x=y\nid=5 name=app\nid=6 name=elect-orders-8\n", 8)
+	if !slices.Equal(old, []string{"3"}) || !named || !newer {
+		t.Errorf("%v, %v, %v; want 3, this one, and a newer one", old, named, newer)
 	}
 }
 
@@ -158,14 +171,15 @@ func TestOlderActors(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for old, c := range map[string]struct{ new, want string }{
 		"id: e1\nstate":                   {"id: e9\nstate", `f:4:5: id: "e9" is not in electors`},
-		"secret-file: x":                  {"", "electors: there are several, and no secret-file"},
+		"secret-file: /x":                 {"", "electors: there are several, and no secret-file"},
 		"'r3:6379'":                       {"'r2:6379'", "servers[2]: its id or its address is that of another server"},
 		"'r1:6379'":                       {"r1", `servers[0].address: "r1" is no address`},
 		", {id: r3, address: 'r3:6379'}]": {"]", "servers: there are two"},
-		"state: s":                        {"state: s\nquorum: 4", "f:6:9: quorum: it is 4, and there are 3 electors"},
-		"state: s\n":                      {"state: s\nmin-replicas-to-write: 0\n", "f:6:24: min-replicas-to-write: with 0 nothing stops an old master"},
-		"state: s\nsecret":                {"state: s\ninitial-master: r7\nsecret", `initial-master: "r7" is not in servers`},
-		"state: s\nsecret-":               {"state: s\nfence: {limit: 5s}\nsecret-", "f:6:8: fence: there is no command; want run, or no fence"},
+		"state: /s":                       {"state: /s\nquorum: 4", "f:6:9: quorum: it is 4, and there are 3 electors"},
+		"state: /s\n":                     {"state: /s\nmin-replicas-to-write: 0\n", "f:6:24: min-replicas-to-write: with 0 nothing stops an old master"},
+		"state: /s\nsecret":               {"state: /s\ninitial-master: r7\nsecret", `initial-master: "r7" is not in servers`},
+		"state: /s\nsecret-":              {"state: /s\nfence: {limit: 5s}\nsecret-", "f:6:8: fence: there is no command; want run, or no fence"},
+		"state: /s\nsecret-file: ":        {"state: s\nsecret-file: .", `state: "s" is relative; want an absolute path`},
 		"name: m\nelection":               {"name: m\nnmae: x\nelection", "nmae: there is no such field"},
 	} {
 		_, _, err := Read("f", []byte(strings.Replace(planText, old, c.new, 1)))

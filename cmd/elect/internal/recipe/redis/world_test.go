@@ -2,6 +2,7 @@ package redis
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,8 +29,8 @@ func (w *fakeWorld) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, s := range w.servers {
-		if s.toWrite != 1 && os.Getenv("ELECT_MUTANT") == "" {
-			w.t.Errorf("min-replicas-to-write of %s is %d; want 1", id, s.toWrite)
+		if want := w.electors["e1"].cfg.ToWrite; s.toWrite != want && os.Getenv("ELECT_MUTANT") == "" {
+			w.t.Errorf("min-replicas-to-write of %s is %d; want %d", id, s.toWrite, want)
 		}
 	}
 }
@@ -122,25 +123,122 @@ func TestSilentMasterIsOutlasted(t *testing.T) {
 	})
 }
 
+// A master with a replica that is not in servers may take writes for as long as it is cut off: nobody is promoted.
+func TestOutsiders(t *testing.T) {
+	inWorld(t, func(w *fakeWorld) {
+		w.begin()
+		w.change(func() { w.servers["r1"].outsiders = 1 })
+		w.pass(2 * time.Second)
+		w.isolate("r1", true)
+		w.pass(20 * time.Second)
+		w.mu.Lock()
+		n := len(w.servers["r2"].promoted) + len(w.servers["r3"].promoted)
+		w.mu.Unlock()
+		if n != 0 {
+			t.Error("a replica was promoted while r1 has another one, and takes writes")
+		}
+		w.change(func() { w.servers["r1"].outsiders = 0 })
+		w.isolate("r1", false)
+		w.pass(3 * time.Second)
+		w.wait("r1", 0)
+		w.isolate("r1", true)
+		for deadline := time.Now().Add(10 * time.Second); w.masters()["e1"] == "r1"; w.pass(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("no replica was promoted after the other one had gone")
+			}
+		}
+	})
+}
+
+// A master at which somebody has undone min-replicas-to-write gets it back.
+func TestSettingsAreUndone(t *testing.T) {
+	inWorld(t, func(w *fakeWorld) {
+		w.begin()
+		w.change(func() { w.servers["r1"].toWrite = 0 })
+		w.pass(2 * time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if n := w.servers["r1"].toWrite; n != 1 {
+			t.Errorf("min-replicas-to-write of r1 is %d; want 1 again", n)
+		}
+	})
+}
+
+// A connection without a name takes no orders: the next acting elector could not close it.
+func TestNamelessOrders(t *testing.T) {
+	inWorld(t, func(w *fakeWorld) {
+		w.change(func() { w.servers["r2"].nameless = true })
+		for id := range w.electors {
+			w.start(id)
+		}
+		w.pass(5 * time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if n := w.servers["r2"].toWrite; n != 0 {
+			t.Errorf("r2 has taken the order min-replicas-to-write %d over a connection without a name", n)
+		}
+		if n := w.servers["r3"].toWrite; n != 1 {
+			t.Errorf("r3 has min-replicas-to-write %d; want 1", n)
+		}
+	})
+}
+
+// A decision that found no majority, and the next one, have different numbers.
+func TestNumbersOfDecisions(t *testing.T) {
+	inWorld(t, func(w *fakeWorld) {
+		w.begin()
+		e := w.electors[w.acting()].e
+		kept := e.ledger.read().Accepted
+		a := &actor{e: e, ctx: context.Background(), token: kept.Token, check: func() error { return nil }, number: kept.Number, allSet: true}
+		w.change(func() {
+			for id := range w.electors {
+				for to := range w.electors {
+					w.cut[[2]string{id, to}] = id != to
+				}
+			}
+		})
+		for _, p := range e.others {
+			p.close()
+		}
+		d := kept
+		d.Master = "r2"
+		if err := a.decide(d); err == nil {
+			t.Fatal("one of three is a majority")
+		}
+		lone := e.ledger.read().Accepted
+		w.change(func() { clear(w.cut) })
+		d.Master = "r3"
+		if err := a.decide(d); err != nil {
+			t.Fatal(err)
+		}
+		if next := e.ledger.read().Accepted; next.Number <= lone.Number {
+			t.Errorf("the decision for %s has the number %d, and that for %s before it %d; want a greater one", next.Master, next.Number, lone.Master, lone.Number)
+		}
+	})
+}
+
 // A silent master is ended by the fence command; if that fails, it is outlasted. Nothing else is fenced.
 func TestFenceCommand(t *testing.T) {
 	for name, c := range map[string]struct {
 		silent   []string
 		code     string
 		from, to time.Duration // until a replica is promoted; 0: none is
+		toWrite  int
 	}{
-		"succeeds":            {[]string{"r1"}, "0", time.Second, 1500 * time.Millisecond},
-		"fails":               {[]string{"r1"}, "1", 4400 * time.Millisecond, 6 * time.Second},
-		"too many are silent": {[]string{"r1", "r2"}, "0", 4400 * time.Millisecond, 6 * time.Second},
-		"fails, and too many": {[]string{"r1", "r2"}, "1", 0, 0},
-		"all are silent":      {[]string{"r1", "r2", "r3"}, "0", 0, 0},
-		"a replica is silent": {[]string{"r2"}, "0", 0, 0},
-		"is missing":          {[]string{"r1"}, "127", 4400 * time.Millisecond, 6 * time.Second},
+		"succeeds":            {[]string{"r1"}, "0", time.Second, 1500 * time.Millisecond, 1},
+		"fails":               {[]string{"r1"}, "1", 4400 * time.Millisecond, 6 * time.Second, 1},
+		"too many are silent": {[]string{"r1", "r2"}, "0", 4400 * time.Millisecond, 6 * time.Second, 1},
+		"fails, and too many": {[]string{"r1", "r2"}, "1", 0, 0, 1},
+		"all are silent":      {[]string{"r1", "r2", "r3"}, "0", 0, 0, 1},
+		"a replica is silent": {[]string{"r2"}, "0", 0, 0, 1},
+		"no replicas needed":  {[]string{"r1", "r2"}, "0", time.Second, 1500 * time.Millisecond, 0},
+		"is missing":          {[]string{"r1"}, "127", 4400 * time.Millisecond, 6 * time.Second, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			told := filepath.Join(t.TempDir(), "told")
 			inWorld(t, func(w *fakeWorld) {
 				for _, e := range w.electors {
+					e.cfg.ToWrite = c.toWrite
 					e.cfg.Fence = FenceEntry{Run: `echo "$ELECT_NAME $ELECT_SERVER $ELECT_SERVER_ADDRESS" >>` + told + "; exit " + c.code, Limit: 10 * time.Second}
 				}
 				w.begin()
@@ -447,6 +545,7 @@ func TestLedger(t *testing.T) {
 		{"promise 6", second(l.promise(6)), false},
 		{"accept 7.2", l.accept(Decision{Token: 7, Number: 2, Master: "r2"}), true},
 		{"accept 7.1 again", l.accept(d), false},
+		{"accept another 7.2", l.accept(Decision{Token: 7, Number: 2, Master: "r3"}), false},
 		{"announce 7.2", second(l.announce(Decision{Token: 7, Number: 2, Master: "r2"})), true},
 		{"announce 7.1", second(l.announce(d)), false},
 	} {
