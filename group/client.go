@@ -256,14 +256,14 @@ func (c *Client) states(l *link.Conn, entries []wire.Entry) {
 	}
 }
 
-// Lookup returns who holds a key, as the coordinator sees it; without a holder it is [elect.ErrNoLeader], and
-// where that is not known [driver.ErrUnreachable]. The metadata must not be changed.
+// Lookup returns the holder of a key, as the coordinator sees it. The error is [elect.ErrNoLeader] if the key has no
+// holder, and matches [driver.ErrUnreachable] if that is not known. The caller must not change the metadata.
 //
-// An answer is kept, up to 10,000 of them, and the coordinator says when it changes, so that most calls ask nobody. Once
-// a second a call asks nevertheless, to know that it would have been told: so an answer is at most a second behind the
-// coordinator's. It can be wrong for that long, as any such answer can: the holder may lose the key while the answer is
-// on its way. A wrong answer harms no data if the holder proves its term before it acts and the resource refuses tokens
-// that are smaller than the greatest it has seen: the caller is refused there, and asks again.
+// Up to 10,000 answers are kept, and the coordinator reports their changes, so that most calls send nothing. Once a
+// second a call asks all the same, to know that changes still arrive. So an answer is at most a second behind the
+// coordinator, and the holder may have lost the key meanwhile. A wrong answer harms no data if the holder checks its
+// term before it acts and the resource refuses tokens that are smaller than the greatest that it has seen. The caller,
+// which is refused there, asks again.
 func (c *Client) Lookup(ctx context.Context, key string) (elect.Leader, error) {
 	if err := driver.CheckName(key); err != nil {
 		return elect.Leader{}, fmt.Errorf("the key: %w", err)
@@ -342,16 +342,16 @@ func (c *Client) call(ctx context.Context, method string, in, out any) error {
 	return c.calls.call(ctx, c.ctx.Done(), method, in, out)
 }
 
-// Status is as that of [Group].
+// Status is like [Group.Status].
 func (c *Client) Status(ctx context.Context) (s Status, err error) {
 	err = c.call(ctx, "status", request{}, &s)
 	return s, err
 }
 
-// Watch is as that of [Group].
+// Watch is like [Group.Watch].
 func (c *Client) Watch(ctx context.Context) iter.Seq2[Status, error] { return watchStatus(ctx, c.call) }
 
-// Keys asks for all keys that the coordinator knows, as that of [Group], or only for one, of which it may know nothing.
+// Keys asks for all keys that the coordinator knows, like [Group.Keys], or only for one, of which it may know nothing.
 func (c *Client) Keys(ctx context.Context, only string) ([]KeyStatus, error) {
 	return allKeys(ctx, only, c.call)
 }
@@ -363,23 +363,23 @@ func (c *Client) Slack(ctx context.Context) (all map[string]time.Duration, err e
 	return all, err
 }
 
-// Plan is as that of [Group].
+// Plan is like [Group.Plan].
 func (c *Client) Plan(ctx context.Context) (p Plan, err error) {
 	err = c.call(ctx, "plan", request{}, &p)
 	return p, err
 }
 
-// Drain is as that of [Group]. It needs an id.
+// Drain is like [Group.Drain]. It needs an id.
 func (c *Client) Drain(ctx context.Context, id string, on bool) error {
 	return c.call(ctx, "drain", request{To: id, On: on}, nil)
 }
 
-// Move is as that of [Group].
+// Move is like [Group.Move].
 func (c *Client) Move(ctx context.Context, key, to string) error {
 	return c.call(ctx, "move", request{Key: key, To: to}, nil)
 }
 
-// Unpin is as that of [Group].
+// Unpin is like [Group.Unpin].
 func (c *Client) Unpin(ctx context.Context, key string) error {
 	return c.call(ctx, "unpin", request{Key: key}, nil)
 }

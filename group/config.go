@@ -23,7 +23,7 @@ type Config struct {
 	// Keys are the shards of [Group.Run] (group). The zero value is none.
 	Keys Keys
 
-	// Observer makes this member never be the coordinator.
+	// Observer keeps this member out of the coordinator's election as a candidate. It holds keys as every other member.
 	Observer bool
 
 	// Listener accepts the members' connections while this one is the coordinator. Join owns it. Nil listens at Listen.

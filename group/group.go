@@ -360,14 +360,15 @@ func (g *Group) ID() string { return g.id }
 // Name returns the name of the group.
 func (g *Group) Name() string { return g.cfg.Name }
 
-// Leave gives all keys up in good order, when their work has returned, and then resigns as coordinator. back is how long
-// the keys are kept for a member with the same id, because it will be back: 0 frees them at once. When ctx ends first,
-// the rest lapses by itself, and Leave returns the cause. Nil means that a coordinator knows it, or that the claim of
-// this member had ended before. Between two coordinators Leave waits a third of [Config].Promise for the next one. If
-// none has heard of it by then, others lead the keys when the promise has run out, and the error matches
-// [driver.ErrUnreachable]. It then closes the Group and its election, once: a later call returns what the first one did.
-// For a [Config].Placement, OnEvent or Logger that hangs while this member coordinates, it waits 5 s, after the term has
-// ended, and its error says so.
+// Leave gives up all keys, each when its work has returned, then resigns as coordinator, and closes the Group and its
+// election. A later call returns what the first one returned. back is how long the coordinator keeps the keys for a
+// member with the same id, which will be back; 0 frees them at once.
+//
+// Leave returns nil if a coordinator has heard of it, or if the claim of this member had ended before. If ctx ends
+// first, it returns the cause, and the keys that are left lapse. Without a coordinator it waits a third of
+// [Config].Promise for the next one. If none has heard of it by then, others lead the keys when the promise has run
+// out, and the error matches [driver.ErrUnreachable]. If a [Config].Placement, OnEvent or Logger hangs while this
+// member coordinates, Leave waits 5 s after the end of the term, and its error says so.
 func (g *Group) Leave(ctx context.Context, back time.Duration) error {
 	if g.leaving.CompareAndSwap(false, true) {
 		g.failed = g.quit(ctx, back)

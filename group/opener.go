@@ -18,10 +18,10 @@ import (
 // schemePrefix comes before the scheme of the coordinator's election.
 const schemePrefix = "group+"
 
-// Opener returns an opener of named elections of a group: of URLs whose scheme is group+ and one that inner opens, such
-// as group+file:/var/lib/elect. The coordinator is elected there, in the election that has the group's name. The
-// elections that are opened by one Opener under one URL and id share a member, from the first one to the last. As of
-// [elect.Election] sets a **Group to that member, for its metrics.
+// Opener returns an opener of named elections of a group. It opens URLs with group+ before a scheme of inner, such as
+// group+file:/var/lib/elect. The coordinator is elected there, in the election that has the group's name. The elections
+// that one Opener opens under one URL and id share a member, from the first one to the last. [elect.Election.As] with a
+// **Group returns that member, for its metrics.
 //
 // Parameters of the group are those of [Config]: group-name, group-listen, group-advertise, group-promise, group-cover,
 // group-token-bits, group-zone, group-weight, group-flight, and group-insecure=true. The others are inner's.

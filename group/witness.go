@@ -33,9 +33,9 @@ type WitnessConfig struct {
 // the coordinator, as that member, so that the keys of the process are free at once. If the process was the coordinator,
 // it also has the witness of its election speak.
 //
-// The word is about the whole process: none is spoken while its file says that work goes on that no keeper has, such as
-// that of an election without a guardian. That of the election is spoken even then: a coordinator works in its own
-// process only.
+// A report is about the whole process. The witness sends none if the process had work that no keeper has, such as that
+// of an election without a guardian. The witness of the coordinator's election speaks even then, because a coordinator
+// works in its own process only.
 func Witness(cfg WitnessConfig) func(ctx context.Context, testament []byte) (speak func(context.Context) error, err error) {
 	return func(_ context.Context, data []byte) (func(context.Context) error, error) {
 		t := &testament{}

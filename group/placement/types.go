@@ -89,9 +89,9 @@ type Placer interface {
 	SetKey(Key) error
 	// RemoveKey removes a key.
 	RemoveKey(name string) error
-	// Plan returns the moves that should begin now. They count as begun, until SetKey says otherwise. Without a change it
-	// needs to be called again at next; zero is never. now does not go back. While Plan has not returned no key is given
-	// to anybody; a coordinator that waits for two promises gives its term up.
+	// Plan returns the moves that should begin now. They count as begun until SetKey says otherwise. If nothing
+	// changes, Plan is called again at next; zero means never. now does not go back. Until Plan returns, no member gets
+	// a key; a coordinator that waits for two promises gives its term up.
 	Plan(now time.Time) (moves []Move, next time.Time)
 }
 
@@ -125,8 +125,8 @@ type Settings struct {
 	// for balance, preference or priority. 0 means 10 s; negative is no wait.
 	Quiet time.Duration
 
-	// Slack is by how much the loads of two members must differ, in percent of the mean load, before keys move that are
-	// held, if the loads of the keys differ: they are measurements. 0 means 10; negative is none.
+	// Slack is the difference between the loads of two members, in percent of the mean load, from which on held keys
+	// move. It counts if the loads of the keys differ, because these are measurements. 0 means 10; negative means none.
 	Slack int
 
 	// Rate is how many keys that are held may begin to move in a second. 0 is no limit.
