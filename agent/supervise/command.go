@@ -51,8 +51,9 @@ type Command struct {
 	// Containment is what Contain returned. nil is the level Sweep.
 	Containment *Containment
 	// Addresses are held by the keeper while leadership is proven, on Linux. They are added and announced before the
-	// command starts. They are removed before anything else when the family ends, whatever the reason, and before the end
-	// of the lease; see docs/address.md. They need Under, with an exclusive mandate, and should have passed CheckAddresses.
+	// command starts, and removed before anything else when the family ends, and before the lease does. If the keeper
+	// and this process are both killed, the kernel drops their packets. They need Under, with an exclusive mandate, and
+	// should have passed CheckAddresses. See docs/address.md.
 	Addresses []Address
 	// LeasePage sets ELECT_LEASE in Env: the path of a file from which the command, or any process of this machine, reads
 	// until when leadership is proven; see package agent/lease. It is there on Linux, for exclusive work. If it cannot be
@@ -68,11 +69,11 @@ type Command struct {
 // Under puts the family under a mandate: it is dead before another candidate has one. Under is called before Start; the
 // mandate's files stay open until Done. A program gets the mandate of a term by its elect.Guardian.
 //
-// The keeper begins to kill the family 20 ms before the end of the lease, or earlier if the family is large, even if
-// this process is frozen. Work that is not exclusive has no such end. The keeper holds the mandate's locks. When the
-// file of a lock is no longer at its path, where other processes look for it, the keeper kills the family within 50 ms,
-// with the reason Replaced. The mandate's testament is for the keeper's [Witness], which speaks when this process and
-// all its work are dead.
+// The keeper begins to kill the family 20 ms before the end of the lease, or earlier if the family is large or has
+// Addresses, even if this process is frozen. Work that is not exclusive has no such end. The keeper holds the mandate's
+// locks. When the file of a lock is no longer at its path, where other processes look for it, the keeper kills the
+// family within 50 ms, with the reason Replaced. The mandate's testament is for the keeper's [Witness], which speaks
+// when this process and all its work are dead.
 func (c *Command) Under(m driver.Guarded) { c.under = newMandate(m) }
 
 // mandate is what the keeper needs of one.

@@ -12,6 +12,7 @@ import (
 // and is known to be dead: docs/containment.md says what each level covers.
 type Level byte
 
+// The levels of containment.
 const (
 	Auto   Level = iota // Cgroup where it works, else Sweep
 	Sweep               // the keeper walks over its descendants and kills them one by one

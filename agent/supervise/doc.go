@@ -20,9 +20,8 @@
 //
 // On Linux the keeper is a child subreaper and finds its descendants in /proc: also those that called setsid, forked
 // twice, closed their descriptors or ignore every signal. If any one of the command, the parent and the keeper is
-// killed or frozen, the family is dead before the lock is free. For the death of the keeper alone this takes
-// [AdoptOrphans] in the parent. If /proc is not mounted, or shows another pid namespace, nothing is started:
-// [ErrProc].
+// killed or frozen, the family is dead before the lock is free. If only the keeper dies, this needs [AdoptOrphans] in
+// the parent. If /proc is not mounted, or shows another pid namespace, nothing is started: [ErrProc].
 //
 // With a lease the family is dead before the lease ends: the larger the family, the earlier the keeper begins to
 // kill, but at most three eighths of the lease before the end. A family that is alive after the end is an overrun,

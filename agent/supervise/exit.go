@@ -10,6 +10,7 @@ import (
 // Reason says why a family ended.
 type Reason byte
 
+// The reasons why a family ends.
 const (
 	Exited     = Reason(keeper.BecauseExited)     // the command ended by itself, or by a signal from outside of this package
 	Stopped    = Reason(keeper.BecauseStopped)    // Stop was called

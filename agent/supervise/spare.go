@@ -18,8 +18,8 @@ type Spare struct {
 	f  *Family // nil when used or closed
 }
 
-// Prepare starts a spare keeper for commands with that Containment. What a command has from this process, and not from its Command (inherited files, the
-// directory, limits), is fixed at this call.
+// Prepare starts a spare keeper for commands with that Containment. What a command has from this process and not from
+// its Command (inherited files, the directory, limits) is fixed at this call.
 func Prepare(contain *Containment, log *slog.Logger) (*Spare, error) {
 	if keeperReady.Load() == nil {
 		return nil, errNotReady

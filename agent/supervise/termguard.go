@@ -45,8 +45,8 @@ type TermGuard struct {
 	term *guardedTerm
 }
 
-// NewTermGuard returns one whose terms are guarded as c says, which has a network guard. It starts nothing. The error
-// matches [ErrContain].
+// NewTermGuard returns a TermGuard that guards its terms as c does; c must have a network guard. It starts nothing. The
+// error matches [ErrContain].
 func NewTermGuard(c *Containment) (*TermGuard, error) {
 	if !c.Network() {
 		return nil, fmt.Errorf("%w: the containment has no network guard; want one for which GuardNetwork has returned nil", ErrContain)
