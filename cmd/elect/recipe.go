@@ -14,8 +14,8 @@ import (
 func newRecipe(openers elect.Openers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "recipe",
-		Short: "keep one primary of a database, and switch it over",
-		Long:  "Keep one primary among the servers of a database: what follows an election, complete. Each recipe\nhas a YAML file, and a page in docs/.",
+		Short: "keep one primary of PostgreSQL, or one master of Redis",
+		Long:  "Keep one primary among database servers, and do all that has to follow an election. Each recipe reads a\nYAML file, and has a page in docs/.",
 		Args:  cli.VerbOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_ = cmd.Help()

@@ -21,8 +21,8 @@ import (
 )
 
 const recipePostgresHelp = `Keep one primary among the nodes of a PostgreSQL cluster, and the others as its
-replicas. No commit that a client was told of is lost, and no older primary
-acknowledges one.
+replicas. No acknowledged commit is lost while at most confirm nodes fail, and a
+primary of an earlier term acknowledges none.
 
   elect recipe postgres run         run this node: its election, and its PostgreSQL
   elect recipe postgres status      show all nodes
@@ -30,8 +30,8 @@ acknowledges one.
   elect recipe postgres pause       promote nobody, until resume
   elect recipe postgres validate    check a configuration, and start nothing
 
-All have --config FILE. With empty data directories at all nodes the cluster is
-made. run is not for root: PostgreSQL is not. docs/postgres.md goes from an empty
+All have --config FILE. If all data directories are empty, the cluster is made.
+run refuses root, because PostgreSQL does. docs/postgres.md goes from an empty
 machine to a failover that was tried.`
 
 const recipePostgresCodes = `Exit codes:
@@ -96,7 +96,7 @@ func newRecipePostgres(openers elect.Openers) *cobra.Command {
 					err = errors.Join(err, c.Pause(ctx, e.ID, on))
 				}
 				if err != nil {
-					return fmt.Errorf("not at all nodes: %s; want it once more", cli.OneLine(strings.ReplaceAll(err.Error(), "\n", "; ")))
+					return fmt.Errorf("some nodes did not obey: %s; want the command once more", cli.OneLine(strings.ReplaceAll(err.Error(), "\n", "; ")))
 				}
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%sd: all %d nodes\n", use, len(s.Nodes))
 				return err
