@@ -308,9 +308,9 @@ func groupPlan() groupVerb {
 	return groupVerb{
 		use: "plan", short: "show what the coordinator would move next, and why",
 		long: `Ask the coordinator of a group which keys it would move, and why, and which keys it can
-give to nobody. It moves nothing because of that. What begins now is begun without
-being asked. What waits does so until no member has come or gone for a while, or for
-the limits of the placement, and may change until then.
+give to no member. The command changes nothing: the coordinator begins the moves under
+now by itself. Those under later wait until no member has come or gone for a while, or
+for the limits of the placement, and may change until then.
 
 -o json writes one object on one line:
   now      a list of moves that begin now: key, from (omitted if nobody holds it),
