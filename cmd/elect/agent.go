@@ -44,8 +44,8 @@ term, with both or with neither; with one HTTP server and one page of metrics fo
       hooks:
         gate: /usr/local/bin/may-stand
         fence: {run: /usr/local/bin/isolate-previous, limit: 30s}
-        activate: ip address add 10.0.0.10/24 dev eth0
-        demote: ip address del 10.0.0.10/24 dev eth0
+        activate: /usr/local/bin/mount-data
+        demote: /usr/local/bin/unmount-data
   http: {listen: 127.0.0.1:4040}
 
 A command runs as under elect run: elect run --help. The hooks of a term run in this

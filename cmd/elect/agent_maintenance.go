@@ -29,10 +29,10 @@ and reboots, until it is off. What was paused on its own stays paused after that
 
 With on, the command returns when this agent leads no election any more, after --wait
 at most. The agent is asked over the http of FILE. If no agent uses the state directory
-of FILE, that is noted there, for the next one.
+of FILE, the command leaves a note there for the next one.
 
 Exit codes:
-  0   it is so
+  0   maintenance is on, or off, as asked
   69  the agent runs and does not answer or has no http, or still leads after --wait
   77  the token of FILE is not that of the agent`
 

@@ -39,8 +39,8 @@ Exit codes:
   3   there is no leader
   69  the leader did not answer, or --token is not its token
   77  the certificate does not have the role operate
-  85  the leader has not led for its tenure, which elect agent sets; --now asks it all
-      the same`
+  85  the leader has led for less than its tenure, a setting of elect agent; --now asks
+      it nevertheless`
 
 func newResign(openers elect.Openers) *cobra.Command {
 	var p place

@@ -39,8 +39,8 @@ Exit codes:
       candidate than --to leads; no other candidate leads after --wait; or the back
       end cannot choose the next leader
   77  the certificate does not have the role operate
-  85  the leader has not led for its tenure, which elect agent sets; --now asks it all
-      the same`
+  85  the leader has led for less than its tenure, a setting of elect agent; --now asks
+      it nevertheless`
 
 // transferWait is the default of --wait: three times the default of --grace.
 const transferWait = 30 * time.Second

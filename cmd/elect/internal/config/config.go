@@ -55,7 +55,7 @@ type Election struct {
 	LossesWindow time.Duration     `key:"losses-window" doc:"The time in which losses count. Default: 10m."`
 	Rest         time.Duration     `key:"rest" doc:"How long this candidate first rests after it has given leadership back, or lost it too often; it doubles each further time. Default: 1m."`
 	LongestRest  time.Duration     `key:"longest-rest" doc:"The greatest time of a rest. Default: 16m."`
-	Tenure       time.Duration     `key:"tenure" doc:"For how long a leader is asked in vain to resign or hand over: by transfer, by HTTP without now, and among peers by a greater priority. Default: none, and among peers ten promises against a greater priority."`
+	Tenure       time.Duration     `key:"tenure" doc:"How long a new leader refuses to resign or hand over: to transfer, to HTTP requests without now, and among peers to a greater priority. Default: none, and among peers ten promises against a greater priority."`
 	Transfer     *Transfer         `key:"transfer" doc:"A time at which this candidate hands over, if it leads. Among peers, and in groups."`
 	Stonith      *Stonith          `key:"stonith" doc:"Before the hook fence: switches off the machine of the previous leader, if that is another candidate. If it fails, leadership is given back."`
 	Hooks        Hooks             `key:"hooks" doc:"Commands at the steps of a term."`
