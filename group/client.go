@@ -27,8 +27,8 @@ const (
 // Client asks the coordinator of a group. It is no member and no candidate: it holds nothing, and is not counted. It
 // keeps one connection with the coordinator, and goes on with the next one.
 //
-// Without a coordinator its methods except Lookup fail with [elect.ErrNoLeader] if the election has no leader; otherwise
-// they wait for one until their context ends.
+// Without a coordinator its methods except Lookup fail with [elect.ErrNoLeader] if the election has no leader;
+// otherwise they wait for one until their context ends.
 type Client struct {
 	election *elect.Election
 	reach    reach

@@ -13,7 +13,8 @@ import (
 	"github.com/electd/elect/internal/runtime"
 )
 
-// watches are what observers of this process want to know of keys, and what it tells the coordinator beside the machine.
+// watches are what observers of this process want to know of keys, and what it tells the coordinator beside the
+// machine.
 type watches struct {
 	m *member
 

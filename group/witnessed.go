@@ -202,8 +202,8 @@ func findRemains(process protocol.Nonce) (e remains, err error) {
 // maxPlaces is how many members are told to others as possible coordinators.
 const maxPlaces = 16
 
-// placed learns of a connection that comes or goes. All members know some of those that may be the next coordinator, for
-// their witnesses.
+// placed learns of a connection that comes or goes. All members know some of those that may be the next coordinator,
+// for their witnesses.
 func (c *coordinator) placed(from *connection) {
 	if from.control {
 		return

@@ -12,7 +12,8 @@ import (
 	"github.com/electd/elect/driver"
 )
 
-// TestWitnessed: no witness speaks while work goes on that no keeper has, nor by a file that a process was writing when it died.
+// TestWitnessed: no witness speaks while work goes on that no keeper has, nor by a file that a process was writing when
+// it died.
 func TestWitnessed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, h := newWorld(t), newHolding(t)

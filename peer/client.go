@@ -57,8 +57,8 @@ type conn interface {
 
 // NewClient returns a client of the election called name, which these voters and cfg.Observers hold. It reads
 // certificates, connects to no node, and ignores what concerns nodes only. With Config.Certs it uses the strongest
-// operator's certificate that it can read, or else that of Config.Client, or else that of a listed node. On the loopback without certificates each
-// call fails until one of the user's nodes has run.
+// operator's certificate that it can read, or else that of Config.Client, or else that of a listed node. On the
+// loopback without certificates each call fails until one of the user's nodes has run.
 func NewClient(voters []Peer, name string, cfg Config) (*Client, error) {
 	return newClient(setup{Config: cfg, Voters: voters, Name: name})
 }

@@ -102,8 +102,8 @@ func duration(field func(*Config) *time.Duration) func(*Config, string) error {
 //
 // into its voters and the rest. Each parameter sets the field of [Config] of its name: listen, data, shared-place,
 // cluster, certs, ca, cert, key, insecure, protocol, profile, heartbeat, promise, era, priority (a number or never),
-// tenure, position, join, and observers, such as o1,o2@host:port. The list is in Opaque, as elect.ParseURL makes it, or in user
-// and host, as url.Parse does.
+// tenure, position, join, and observers, such as o1,o2@host:port. The list is in Opaque, as elect.ParseURL makes it, or
+// in user and host, as url.Parse does.
 //
 // Errors do not repeat the URL. Only the syntax is checked: [Config.Plan] checks the rest.
 func ParseURL(u *url.URL) (voters []Peer, cfg Config, err error) {

@@ -1,6 +1,6 @@
 // Command grafana writes elect.json, a dashboard for Grafana over the metrics of elections, of groups and of elect fence
-// proxy: the dashboard's variables are the data source, the jobs, the elections and the groups. go generate runs it, and nothing imports
-// it. docs/metrics.md says what the panels show.
+// proxy: the dashboard's variables are the data source, the jobs, the elections and the groups. go generate runs it,
+// and nothing imports it. docs/metrics.md says what the panels show.
 package main
 
 import (

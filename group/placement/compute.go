@@ -173,8 +173,8 @@ func (r *run) room(slot int32) bool {
 	return q == 0 || r.count[slot] < q
 }
 
-// best is the best member with room for a key, with its tier: of those in the highest tier the one that held it last, or
-// else the first in the ranking.
+// best is the best member with room for a key, with its tier: of those in the highest tier the one that held it last,
+// or else the first in the ranking.
 func (r *run) best(k int32) (best, tier int32) {
 	key := &r.keys[k]
 	best = none

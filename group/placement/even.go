@@ -52,8 +52,8 @@ type leveling struct {
 	slack   int64
 }
 
-// even moves keys from loaded members to idle ones until no move improves anything: loose ones, or all of them. The next
-// move is always one from the most loaded member to the least loaded one, if there is one.
+// even moves keys from loaded members to idle ones until no move improves anything: loose ones, or all of them. The
+// next move is always one from the most loaded member to the least loaded one, if there is one.
 func (r *run) even(held bool) {
 	e := &leveling{run: r, held: held, pairs: make(map[[2]int32]*pair)}
 	if !held && len(r.loose) == 0 {
@@ -172,8 +172,8 @@ func (e *leveling) move(k, to int32, why cause) {
 	}
 }
 
-// pick returns the key that a gives to b: a loose one if there is one; the greatest of those that close no more than the
-// gap, or else the smallest; and of these the one that ranks b highest above a.
+// pick returns the key that a gives to b: a loose one if there is one; the greatest of those that close no more than
+// the gap, or else the smallest; and of these the one that ranks b highest above a.
 func (e *leveling) pick(a, b int32) int32 {
 	if !e.improves(a, b, e.least, 0) {
 		return none

@@ -2,10 +2,10 @@
 // backwards, event by event, and inject faults into a run. The laboratory's page calls it in JSON.
 // It draws nothing.
 //
-// A [Player] has one run at a time, beside those that it keeps, and belongs to one goroutine. A run is described by a [World]:
-// the same World gives the same run, with the same hash, in a browser and on the command line. A
-// run is executed once, by Grow, while what happens is recorded for the lanes and the log; any
-// event of it is then reached through a [sim.History].
+// A [Player] has one run at a time, beside those that it keeps, and belongs to one goroutine. A run is described by a
+// [World]: the same World gives the same run, with the same hash, in a browser and on the command line. A run is
+// executed once, by Grow, while what happens is recorded for the lanes and the log; any event of it is then reached
+// through a [sim.History].
 //
 // A trace is what any program recorded in the schema of package trace. Its events are made into the
 // records of a run, and are looked at in the same way; no fault can be injected. What it does not

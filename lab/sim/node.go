@@ -40,7 +40,8 @@ type node struct {
 	generation int32
 	spins      int // fires in a row at one instant
 
-	// For those who look: since when the machine has wanted this Fire, and how long its proof was when it was last made longer.
+	// For those who look: since when the machine has wanted this Fire, and how long its proof was when it was last made
+	// longer.
 	wants protocol.Instant
 	armed Time
 	lease time.Duration

@@ -189,8 +189,8 @@ func TestMixed(t *testing.T) {
 	}
 }
 
-// TestMixedOnce: a candidate that was shown a record with the ETag of another one reads again, and leads. If it is shown that
-// for long it tries about once in a lease, and a line says why.
+// TestMixedOnce: a candidate that was shown a record with the ETag of another one reads again, and leads. If it is
+// shown that for long it tries about once in a lease, and a line says why.
 func TestMixedOnce(t *testing.T) {
 	for name, once := range map[string]bool{"once": true, "for long": false} {
 		t.Run(name, func(t *testing.T) {

@@ -22,7 +22,8 @@ import (
 // Opener returns the opener of URLs of a dialect, for elect.Openers. open opens the database that a URL names. The
 // elections of the opener whose URLs are the same for open share one database, which is opened with the first and
 // closed with the last of them; in SQLite each has its own. If open sets no limit of connections, a shared database has
-// 8. In PostgreSQL the elections of one table read and renew together: up to 200 rows with one statement. These parameters are the election's, and not in the URL that open is given:
+// 8. In PostgreSQL the elections of one table read and renew together: up to 200 rows with one statement. These
+// parameters are the election's, and not in the URL that open is given:
 //
 //	lease=5s  max_lease=15s  poll=1s  table=elect_leases  era=N  flight=DIR
 //

@@ -1,5 +1,5 @@
-// Package link connects members with the coordinator of a group: a [Conn] is one end of a connection, over the network or
-// within a process.
+// Package link connects members with the coordinator of a group: a [Conn] is one end of a connection, over the network
+// or within a process.
 //
 // What is sent on a connection arrives in order or not at all, except that polls and answers overtake the rest. Sending
 // never waits: a connection whose other end does not take what is sent is closed, and its owner begins anew on another

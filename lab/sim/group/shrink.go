@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Shrink drops the faults that a violation does not need, those of E's world too, and returns the schedule that is left with its result. s has
-// to violate something.
+// Shrink drops the faults that a violation does not need, those of E's world too, and returns the schedule that is left
+// with its result. s has to violate something.
 func Shrink(ctx context.Context, s *Schedule) (*Schedule, *Result, error) {
 	best := *s
 	r, err := Run(&best, nil)

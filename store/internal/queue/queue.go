@@ -45,10 +45,10 @@ type Queue interface {
 	Change(ctx context.Context, own Entry, c Change) error
 }
 
-// Syncer is a Queue in ZooKeeper's dialect. Enter makes another entry each time, and an entry whose session is gone is gone,
-// too. Touch returns only own and the wish, because no candidate watches touches. List with a Session reads what that
-// session has written, and may lag behind what others have; it reads all entries of the session, and its mark is no
-// older than its entries. So may Verify. Only List without a Session is linearizable.
+// Syncer is a Queue in ZooKeeper's dialect. Enter makes another entry each time, and an entry whose session is gone is
+// gone, too. Touch returns only own and the wish, because no candidate watches touches. List with a Session reads what
+// that session has written, and may lag behind what others have; it reads all entries of the session, and its mark is
+// no older than its entries. So may Verify. Only List without a Session is linearizable.
 type Syncer interface {
 	Queue
 	// Sync returns when the store has committed a write of the session. No earlier request of it takes effect after that.

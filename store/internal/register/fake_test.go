@@ -129,7 +129,8 @@ func (w watched) Watch(ctx context.Context, changed func()) {
 	}
 }
 
-// do makes a request. write: its answer acknowledges it. renews: it acquires or renews, and so is one whose answer may be late.
+// do makes a request. write: its answer acknowledges it. renews: it acquires or renews, and so is one whose answer may
+// be late.
 func (l *line) do(ctx context.Context, write, renews bool, do func() (register.Kept, error)) (register.Kept, error) {
 	if err := l.Pass(ctx); err != nil {
 		return register.Kept{}, err

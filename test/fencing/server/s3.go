@@ -27,8 +27,8 @@ type S3 struct {
 	data string
 }
 
-// StartS3 starts versitygw over a directory of a file system with extended attributes. With a sidecar for these it writes an
-// ETag before the object that has it.
+// StartS3 starts versitygw over a directory of a file system with extended attributes. With a sidecar for these it
+// writes an ETag before the object that has it.
 func StartS3(t testing.TB) *S3 {
 	t.Helper()
 	long.Test(t, "it starts a real server")

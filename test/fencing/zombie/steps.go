@@ -50,8 +50,8 @@ func (s *Steps) Step() {
 	}
 }
 
-// Freeze stops this process, until another one resumes it. The signal goes to the calling thread, which therefore does nothing
-// more before it takes effect.
+// Freeze stops this process, until another one resumes it. The signal goes to the calling thread, which therefore does
+// nothing more before it takes effect.
 func Freeze() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

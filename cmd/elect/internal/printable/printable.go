@@ -1,5 +1,5 @@
-// Package printable makes text of other processes fit for a terminal and for a log. Its functions are pure, and may be called
-// by any number of goroutines.
+// Package printable makes text of other processes fit for a terminal and for a log. Its functions are pure, and may be
+// called by any number of goroutines.
 package printable
 
 import (

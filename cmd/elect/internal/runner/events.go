@@ -9,8 +9,8 @@ import (
 	"github.com/electd/elect"
 )
 
-// The events in the log of elect run and elect agent that are not those of an election. The others have the words of elect.EventKind.
-// docs/operating.md lists all.
+// The events in the log of elect run and elect agent that are not those of an election. The others have the words of
+// elect.EventKind. docs/operating.md lists all.
 const (
 	eventFailed        elect.EventKind = "failed" // elect run ends with an error of its own
 	eventHook          elect.EventKind = "hook"   // a hook has run

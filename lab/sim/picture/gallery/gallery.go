@@ -1,8 +1,8 @@
 // Package gallery has the pictures of the documentation: for each protocol one
 // short run, as a schedule, and the time of it that is drawn; scenarios that
-// break naive locks; worlds of the lab's stories; and the plot of what elections cost. They are drawn from real runs of the machines each time,
-// and are the same to the byte with one build; a test holds that those in
-// docs/pictures are fresh. To write them anew:
+// break naive locks; worlds of the lab's stories; and the plot of what elections cost. They are drawn from real runs of
+// the machines each time, and are the same to the byte with one build; a test holds that those in docs/pictures are
+// fresh. To write them anew:
 //
 //	go generate ./lab/sim/picture/gallery
 //
