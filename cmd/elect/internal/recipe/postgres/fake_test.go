@@ -14,6 +14,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/recipe/postgres/server"
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/store/memory"
 )
 
@@ -31,6 +32,7 @@ type lab struct {
 	keeps    []*memoryKeeper
 	stops    []func()
 	cut      map[[2]int]bool
+	modest   bool         // the election cannot hand over to a node by name
 	deaf     map[int]bool // no other server reaches this one, and its node they do
 	n        int
 	acked    []row
@@ -138,7 +140,11 @@ func (l *lab) start(i int, entries []NodeEntry) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	if n.election, err = elect.New(elector, elect.Config{Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	var place driver.Elector = elector
+	if l.modest {
+		place = modest{elector}
+	}
+	if n.election, err = elect.New(place, elect.Config{Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		l.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(l.ctx)
@@ -153,6 +159,23 @@ func (l *lab) start(i int, entries []NodeEntry) {
 			l.t.Errorf("%s: %v", s.ID, err)
 		}
 	}()
+}
+
+// modest is an elector that cannot hand over by name.
+type modest struct{ driver.Elector }
+
+func (m modest) Limits() driver.Limits {
+	l := m.Elector.Limits()
+	l.Abilities = slices.DeleteFunc(slices.Clone(l.Abilities), func(a driver.Ability) bool { return a == driver.AbilityTransfer })
+	return l
+}
+
+func (m modest) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
+	of, err := m.Elector.Campaign(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return struct{ driver.Mandate }{of}, nil
 }
 
 // stop ends the process of a node in order.
@@ -372,6 +395,38 @@ func TestSwitchover(t *testing.T) {
 		}
 		if err := l.nodes[to].handOver(l.ctx, "n9"); err == nil || !strings.Contains(err.Error(), "want one of the others") {
 			t.Errorf("%v; want that n9 is refused", err)
+		}
+	})
+}
+
+// Where the election cannot hand over by name, the primary ends in order, and rests while others stand.
+func TestSwitchoverWithoutTransfer(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, l *lab, _ int) {
+		l.modest = true
+		entries := l.nodes[0].s.Nodes
+		for i := range l.nodes {
+			l.stop(i)
+		}
+		for i := range l.nodes {
+			l.start(i, entries)
+		}
+		p := l.primary()
+		l.settled(p)
+		if err := l.nodes[p].handOver(l.ctx, l.nodes[(p+1)%3].s.ID); err == nil || !strings.Contains(err.Error(), "want a switchover to any") {
+			t.Errorf("to a node by name: %v; want that it is refused", err)
+		}
+		if err := l.nodes[p].handOver(l.ctx, ""); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		next := l.primary(p)
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		l.verify(next)
+		l.settled(next)
+		if slices.Contains(l.dbs[p].ops, "rewind") || slices.Contains(l.dbs[p].ops, "rebuild") {
+			t.Errorf("%v; want that it follows without a copy", l.dbs[p].ops)
 		}
 	})
 }

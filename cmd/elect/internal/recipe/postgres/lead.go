@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -320,11 +321,7 @@ func (n *Node) promote(ctx context.Context, token uint64, what verdict) error {
 	n.mu.Lock()
 	n.seen, n.empty, n.phase = p, false, promoted
 	n.mu.Unlock()
-	var others []string
-	for id := range n.others {
-		others = append(others, id)
-	}
-	slices.Sort(others)
+	others := slices.Sorted(maps.Keys(n.others))
 	if err := n.db.Slots(ctx, others); err != nil {
 		return err
 	}
@@ -381,7 +378,9 @@ func (n *Node) serve(ctx context.Context, term *elect.Term) error {
 		case to := <-n.handing:
 			next, until = to, time.Now().Add(n.s.Patience)
 			n.log.Info("handing over in order", "to", to)
-			refused = term.Transfer(next)
+			if refused = term.Transfer(next); errors.Is(refused, elect.ErrUnsupported) { // the others stand while this node rests
+				n.aside(term, holdTime)
+			}
 		case err := <-probes:
 			probing = false
 			if err == nil {
@@ -423,7 +422,8 @@ func (n *Node) serve(ctx context.Context, term *elect.Term) error {
 	}
 }
 
-// tend keeps the position of a primary that is shown, and ends the founding when enough nodes have a copy.
+// tend keeps the position of a primary that is shown and the slots of the others, and ends the founding when enough nodes
+// have a copy.
 func (n *Node) tend(ctx context.Context, token uint64) {
 	ctx, done := context.WithTimeout(ctx, n.s.Probe.Limit)
 	defer done()
@@ -431,6 +431,17 @@ func (n *Node) tend(ctx context.Context, token uint64) {
 		n.mu.Lock()
 		n.seen = p
 		n.mu.Unlock()
+	}
+	n.mu.Lock()
+	due := time.Since(n.slotsAt) >= slotsTime
+	if due {
+		n.slotsAt = time.Now()
+	}
+	n.mu.Unlock()
+	if due {
+		if err := n.db.Slots(ctx, slices.Sorted(maps.Keys(n.others))); err != nil {
+			n.log.Warn("the replication slots cannot be made", "error", err)
+		}
 	}
 	if !n.record().Founding {
 		return

@@ -28,6 +28,7 @@ const (
 	frozenTime = time.Second            // of that, after which a primary gives way
 	aloneTime  = 30 * time.Second       // without enough replicas that stream, after which a primary gives way: see listen
 	maxAlones  = 5                      // doublings of that
+	slotsTime  = 10 * time.Second       // between two looks at the slots of a primary
 	waitTime   = 10 * time.Second       // without progress of a replica that does not stream, after which it waits for its primary
 )
 
@@ -76,6 +77,7 @@ type Node struct {
 	missed    uint64    // the token of the primary from which it failed; 0 if it did not
 	failures  int       // of starts in a row
 	elsewhere bool      // the reason of the last one is not in the data
+	slotsAt   time.Time // when the slots of this primary were last seen to
 	alones    int       // how often in a row this node was a primary that others did not reach
 }
 

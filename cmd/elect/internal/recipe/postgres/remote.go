@@ -81,8 +81,11 @@ type Client struct {
 	clients map[string]*http.Client
 }
 
-// maxBody bounds a request and an answer.
-const maxBody = 256 << 10
+// maxBody bounds a request, and maxAnswer an answer: a status has some 100 bytes for each promotion that there was.
+const (
+	maxBody   = 256 << 10
+	maxAnswer = 16 << 20
+)
 
 // NewClient makes a Client with the certificates or the secret of a configuration.
 func NewClient(s *Settings, secret string) (*Client, error) {
@@ -142,7 +145,7 @@ func (c *Client) call(ctx context.Context, id, method, path string, in, out any)
 		return fmt.Errorf("%s: %w", id, err)
 	}
 	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
 		return fmt.Errorf("%s: %w", id, err)
 	}

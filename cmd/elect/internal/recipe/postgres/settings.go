@@ -109,8 +109,16 @@ func (c *checker) names() {
 		c.wrong("replication", "it is the superuser, too; want another role")
 	}
 	for _, r := range [...]struct{ field, role string }{{"superuser", c.Superuser}, {"replication", c.Replication}} {
-		if !simple(r.role, 63) || strings.HasPrefix(r.role, "pg_") {
+		if !simple(r.role, longestName) || strings.HasPrefix(r.role, "pg_") {
 			c.wrong(r.field, "%q is no role; want letters, digits or _, and no pg_ before them", r.role)
+		}
+	}
+	for _, f := range [...]struct {
+		field string
+		n     int
+	}{{"probe.failures", c.Probe.Failures}, {"max-lag", c.MaxLag}} {
+		if c.doc.Has(f.field) && f.n == 0 {
+			c.wrong(f.field, "it is 0; want 1 or more")
 		}
 	}
 	c.Probe.Every = cmp.Or(c.Probe.Every, time.Second)
@@ -118,7 +126,21 @@ func (c *checker) names() {
 	c.Probe.Failures = cmp.Or(c.Probe.Failures, 3)
 	c.MaxLag = cmp.Or(c.MaxLag, 1024)
 	c.Patience, c.Grace = cmp.Or(c.Patience, 10*time.Second), cmp.Or(c.Grace, 10*time.Second)
+	for _, f := range [...]struct {
+		field       string
+		time, least time.Duration
+	}{
+		{"patience", c.Patience, time.Second}, {"grace", c.Grace, time.Second},
+		{"probe.every", c.Probe.Every, 100 * time.Millisecond}, {"probe.limit", c.Probe.Limit, 100 * time.Millisecond},
+	} {
+		if f.time < f.least {
+			c.wrong(f.field, "%v is less than a node needs; want %v or more", f.time, f.least)
+		}
+	}
 }
+
+// longestName is of a name of PostgreSQL, in bytes.
+const longestName = 63
 
 // simple reports whether text is an identifier of at most most bytes.
 func simple(text string, most int) bool {
@@ -127,25 +149,19 @@ func simple(text string, most int) bool {
 
 func (c *checker) nodes() {
 	n := len(c.Nodes)
-	ids, addresses, slots := map[string]int{}, map[string]string{}, map[string]int{}
+	ids, addresses, own := map[string]int{}, map[string]string{}, false
 	for i, e := range c.Nodes {
 		at := fmt.Sprintf("nodes[%d]", i)
 		if bare := strings.Trim(e.ID, ".-"); !simple(strings.NewReplacer(".", "", "-", "").Replace(e.ID), 40) || len(e.ID) > 40 || bare == "" {
 			c.wrong(at+".id", "%q is no id; want letters, digits, . _ or -, at most 40", e.ID)
+		} else if slot := server.SlotName(e.ID); len(slot) > longestName {
+			c.wrong(at+".id", "the name of its slot, %s, has %d bytes; want %d at most: a shorter id, or one of small letters and digits", slot, len(slot), longestName)
 		}
-		slot := strings.Map(func(r rune) rune {
-			if r == '.' || r == '-' {
-				return '_'
-			}
-			return r
-		}, strings.ToLower(e.ID))
-		_, same := ids[e.ID]
-		if first, twice := slots[slot]; twice && same {
-			c.wrong(at+".id", "%q is that of nodes[%d], too; want different ids", e.ID, first)
-		} else if twice {
-			c.wrong(at+".id", "%q differs from the id of nodes[%d] only where names of slots do not; want other letters or digits", e.ID, first)
+		// PostgreSQL compares the names of standbys without regard to case.
+		if first, twice := ids[strings.ToLower(e.ID)]; twice {
+			c.wrong(at+".id", "%q is that of nodes[%d], too, but for capital letters at most; want different ids", e.ID, first)
 		}
-		ids[e.ID], slots[slot] = i, i
+		ids[strings.ToLower(e.ID)], own = i, own || e.ID == c.ID
 		for _, a := range [...]struct{ field, text string }{{at + ".postgres", e.Postgres}, {at + ".control", e.Control}} {
 			host, port, err := net.SplitHostPort(a.text)
 			if number, bad := strconv.Atoi(port); err != nil || host == "" || bad != nil || number < 1 || number > 65535 {
@@ -162,7 +178,7 @@ func (c *checker) nodes() {
 	if n == 1 {
 		c.wrong("nodes", "there is one node; want two or more: a commit that no other node has is lost with it")
 	}
-	if _, ok := ids[c.ID]; !ok {
+	if !own {
 		c.wrong("id", "%q is none of nodes; want one of them", c.ID)
 	}
 	if c.doc.Has("confirm") {
@@ -260,7 +276,7 @@ func (c *checker) parameters() {
 		}
 		seen[lower] = name
 		before := len(c.errs)
-		if !simple(strings.ReplaceAll(name, ".", ""), 63) {
+		if !simple(strings.ReplaceAll(name, ".", ""), longestName) {
 			c.wrong(field, "%q is no name of a parameter; want letters, digits, _ or .", name)
 			continue
 		}
@@ -290,22 +306,47 @@ func (c *checker) parameters() {
 		}
 	}
 	for i, line := range c.HBA {
-		words, least := strings.Fields(line), 5
-		switch {
-		case strings.ContainsAny(line, "\n\r\x00"):
-			c.wrong(fmt.Sprintf("hba[%d]", i), "it has a line break; want one line")
-			continue
-		case words == nil || strings.HasPrefix(words[0], "#") || strings.HasPrefix(words[0], "include"):
-			continue
-		case words[0] == "local":
-			least = 4
-		case !slices.Contains([]string{"host", "hostssl", "hostnossl", "hostgssenc", "hostnogssenc"}, words[0]):
-			least = len(words) + 1
-		}
-		if len(words) < least {
-			c.wrong(fmt.Sprintf("hba[%d]", i), "%q is no line of pg_hba.conf; want one such as host all all 10.0.0.0/24 scram-sha-256", line)
+		if why := wrongHBA(line); why != "" {
+			c.wrong(fmt.Sprintf("hba[%d]", i), "%s", why)
 		}
 	}
+}
+
+// wrongHBA says what is wrong with a line of pg_hba.conf, or "". What it lets pass PostgreSQL checks at a reload.
+func wrongHBA(line string) string {
+	if strings.ContainsAny(line, "\n\r\x00") {
+		return "it has a line break; want one line"
+	}
+	text, _, _ := strings.Cut(line, "#")
+	for strings.Contains(text, ", ") {
+		text = strings.ReplaceAll(text, ", ", ",") // a list goes on after a comma
+	}
+	words, method := strings.Fields(text), 4
+	switch {
+	case words == nil || slices.Contains([]string{"include", "include_if_exists", "include_dir"}, words[0]) || strings.Contains(line, `"`):
+		return ""
+	case words[0] == "local":
+		method = 3
+	case !slices.Contains([]string{"host", "hostssl", "hostnossl", "hostgssenc", "hostnogssenc"}, words[0]):
+		method = len(words)
+	case len(words) > 4:
+		if _, err := netip.ParseAddr(words[3]); err == nil { // a mask is next
+			method = 5
+		}
+	}
+	if len(words) <= method {
+		return fmt.Sprintf("%q is no line of pg_hba.conf; want one such as host all all 10.0.0.0/24 scram-sha-256", line)
+	}
+	methods := []string{"trust", "reject", "scram-sha-256", "md5", "password", "gss", "sspi", "ident", "peer", "ldap", "radius", "cert", "pam", "bsd", "oauth"}
+	if !slices.Contains(methods, words[method]) {
+		return fmt.Sprintf("%q is no method of authentication; want %s", words[method], strings.Join(methods, ", "))
+	}
+	for _, option := range words[method+1:] {
+		if !strings.Contains(option, "=") {
+			return fmt.Sprintf("%q after the method is no option; want NAME=VALUE", option)
+		}
+	}
+	return ""
 }
 
 // try asks PostgreSQL, where it is installed, about a parameter.

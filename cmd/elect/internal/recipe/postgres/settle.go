@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/electd/elect"
@@ -310,6 +311,9 @@ func (n *Node) handOver(ctx context.Context, to string) error {
 	n.mu.Unlock()
 	if ph != serving {
 		return errors.New("this node is not the primary; want the request there")
+	}
+	if to != "" && !slices.Contains(n.election.Limits().Abilities, elect.AbilityTransfer) {
+		return errors.New("the election of this cluster cannot hand over to a node by name; want a switchover to any")
 	}
 	to, err := n.ready(ctx, uint64(term.Token()), to)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 const stateName = "postgres.json"
 
 // maxState bounds that file.
-const maxState = 1 << 20
+const maxState = 16 << 20
 
 // saved is that file.
 type saved struct {

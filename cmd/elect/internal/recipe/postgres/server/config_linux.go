@@ -54,7 +54,7 @@ func (s *Server) arguments(cfg Config, control map[string]string) []string {
 	set("port", port)
 	set("unix_socket_directories", s.socket)
 	set("cluster_name", cfg.ID)
-	set("primary_slot_name", slotName(cfg.ID))
+	set("primary_slot_name", SlotName(cfg.ID))
 	for _, p := range parameters {
 		if p.fixed != "" {
 			set(p.name, p.fixed)
@@ -176,7 +176,7 @@ func refused(line string) (name string, is bool) {
 }
 
 func (s *Server) serviceFile() string {
-	return filepath.Join(s.socket, slotName(s.config().ID)+".service")
+	return filepath.Join(s.socket, SlotName(s.config().ID)+".service")
 }
 
 // serve writes who the primary is; nil is nobody: there is no file then, which works on a full disk, too.
@@ -197,9 +197,6 @@ func (s *Server) serve(from *Upstream) error {
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		fmt.Fprintf(&text, "%s=%s\n", pairs[i], pairs[i+1])
-	}
-	for field := range strings.FieldsSeq(cfg.Conninfo) {
-		fmt.Fprintln(&text, field)
 	}
 	return replace(s.serviceFile(), text.Bytes())
 }
@@ -233,9 +230,14 @@ func (s *Server) loaded(ctx context.Context) (string, error) {
 	return value[string](ctx, s, "SELECT pg_conf_load_time()::text")
 }
 
+// reloadTime is how long the postmaster may take to read its files. It does not say that it refuses them, but in its log.
+const reloadTime = 5 * time.Second
+
 // Reload puts a changed configuration into force. It returns the parameters that need a restart. ID, Bin, Data, Socket
-// and the roles stay what they were.
+// and the roles stay what they were. After an error the former configuration is in force.
 func (s *Server) Reload(ctx context.Context, cfg Config) (restart []string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, reloadTime, errors.New("PostgreSQL has not taken its files; want its log read: one of them, such as postgresql.conf, has a line that it refuses"))
+	defer cancel()
 	old := s.config()
 	cfg.ID, cfg.Bin, cfg.Data, cfg.Socket = old.ID, old.Bin, old.Data, old.Socket
 	cfg.Superuser, cfg.Replication = old.Superuser, old.Replication
@@ -249,8 +251,24 @@ func (s *Server) Reload(ctx context.Context, cfg Config) (restart []string, err 
 	if !s.Running() {
 		return nil, nil
 	}
+	defer func() {
+		if err != nil {
+			s.mu.Lock()
+			s.cfg = old
+			s.mu.Unlock()
+			err = errors.Join(err, s.configure(old, token), s.reload())
+		}
+	}()
 	if err := s.configure(cfg, token); err != nil {
 		return nil, err
+	}
+	// PostgreSQL would go on with the former lines, and not start with these.
+	refused, err := value[string](ctx, s, "SELECT coalesce(min(format('line %s of '||current_setting('hba_file')||': %s', line_number, error)), '') FROM pg_hba_file_rules WHERE error IS NOT NULL")
+	if err != nil {
+		return nil, err
+	}
+	if refused != "" {
+		return nil, fmt.Errorf("hba: PostgreSQL refuses %s", refused)
 	}
 	loaded, err := s.loaded(ctx)
 	if err != nil {

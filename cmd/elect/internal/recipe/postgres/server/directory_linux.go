@@ -139,7 +139,7 @@ func (s *Server) Init(ctx context.Context) error {
 
 // source is a connection string to another node's database.
 func (s *Server) source(from Upstream) string {
-	return conninfo(append(s.upstream(from), "dbname", "postgres", "application_name", "elect")...) + s.config().Conninfo
+	return conninfo(append(s.upstream(from), "dbname", "postgres", "application_name", "elect")...)
 }
 
 // secret is the environment with which a program finds the password.
@@ -182,10 +182,7 @@ func (s *Server) settle(ctx context.Context, from Upstream) error {
 	for i, pairs := 0, s.upstream(from); i < 4; i += 2 {
 		text += conninfo(pairs[i], pairs[i+1])
 	}
-	text += " connect_timeout=3" + s.config().Conninfo
-	if !strings.Contains(text, "sslmode") {
-		text += " sslmode=prefer"
-	}
+	text += " connect_timeout=3 sslmode=prefer"
 	if p := s.config().Password; p != "" {
 		text += " " + conninfo("password", p)
 	}

@@ -84,7 +84,9 @@ func (s *Server) Follow(ctx context.Context, from Upstream) error {
 		return err
 	}
 	if len(restart) > 0 {
-		if err := s.Stop(ctx, Fast); err != nil {
+		stop, done := context.WithTimeout(ctx, reap)
+		err := s.Stop(stop, Fast)
+		if done(); err != nil {
 			return err
 		}
 		return s.StartStandby(ctx, &from)
@@ -235,18 +237,20 @@ func (s *Server) mark(ctx context.Context, token int64, id string, timeline int6
 	return errors.Join(tx.Commit(), warned)
 }
 
-// Slots makes the physical slots of those nodes and drops those that Slots has made for others.
+// Slots makes the physical slots of those nodes and drops those that Slots has made for others. A slot whose WAL is gone,
+// because its node was away for more than max_slot_wal_keep_size, is made anew: from version 18 on PostgreSQL refuses to
+// stream by it.
 func (s *Server) Slots(ctx context.Context, ids []string) error {
 	want := make([]string, len(ids))
 	for i, id := range ids {
-		want[i] = slotName(id)
+		want[i] = SlotName(id)
 	}
-	if err := s.exec(ctx, `SELECT pg_create_physical_replication_slot(name, true) FROM unnest($1::text[]) AS name
-		WHERE name NOT IN (SELECT slot_name FROM pg_replication_slots)`, pq.Array(want)); err != nil {
+	if err := s.exec(ctx, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
+		WHERE slot_type = 'physical' AND starts_with(slot_name, $1) AND NOT active AND (wal_status = 'lost' OR slot_name <> ALL ($2::text[]))`, slotPrefix, pq.Array(want)); err != nil {
 		return err
 	}
-	return s.exec(ctx, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
-		WHERE slot_type = 'physical' AND starts_with(slot_name, $1) AND NOT active AND slot_name <> ALL ($2::text[])`, slotPrefix, pq.Array(want))
+	return s.exec(ctx, `SELECT pg_create_physical_replication_slot(name, true) FROM unnest($1::text[]) AS name
+		WHERE name NOT IN (SELECT slot_name FROM pg_replication_slots)`, pq.Array(want))
 }
 
 // Flushed is the LSN that a standby has on disk, as this primary knows it; 0 if it does not stream under the token of

@@ -87,8 +87,8 @@ func complete(cfg Config) (Config, error) {
 	switch {
 	case !filepath.IsAbs(cfg.Data) || !filepath.IsAbs(cfg.Socket):
 		return cfg, fmt.Errorf("the data directory is %q and that of the socket %q; want absolute paths", cfg.Data, cfg.Socket)
-	case cfg.ID == "" || len(slotName(cfg.ID)) > 63:
-		return cfg, fmt.Errorf("the id of the node is %q; want 1 to 40 bytes", cfg.ID)
+	case cfg.ID == "" || len(SlotName(cfg.ID)) > 63:
+		return cfg, fmt.Errorf("the id of the node is %q; want one whose slot, %s, has at most 63 bytes", cfg.ID, SlotName(cfg.ID))
 	case cfg.Confirm < 1 || cfg.Confirm > len(cfg.Nodes):
 		return cfg, fmt.Errorf("%d of %d other nodes confirm a commit; want 1 to all of them", cfg.Confirm, len(cfg.Nodes))
 	case cfg.Password == "" && (cfg.Addresses != "" || host != "localhost" && (ip == nil || !ip.IsLoopback())):
@@ -156,19 +156,3 @@ func (s *Server) Done() <-chan struct{} {
 	}
 	return s.main.done
 }
-
-// slotName is the name of the replication slot of a node: PostgreSQL allows lower-case letters, digits and '_'.
-func slotName(id string) string {
-	var b strings.Builder
-	b.WriteString(slotPrefix)
-	for _, c := range []byte(id) {
-		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "_%02x", c)
-		}
-	}
-	return b.String()
-}
-
-const slotPrefix = "elect_"

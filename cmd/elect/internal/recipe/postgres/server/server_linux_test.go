@@ -401,6 +401,33 @@ func TestAlterSystem(t *testing.T) {
 	must(t, <-answered)
 }
 
+// A slot whose WAL is gone is made anew.
+func TestLostSlot(t *testing.T) {
+	long.Test(t, "it starts two servers")
+	all := founded(t, 2)
+	a, b := all[0], all[1]
+	must(t, b.Stop(t.Context(), Fast))
+	cfg := a.config()
+	cfg.Parameters = map[string]string{"max_slot_wal_keep_size": "1MB", "wal_keep_size": "0", "min_wal_size": "32MB", "max_wal_size": "32MB"}
+	_, err := a.Reload(t.Context(), cfg)
+	must(t, err)
+	must(t, a.Slots(t.Context(), []string{"n2"}))
+	status := func() string {
+		s, err := value[string](t.Context(), a.Server, "SELECT coalesce(string_agg(slot_name || ' ' || wal_status, ', '), '') FROM pg_replication_slots")
+		must(t, err)
+		return s
+	}
+	harness.Eventually(t, "the WAL of the slot is gone", func() bool {
+		must(t, a.exec(t.Context(), "SELECT pg_create_restore_point('x'), pg_switch_wal()"))
+		must(t, a.Checkpoint(t.Context()))
+		return status() == "elect_n2 lost"
+	})
+	must(t, a.Slots(t.Context(), []string{"n2"}))
+	if s := status(); s != "elect_n2 reserved" {
+		t.Errorf("the slots are: %s; want that it is reserved again", s)
+	}
+}
+
 // What PostgreSQL does not start with is found before, or at least not taken for a fault of the data.
 func TestSettings(t *testing.T) {
 	a := founded(t, 2)[0]
@@ -411,6 +438,25 @@ func TestSettings(t *testing.T) {
 		if err := Try(bin, c.name, c.value); (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
 			t.Errorf("%s = %s: %v; want %q", c.name, c.value, err, c.want)
 		}
+	}
+	// What it refuses when it runs changes nothing.
+	former := a.config()
+	for want, change := range map[string]func(*Config){
+		"hba: PostgreSQL refuses line ": func(c *Config) { c.HBA = []string{"host all all 127.0.0.1/33 trust"} },
+		"PostgreSQL has not taken its files; ": func(*Config) {
+			must(t, os.WriteFile(filepath.Join(a.data, "postgresql.conf"), []byte("work_men = 1\n"), 0o600))
+		},
+	} {
+		cfg := former
+		cfg.Parameters = map[string]string{"work_mem": "7MB"}
+		change(&cfg)
+		if _, err := a.Reload(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %s", err, want)
+		}
+		if got, err := value[string](t.Context(), a.Server, "SHOW work_mem"); err != nil || got == "7MB" || a.config().Parameters["work_mem"] != former.Parameters["work_mem"] {
+			t.Errorf("work_mem is %s, %v; want the former one", got, err)
+		}
+		must(t, os.WriteFile(filepath.Join(a.data, "postgresql.conf"), nil, 0o600))
 	}
 	must(t, a.Stop(t.Context(), Fast))
 	a.cfg.HBA = []string{"host all all 127.0.0.1/32 scram"}

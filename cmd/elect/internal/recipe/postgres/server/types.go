@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
+	"strings"
 )
 
 // Name is the application_name of a replica in the term of a token. A primary of that term has these names, and no
@@ -27,13 +28,12 @@ type Config struct {
 	Socket      string            // directory of the Unix socket, for the connections of this process; it exists
 	Listen      string            // HOST:PORT
 	Addresses   string            // listen_addresses; "" is the host of Listen
-	ID          string            // of this node, at most 40 bytes of printable ASCII; in lower case with _ for other characters the slot
+	ID          string            // of this node; its SlotName has at most 63 bytes
 	Nodes       []Upstream        // the other nodes; only ID and Address count
 	Confirm     int               // k: how many of them confirm a commit, 1 or more
 	Superuser   string            // role of this process; "" is postgres
 	Replication string            // role of replicas; "" is replicator
 	Password    string            // of both roles; "" only on loopback, where the roles are trusted
-	Conninfo    string            // more settings of connections to other nodes, such as sslmode=verify-full sslrootcert=FILE
 	Parameters  map[string]string // those of the user. The ones that a Server sets itself are refused before
 	HBA         []string          // lines of pg_hba.conf after those that a Server needs itself
 	Logger      *slog.Logger      // nil is silence
@@ -85,3 +85,19 @@ const (
 	Fast      Mode = iota // SIGINT: it sends all WAL and the last checkpoint to the replicas that are connected
 	Immediate             // SIGQUIT, and after a second SIGKILL to every process of it; at once if it is stopped by a signal
 )
+
+// SlotName is the name of the replication slot of a node: PostgreSQL allows lower-case letters, digits and '_'.
+func SlotName(id string) string {
+	var b strings.Builder
+	b.WriteString(slotPrefix)
+	for _, c := range []byte(id) {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "_%02x", c)
+		}
+	}
+	return b.String()
+}
+
+const slotPrefix = "elect_"
