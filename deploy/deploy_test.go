@@ -42,8 +42,8 @@ func TestUnits(t *testing.T) {
 		return path
 	}
 	job, agent := unit("elect@.service", "elect@job.service"), unit("elect-agent.service", "elect-agent.service")
-	redis := unit("elect-redis.service", "elect-redis.service")
-	for _, args := range [][]string{{"verify", "--man=no", job}, {"verify", "--man=no", agent}, {"security", "--offline=yes", "--threshold=30", job}, {"verify", "--man=no", redis}, {"security", "--offline=yes", "--threshold=30", redis}} {
+	redis, postgres := unit("elect-redis.service", "elect-redis.service"), unit("elect-postgres.service", "elect-postgres.service")
+	for _, args := range [][]string{{"verify", "--man=no", job}, {"verify", "--man=no", agent}, {"security", "--offline=yes", "--threshold=30", job}, {"verify", "--man=no", redis}, {"security", "--offline=yes", "--threshold=30", redis}, {"verify", "--man=no", postgres}} {
 		out, err := exec.Command("systemd-analyze", args...).CombinedOutput()
 		if err != nil || args[0] == "verify" && len(out) > 0 {
 			t.Errorf("systemd-analyze %s: %v\n%s", args[0], err, out)

@@ -45,6 +45,7 @@ func TestPackages(t *testing.T) {
 		"drwxr-xr-x /etc/elect",
 		"-rwxr-xr-x /usr/bin/elect",
 		"-rw-r--r-- /usr/lib/systemd/system/elect@.service",
+		"-rw-r--r-- /usr/lib/systemd/system/elect-postgres.service",
 		"-rw-r--r-- /usr/lib/systemd/system/elect-redis.service",
 		"-rw-r--r-- /usr/lib/sysusers.d/elect.conf",
 		"-rw-r--r-- /usr/share/bash-completion/completions/elect",

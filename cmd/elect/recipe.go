@@ -1,12 +1,12 @@
 package main
 
 import (
-	"io"
-	"log/slog"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/lines"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/internal/cli/exit"
 )
@@ -26,14 +26,21 @@ func newRecipe(openers elect.Openers) *cobra.Command {
 	return cmd
 }
 
-// recipeLogger logs the steps of a recipe to w.
-func recipeLogger(w io.Writer, format logFormat, verbose bool) *slog.Logger {
-	options := &slog.HandlerOptions{Level: slog.LevelInfo}
-	if verbose {
-		options.Level = slog.LevelDebug
-	}
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
-	}
-	return slog.New(slog.NewTextHandler(w, options))
+// logFlags are how a recipe logs.
+type logFlags struct {
+	format  logFormat
+	time    bool
+	verbose bool
+}
+
+func (l *logFlags) flags(cmd *cobra.Command) {
+	l.format = "text"
+	l.format.flag(cmd)
+	cmd.Flags().BoolVar(&l.time, "log-time", false, "begin each line of text with the time; json always has it")
+	cmd.Flags().BoolVarP(&l.verbose, "verbose", "v", false, "log internal events to stderr, too")
+}
+
+// open begins to write to stderr. The caller closes what it returns.
+func (l *logFlags) open() *lines.Writer {
+	return lines.New(os.Stderr, lines.Form{JSON: l.format == "json", Time: l.time})
 }

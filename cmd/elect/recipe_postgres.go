@@ -66,12 +66,11 @@ func newRecipePostgres(openers elect.Openers) *cobra.Command {
 		cmd.Flags().StringVar(&path, "config", "", "`FILE` with the configuration, in YAML (required)")
 		return cmd
 	}
-	format, verbose := logFormat("text"), false
+	var logs logFlags
 	run := verb("run", "run a node until SIGTERM", "Run a node until SIGTERM: it stands in the election, and its PostgreSQL is the primary while, and only\nwhile, it leads, and follows the leader otherwise. The lines of PostgreSQL are on stderr, too.\nSIGHUP reads the file again: changed parameters and hba are put into force.", func(cmd *cobra.Command, s *postgres.Settings) error {
-		return runPostgres(cmd, openers, path, s, format, verbose)
+		return runPostgres(cmd, openers, path, s, &logs)
 	})
-	format.flag(run)
-	run.Flags().BoolVarP(&verbose, "verbose", "v", false, "log internal events to stderr, too")
+	logs.flags(run)
 
 	to := ""
 	switchover := verb("switchover", "hand over in order", "Hand over in order: the primary shuts down, so that the next one has all of its WAL. The command returns\nwhen that has begun, or says why it cannot.", func(cmd *cobra.Command, s *postgres.Settings) error {

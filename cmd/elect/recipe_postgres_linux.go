@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -20,25 +22,38 @@ import (
 )
 
 // runPostgres runs a node. The program is guarded: whatever becomes of it, its PostgreSQL is dead before its lease ends.
-func runPostgres(cmd *cobra.Command, openers elect.Openers, path string, s *postgres.Settings, format logFormat, verbose bool) error {
+func runPostgres(cmd *cobra.Command, openers elect.Openers, path string, s *postgres.Settings, logs *logFlags) error {
 	// Before anything else this process becomes two. The other one, which waits, writes little.
 	guardian, err := supervise.Guard(supervise.GuardConfig{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Grace: s.Grace + 10*time.Second})
 	if err != nil {
 		return exit.With(1, err)
 	}
-	say := lines.New(os.Stderr, lines.Form{})
+	say := logs.open()
 	defer say.Close()
+	output := io.Writer(say)
+	if logs.format == "json" {
+		output = objects{say}
+	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
 	err = postgres.Run(ctx, postgres.RunConfig{
-		Settings: s, Openers: openers, Guardian: guardian, Logger: recipeLogger(say, format, verbose).With("node", s.ID), Output: say,
+		Settings: s, Openers: openers, Guardian: guardian, Logger: say.Steps(logs.verbose).With("node", s.ID), Output: output,
 		Again: again, Reload: func() (*postgres.Settings, error) { return loadPostgres(openers, path) },
 	})
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return failed.Opening(err)
+}
+
+// objects writes the lines of PostgreSQL as those of this program, where these are objects.
+type objects struct{ say *lines.Writer }
+
+// Write takes one whole line.
+func (o objects) Write(line []byte) (int, error) {
+	o.say.Event(slog.LevelInfo, strings.TrimSuffix(string(line), "\n"), slog.String("from", "postgres"))
+	return len(line), nil
 }

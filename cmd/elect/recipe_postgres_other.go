@@ -12,6 +12,6 @@ import (
 )
 
 // runPostgres is for Linux: elsewhere nothing kills the server of a process that is frozen or dead.
-func runPostgres(*cobra.Command, elect.Openers, string, *postgres.Settings, logFormat, bool) error {
+func runPostgres(*cobra.Command, elect.Openers, string, *postgres.Settings, *logFlags) error {
 	return exit.With(exit.Unavailable, supervise.ErrUnsupported)
 }

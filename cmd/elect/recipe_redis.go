@@ -21,7 +21,6 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/config"
 	"github.com/electd/elect/cmd/elect/internal/failed"
-	"github.com/electd/elect/cmd/elect/internal/lines"
 	"github.com/electd/elect/cmd/elect/internal/recipe/redis"
 	"github.com/electd/elect/electhttp"
 	"github.com/electd/elect/internal/cli"
@@ -114,8 +113,7 @@ anything else has changed, or the file is wrong, a line says so, and nothing cha
 acts, /readyz where one is known; /metrics has the master and the servers, too.`
 
 func newRecipeRedisRun(openers elect.Openers) *cobra.Command {
-	logFormat := logFormat("text")
-	verbose := false
+	var logs logFlags
 	cmd := &cobra.Command{
 		Use: "run --config FILE", Short: "be an elector, until a signal", Args: cli.NoArgs,
 		Long:    recipeRedisRunHelp,
@@ -130,9 +128,9 @@ func newRecipeRedisRun(openers elect.Openers) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		say := lines.New(os.Stderr, lines.Form{})
+		say := logs.open()
 		defer say.Close()
-		log := recipeLogger(say, logFormat, verbose)
+		log := say.Steps(logs.verbose)
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
 		e, err := redis.New(cfg, redis.Options{Logger: log})
@@ -173,8 +171,7 @@ func newRecipeRedisRun(openers elect.Openers) *cobra.Command {
 		}
 		return nil
 	}
-	logFormat.flag(cmd)
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "log internal events to stderr, too")
+	logs.flags(cmd)
 	return cmd
 }
 

@@ -3,11 +3,12 @@ package config
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 )
 
 // ReadSecret reads the one line of a file, without its end: at least that many bytes. field is where a configuration names
-// the file; "" for path is none.
+// the file; "" for path is none. A file that all users can read is refused.
 func ReadSecret(field, path string, least int) (string, error) {
 	if path == "" {
 		return "", nil
@@ -15,6 +16,13 @@ func ReadSecret(field, path string, least int) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w; want a file with one line, which this user can read", field, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", field, err)
+	}
+	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o007 != 0 {
+		return "", fmt.Errorf("%s: %s has mode %04o, with which all users can read it or write to it; want 0600 or 0640", field, path, mode)
 	}
 	line := strings.TrimRight(string(text), "\r\n")
 	if strings.ContainsAny(line, "\r\n") {

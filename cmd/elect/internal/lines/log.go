@@ -23,7 +23,15 @@ func (w *Writer) Logger(verbose bool, except ...string) *slog.Logger {
 			return slog.Attr{Key: a.Key, Value: rounded(a.Value)}
 		}}))
 	}
-	return slog.New(&handler{to: w, said: &memory{at: map[string]time.Time{}}, except: except})
+	return slog.New(&handler{to: w, least: slog.LevelWarn, said: &memory{at: map[string]time.Time{}}, except: except})
+}
+
+// Steps is Logger for a program that tells what it does by its log: it writes what is for information, too, and each line.
+func (w *Writer) Steps(verbose bool) *slog.Logger {
+	if verbose {
+		return w.Logger(true)
+	}
+	return slog.New(&handler{to: w, least: slog.LevelInfo})
 }
 
 // rounded rounds a time for people.
@@ -38,8 +46,9 @@ const repeatAfter = time.Minute
 
 type handler struct {
 	to     *Writer
+	least  slog.Level
 	attrs  []slog.Attr
-	said   *memory
+	said   *memory // nil: a line may come again
 	except []string
 }
 
@@ -63,7 +72,7 @@ func (m *memory) again(key string, now time.Time) bool {
 }
 
 // Enabled implements slog.Handler.
-func (h *handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+func (h *handler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.least }
 
 // Handle implements slog.Handler.
 func (h *handler) Handle(_ context.Context, r slog.Record) error {
@@ -84,7 +93,7 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
-	if h.said.again(key.String(), time.Now()) {
+	if h.said != nil && h.said.again(key.String(), time.Now()) {
 		return nil
 	}
 	if !h.to.form.JSON {
@@ -99,7 +108,7 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 
 // WithAttrs implements slog.Handler.
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &handler{to: h.to, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...), said: h.said, except: h.except}
+	return &handler{to: h.to, least: h.least, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...), said: h.said, except: h.except}
 }
 
 // WithGroup implements slog.Handler. Lines for people have no groups.
