@@ -395,14 +395,19 @@ func (b *builder) entry() (runner.Entry, bool) {
 		used[a.Prefix.Addr()] = true
 		cfg.Addresses = append(cfg.Addresses, a)
 	}
-	if len(e.Address) > 0 && e.NonExclusive {
-		b.wrong("address", "it contradicts non-exclusive: there is no lease at whose end the address would leave; want one of them")
-	}
-	switch {
-	case len(e.GuardAllow) > 0 && e.Guard == "":
+	if len(e.GuardAllow) > 0 && e.Guard == "" {
 		b.wrong("guard-allow", "it has no effect without guard; want guard: network, too")
-	case e.Guard != "" && e.NonExclusive:
-		b.wrong("guard", "it contradicts non-exclusive: there is no lease at whose end a guard could close; want one of them")
+	}
+	for _, of := range []struct {
+		field string
+		set   bool
+	}{
+		{"address", len(e.Address) > 0}, {"guard", e.Guard != ""}, {"stonith", e.Stonith != nil},
+		{"hooks.fence", e.Hooks.Fence.Run != ""}, {"hooks.activate", e.Hooks.Activate.Run != ""}, {"hooks.demote", e.Hooks.Demote.Run != ""},
+	} {
+		if of.set && e.NonExclusive {
+			b.wrong(of.field, "it contradicts non-exclusive: there is no lease before whose end it would be over; want one of them")
+		}
 	}
 	for i, limit := range e.Limits {
 		if name, value, ok := strings.Cut(limit, "="); !ok || name == "" || value == "" {

@@ -47,7 +47,7 @@ type Election struct {
 	Guard        string            `key:"guard" enum:"network,network-optional" doc:"As elect run --guard."`
 	GuardAllow   []string          `key:"guard-allow" doc:"As elect run --guard-allow."`
 	Address      []string          `key:"address" doc:"Addresses that this machine has while it leads, ADDRESS/BITS@INTERFACE, as elect run --address. They come after the hook activate, and go before the hook cut."`
-	NonExclusive bool              `key:"non-exclusive" doc:"The work begins before leadership is proven exclusive: its token fences all that it does. As elect run --exclusive=false."`
+	NonExclusive bool              `key:"non-exclusive" doc:"The work begins before leadership is proven exclusive: its token fences all that it does. As elect run --exclusive=false. It contradicts address, guard, stonith and the hooks fence, activate and demote."`
 	Environment  map[string]string `key:"environment" doc:"Further variables of the command and the hooks."`
 	WaitReady    time.Duration     `key:"wait-ready" doc:"Time within which the command must say READY=1, as for elect run --wait-ready."`
 	Watchdog     time.Duration     `key:"watchdog" doc:"Time after which a command that has not said WATCHDOG=1 is ill, as for elect run --watchdog."`

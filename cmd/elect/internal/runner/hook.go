@@ -29,7 +29,7 @@ const (
 )
 
 // hook runs a hook, again if it fails and has retries, and tells its failure in one line. ctx ends it. within puts it
-// under the mandate of the term, if the lease of that goes on.
+// under the mandate of the term, if the lease of that goes on, or is not asked for.
 func (r *run) hook(ctx context.Context, name string, h Hook, token elect.Token, within bool, env ...string) error {
 	env = append(slices.Clip(r.env), append(env, "ELECT_HOOK="+name, "ELECT_TOKEN="+token.String(), "ELECT_TOKEN_FIXED="+token.Fixed())...)
 	for again := 0; ; again++ {
@@ -102,7 +102,7 @@ func (r *run) hookOnce(ctx context.Context, name string, h Hook, within bool, en
 			c.Grace = suddenGrace
 		}
 		switch {
-		case !bounded || left > 0:
+		case !bounded || left > 0 || !m.Exclusive:
 			c.Under(driver.Guarded{Mandate: held{Mandate: m.Mandate}, Exclusive: m.Exclusive})
 		case name != cut && name != demote: // to undo an activation late is better than never
 			_ = in.Close()

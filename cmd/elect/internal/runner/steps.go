@@ -192,7 +192,7 @@ func (s *steps) cut(r *run, ctx context.Context, term *elect.Term) {
 		if h.Run == "" || !s.entered {
 			return
 		}
-		if left, bounded := r.mandate.Remaining(); bounded {
+		if left, bounded := r.mandate.Remaining(); bounded && r.mandate.Exclusive {
 			h.Limit = max(min(h.Limit, left/3), time.Millisecond)
 		}
 		_ = r.hook(context.Background(), cut, h, term.Token(), true, s.reason(ctx))
