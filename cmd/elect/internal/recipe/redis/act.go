@@ -104,7 +104,8 @@ func (e *Elector) act(ctx context.Context, term *elect.Term) error {
 		case <-time.After(e.cfg().poll() / 4):
 		}
 	}
-	return context.Cause(ctx)
+	<-ctx.Done() // work that has returned before the end of its term ends the election
+	return nil
 }
 
 // useless is why another elector had better act, or nil.
