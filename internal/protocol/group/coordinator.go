@@ -272,12 +272,12 @@ func (c *Coordinator) receive(l *link, in *Input, now protocol.Instant, fx *Effe
 			c.refuse(in.Conn, fx, "%s", excess)
 			return
 		}
-		made := make(map[rewant]*candidacies)
+		var made rewants
 		for i := range msg.Wants {
-			c.want(s, &msg.Wants[i], made, fx)
+			c.want(s, &msg.Wants[i], &made, fx)
 		}
 		for _, k := range msg.Unwants {
-			if i, ok := c.keys.find(k); ok && c.unwant(i, s, made) {
+			if i, ok := c.keys.find(k); ok && c.unwant(i, s, &made) {
 				fx.Wanted = append(fx.Wanted, c.keys.all[i].key)
 				c.tidy(i)
 			}

@@ -36,9 +36,7 @@ func (x *index) find(k Key, in listed) (place uint32, ok bool) {
 
 // add adds a key, which is not there.
 func (x *index) add(k Key, place uint32) {
-	if 5*(x.used+1) > 4*len(x.slots) {
-		x.grow()
-	}
+	x.reserve(x.used + 1)
 	x.used++
 	x.insert(slot{x.hash(k), place + 1})
 }
@@ -51,12 +49,19 @@ func (x *index) insert(s slot) {
 	x.slots[i] = s
 }
 
-func (x *index) grow() {
-	old := x.slots
+// reserve makes room for as many keys in all.
+func (x *index) reserve(keys int) {
+	old, size := x.slots, max(8, len(x.slots))
+	for 5*keys > 4*size {
+		size *= 2
+	}
+	if size == len(old) {
+		return
+	}
 	if old == nil {
 		x.seed = maphash.MakeSeed()
 	}
-	x.slots = make([]slot, max(8, 2*len(old)))
+	x.slots = make([]slot, size)
 	for _, s := range old {
 		if s.place != 0 {
 			x.insert(s)

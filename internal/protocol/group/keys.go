@@ -26,6 +26,13 @@ type rewant struct {
 	not  bool
 }
 
+// rewants are the changes by one message, and what each led to. Most of its keys change as the one before.
+type rewants struct {
+	last rewant
+	to   *candidacies
+	made map[rewant]*candidacies
+}
+
 // entry is a key that a coordinator knows. Slots are 0 for none. There are many: it has 64 bytes.
 type entry struct {
 	key      Key
@@ -73,6 +80,12 @@ type keys struct {
 func (ks *keys) at(place uint32) Key { return ks.all[place].key }
 
 func (ks *keys) find(k Key) (place uint32, ok bool) { return ks.index.find(k, ks) }
+
+// reserve makes room for as many keys in all.
+func (ks *keys) reserve(n int) {
+	ks.index.reserve(n)
+	ks.all = slices.Grow(ks.all, max(0, n+1-len(ks.all)))
+}
 
 // place returns the place of a key, and makes it known.
 func (ks *keys) place(k Key) uint32 {
@@ -346,6 +359,10 @@ func (c *Coordinator) dropOverruns(s *session, fx *Effects) {
 // overruns there are. What the session held and does not list is free (G5).
 func (c *Coordinator) list(s *session, msg *Message, again bool, fx *Effects) {
 	ks := &c.keys
+	ks.reserve(max(len(msg.Held), len(msg.Wants)))
+	if !again { // all that it lists is new of it
+		fx.Changes, fx.Wanted = slices.Grow(fx.Changes, len(msg.Held)), slices.Grow(fx.Wanted, len(msg.Wants))
+	}
 	var held, wanted placeSet
 	for j := range msg.Held {
 		h := &msg.Held[j]
@@ -372,9 +389,9 @@ func (c *Coordinator) list(s *session, msg *Message, again bool, fx *Effects) {
 			c.revoke(s, Held{Key: e.key, Token: e.token()})
 		}
 	}
-	made := make(map[rewant]*candidacies)
+	var made rewants
 	for j := range msg.Wants {
-		if i := c.want(s, &msg.Wants[j], made, fx); i != 0 {
+		if i := c.want(s, &msg.Wants[j], &made, fx); i != 0 {
 			wanted.add(i)
 		}
 	}
@@ -386,7 +403,7 @@ func (c *Coordinator) list(s *session, msg *Message, again bool, fx *Effects) {
 		if ks.all[i].holder == s.slot && !held.has(i) && !c.cfg.Mutant.Has("unlisted-stays") {
 			void = append(void, i)
 		}
-		if !wanted.has(i) && c.unwant(i, s, made) {
+		if !wanted.has(i) && c.unwant(i, s, &made) {
 			unwanted = append(unwanted, i)
 		}
 	}
@@ -436,7 +453,7 @@ func (e *entry) wantedBy(s *session) bool {
 
 // want adds or replaces a candidacy, and returns the key's place, 0 if it has no name. made has the changes of other keys
 // by the same message.
-func (c *Coordinator) want(s *session, w *Want, made map[rewant]*candidacies, fx *Effects) uint32 {
+func (c *Coordinator) want(s *session, w *Want, made *rewants, fx *Effects) uint32 {
 	if w.Key == "" {
 		return 0
 	}
@@ -454,7 +471,7 @@ func (c *Coordinator) want(s *session, w *Want, made map[rewant]*candidacies, fx
 }
 
 // unwant removes a candidacy, and reports whether there was one.
-func (c *Coordinator) unwant(i uint32, s *session, made map[rewant]*candidacies) bool {
+func (c *Coordinator) unwant(i uint32, s *session, made *rewants) bool {
 	e := &c.keys.all[i]
 	wanted := e.wantedBy(s)
 	if wanted {
@@ -465,9 +482,13 @@ func (c *Coordinator) unwant(i uint32, s *session, made map[rewant]*candidacies)
 }
 
 // change adds, replaces or removes a candidacy. The key then shares the list of those that changed alike.
-func (c *Coordinator) change(e *entry, w want, not bool, made map[rewant]*candidacies) {
+func (c *Coordinator) change(e *entry, w want, not bool, made *rewants) {
 	by := rewant{e.shared, w, not}
-	to, ok := made[by]
+	if by == made.last {
+		e.shared = made.to
+		return
+	}
+	to, ok := made.made[by]
 	if !ok {
 		var all candidacies
 		for _, o := range e.wants() {
@@ -483,9 +504,12 @@ func (c *Coordinator) change(e *entry, w want, not bool, made map[rewant]*candid
 			all = slices.Clip(all)
 			to = &all
 		}
-		made[by] = to
+		if made.made == nil {
+			made.made = make(map[rewant]*candidacies)
+		}
+		made.made[by] = to
 	}
-	e.shared = to
+	e.shared, made.last, made.to = to, by, to
 }
 
 // sweep removes what refers to sessions that are over, so that their slots can be used again.
@@ -536,11 +560,31 @@ type KeyState struct {
 	Revoked  bool    `json:"revoked,omitzero"`  // it was asked to give it up
 	Overrun  bool    `json:"overrun,omitzero"`  // work of an older holder may still run
 	Reserved Session `json:"reserved,omitzero"` // for whom a Move has it; zero: for none
+	Wants    Wants   `json:"-"`
+}
+
+// Wants are the sessions that want a key. Those of keys that are wanted alike are mostly equal. The next step of the
+// coordinator may change them.
+type Wants struct {
+	c   *Coordinator
+	all *candidacies
+}
+
+// All calls yield for each session, with its priority, in the order of Compare, until it returns false.
+func (w Wants) All(yield func(Session, int) bool) {
+	if w.all == nil {
+		return
+	}
+	for _, o := range *w.all {
+		if s := w.c.slots[o.slot]; s != nil && !yield(s.id, int(o.priority)) {
+			return
+		}
+	}
 }
 
 func (c *Coordinator) keyState(i uint32) KeyState {
 	e := &c.keys.all[i]
-	k := KeyState{Key: e.key, Revoked: e.revoked, Overrun: e.overruns != 0}
+	k := KeyState{Key: e.key, Revoked: e.revoked, Overrun: e.overruns != 0, Wants: Wants{c, e.shared}}
 	if s := c.slots[e.holder]; s != nil {
 		k.Session, k.Token = s.id, e.token()
 	}
@@ -558,6 +602,9 @@ func (c *Coordinator) Key(k Key) (KeyState, bool) {
 	}
 	return c.keyState(i), true
 }
+
+// Known is how many keys are known.
+func (c *Coordinator) Known() int { return c.keys.index.used }
 
 // Keys calls yield for each known key, in no order, until it returns false.
 func (c *Coordinator) Keys(yield func(*KeyState) bool) { c.KeysFrom(0, yield) }
@@ -580,14 +627,7 @@ func (c *Coordinator) KeysFrom(next uint32, yield func(*KeyState) bool) uint32 {
 // Wanted calls yield for each session that wants a key, with its priority, in the order of Compare. It returns what
 // [Coordinator.Key] does.
 func (c *Coordinator) Wanted(k Key, yield func(Session, int) bool) (KeyState, bool) {
-	i, ok := c.keys.find(k)
-	if !ok {
-		return KeyState{}, false
-	}
-	for _, w := range c.keys.all[i].wants() {
-		if s := c.slots[w.slot]; s != nil && !yield(s.id, int(w.priority)) {
-			break
-		}
-	}
-	return c.keyState(i), true
+	ks, ok := c.Key(k)
+	ks.Wants.All(yield)
+	return ks, ok
 }
