@@ -24,6 +24,7 @@ type Planner struct {
 	classes []class // what keys have in common
 	named   map[string]int32
 	unused  []int32 // classes that no key has
+	recent  int32   // the class of the latest key: that of many that are told at once
 
 	under int // held keys on their way
 
@@ -195,6 +196,13 @@ func (p *Planner) changed() {
 	}
 }
 
+// Grow makes room for as many keys, before any is known, so that it costs less to tell them.
+func (p *Planner) Grow(keys int) {
+	if len(p.keys) == 0 {
+		p.keys, p.index = make([]key, 0, keys), make(map[string]int32, keys)
+	}
+}
+
 // SetKey adds a key, or replaces what is known of it. Last is kept if it is "".
 func (p *Planner) SetKey(k Key) error {
 	if k.Name == "" {
@@ -217,12 +225,16 @@ func (p *Planner) SetKey(k Key) error {
 		return err
 	}
 	i, ok := p.index[k.Name]
-	var c int32
-	if ok && p.classes[p.keys[i].class].is(&k) {
+	c := p.recent
+	if ok {
 		c = p.keys[i].class
-	} else if c, err = p.classOf(&k); err != nil {
-		return err
 	}
+	if int(c) >= len(p.classes) || !p.classes[c].is(&k) {
+		if c, err = p.classOf(&k); err != nil {
+			return err
+		}
+	}
+	p.recent = c
 	if !ok {
 		if n := len(p.spare); n > 0 {
 			i, p.spare = p.spare[n-1], p.spare[:n-1]
@@ -307,7 +319,7 @@ func (p *Planner) leave(c int32) {
 
 // is reports whether a key has the class, where that can be seen at a glance.
 func (c *class) is(k *Key) bool {
-	return c.prefer == k.Prefer && c.zone == k.Zone && len(c.wants) == len(k.Wants) && (c.wants == nil) == (k.Wants == nil) &&
+	return c.keys > 0 && c.prefer == k.Prefer && c.zone == k.Zone && len(c.wants) == len(k.Wants) && (c.wants == nil) == (k.Wants == nil) &&
 		(len(c.wants) == 0 || &c.wants[0] == &k.Wants[0])
 }
 

@@ -299,3 +299,20 @@ func TestDrainIsQuiet(t *testing.T) {
 		t.Error("nothing moves for balance afterwards")
 	}
 }
+
+// TestSpareClass: what keys have in common is not kept beyond the last of them, for other keys that come.
+func TestSpareClass(t *testing.T) {
+	h := newHouse(t, 0, 2, Settings{})
+	h.key(Key{Name: "a"})
+	if err := h.p.RemoveKey("a"); err != nil {
+		t.Fatal(err)
+	}
+	h.key(Key{Name: "b"})
+	h.key(Key{Name: "c", Wants: []Want{{Member: "n0"}}})
+	moves, _ := h.p.Plan(h.now)
+	for _, m := range moves {
+		if m.Key == "b" && m.To != "n1" {
+			t.Errorf("%v; want b at n1, because only n0 wants c", m)
+		}
+	}
+}

@@ -335,7 +335,7 @@ var repository = house{
 		{at: "fence/fencesql", names: 37, why: "guard"},
 		{at: "file", names: 19, why: "backend"},
 		{at: "group", names: 144, why: "members, shards, a back end of named elections, and one that only asks; status, pins, plans, counts, slack, measurements and events; a client that only asks; what a witness is told"},
-		{at: "group/placement", names: 70, why: "the planner of a group's keys, what one of a program's own implements, and the causes of moves"},
+		{at: "group/placement", names: 71, why: "the planner of a group's keys, what one of a program's own implements, and the causes of moves"},
 		{at: "peer", names: 196, why: "backend; measurements; the status of one node; streams"},
 		{at: "peer/certs", names: 51, why: "certificates"},
 		{at: "store/consul", names: 19, why: "backend; flight record; refusals"},
