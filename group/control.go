@@ -294,7 +294,7 @@ func (c *coordinator) status() *Status {
 		s.Members = append(s.Members, info)
 		s.Held += m.Keys
 	}
-	s.Keys = c.plan.known()
+	s.Keys = c.machine.Known()
 	return s
 }
 

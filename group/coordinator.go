@@ -330,7 +330,9 @@ func (c *coordinator) step() {
 		}
 	}
 	c.plan.members = c.plan.members || c.fx.Members
-	c.plan.keys = append(c.plan.keys, c.fx.Wanted...)
+	for _, k := range c.fx.Wanted {
+		c.plan.dirty(k)
+	}
 	if len(c.fx.Changes) > 0 {
 		c.version++
 		c.g.counted.changes.Add(uint64(len(c.fx.Changes)))

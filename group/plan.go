@@ -18,6 +18,9 @@ const retry = 200 * time.Millisecond
 // many is for how many keys planning keeps memory.
 const many = 4096
 
+// piece is how many orders are handed over at once, so that the Placer is told the first of many meanwhile.
+const piece = 1024
+
 // planning tells placement what changes, and hands its moves in. The plan itself is made in a goroutine of its own: the
 // coordinator's loop has renewals to answer. What is below the mutex is shared with that; the rest belongs to the loop.
 type planning struct {
@@ -26,6 +29,7 @@ type planning struct {
 	members  bool // they may have changed
 	rescan   bool // all keys are to be told anew
 	keys     []machine.Key
+	alike    machine.Wants // of the key before, in one feed
 	standing []machine.Standing
 	told     map[string]placement.Member
 	ever     map[string]bool // all that were told
@@ -38,21 +42,24 @@ type planning struct {
 	busy *pulse // with the Placer
 
 	mu     sync.Mutex
-	orders []order
+	orders [][]order
+	more   bool // of one feed follow, and there is no plan before them
 	asks   []func(*Plan, error)
 }
 
-// order is one call of a Placer: of SetKey if key is set, of RemoveKey if name is, else of SetMember or RemoveMember.
+// order is one call of a Placer: of SetMember if member is set, of RemoveMember if gone is, of Grow if grow is, else of
+// SetKey or RemoveKey.
 type order struct {
-	key    *placement.Key
-	name   string
 	member *placement.Member
 	gone   string
+	grow   int
+	key    placement.Key
+	remove bool
 }
 
 func (p *planning) init(c *coordinator, busy *pulse) error {
 	p.c, p.told, p.ever, p.inFlux = c, map[string]placement.Member{}, map[string]bool{}, map[machine.Key]struct{}{}
-	p.wake, p.done, p.busy = make(chan struct{}, 1), make(chan struct{}), busy
+	p.wake, p.done, p.busy, p.rescan = make(chan struct{}, 1), make(chan struct{}), busy, true
 	placer, err := c.g.placer()
 	if err != nil {
 		return err
@@ -74,7 +81,6 @@ func (p *planning) stop() {
 func (p *planning) run(placer placement.Placer) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	var orders []order
 	for {
 		select {
 		case <-p.done:
@@ -84,15 +90,24 @@ func (p *planning) run(placer placement.Placer) {
 		}
 		p.busy.begin()
 		p.mu.Lock()
-		orders, p.orders = p.orders, orders[:0]
-		asks := p.asks
-		p.asks = nil
+		pieces, more := p.orders, p.more
+		p.orders = nil
+		var asks []func(*Plan, error)
+		if !more {
+			asks, p.asks = p.asks, nil
+		}
 		p.mu.Unlock()
-		for i := range orders {
-			p.busy.next()
-			if err := orders[i].tell(placer); err != nil {
-				p.c.g.log.Warn("placement refuses what it is told", "error", err)
+		for _, orders := range pieces {
+			for i := range orders {
+				p.busy.next()
+				if err := orders[i].tell(placer); err != nil {
+					p.c.g.log.Warn("placement refuses what it is told", "error", err)
+				}
 			}
+		}
+		if more {
+			p.busy.end()
+			continue
 		}
 		if len(asks) > 0 {
 			plan, err := outlook(placer)
@@ -104,9 +119,6 @@ func (p *planning) run(placer placement.Placer) {
 		moves, next := placer.Plan(began)
 		took := time.Since(began)
 		p.busy.end()
-		if clear(orders); cap(orders) > many {
-			orders = nil
-		}
 		p.pass(moves)
 		if !next.IsZero() {
 			timer.Reset(max(time.Until(next), time.Millisecond))
@@ -143,15 +155,20 @@ func (p *planning) pass(moves []placement.Move) {
 
 func (o *order) tell(to placement.Placer) error {
 	switch {
-	case o.key != nil:
-		return to.SetKey(*o.key)
-	case o.name != "":
-		_ = to.RemoveKey(o.name) // which may not know it
-		return nil
 	case o.member != nil:
 		return to.SetMember(*o.member)
+	case o.gone != "":
+		return to.RemoveMember(o.gone)
+	case o.grow > 0:
+		if g, ok := to.(interface{ Grow(keys int) }); ok { // as placement.Planner has it
+			g.Grow(o.grow)
+		}
+		return nil
+	case o.remove:
+		_ = to.RemoveKey(o.key.Name) // which may not know it
+		return nil
 	}
-	return to.RemoveMember(o.gone)
+	return to.SetKey(o.key)
 }
 
 // explained is how many entries a list of a [Plan] has at most: together they fit into one message.
@@ -191,11 +208,16 @@ func (p *planning) ring() {
 // changed notes that holders have changed.
 func (p *planning) changed(all []machine.Change) {
 	for i := range all {
-		p.keys = append(p.keys, all[i].Key)
+		p.dirty(all[i].Key)
 	}
 }
 
-func (p *planning) dirty(k machine.Key) { p.keys = append(p.keys, k) }
+// dirty notes that something about a key has changed. Until the first rescan placement knows no key.
+func (p *planning) dirty(k machine.Key) {
+	if _, loaded := p.c.loads[k]; loaded || !p.rescan {
+		p.keys = append(p.keys, k)
+	}
+}
 
 // sessions are those of now.
 func (p *planning) sessions() []machine.Standing {
@@ -205,15 +227,9 @@ func (p *planning) sessions() []machine.Standing {
 
 func (p *planning) moving() int { return len(p.inFlux) }
 
-func (p *planning) known() int {
-	n := 0
-	p.c.machine.Keys(func(*machine.KeyState) bool { n++; return true })
-	return n
-}
-
 // feed tells placement what has changed in a turn.
 func (p *planning) feed() {
-	if !p.c.covered || !p.members && !p.rescan && len(p.keys) == 0 {
+	if !p.c.covered || !p.members && len(p.keys) == 0 {
 		return
 	}
 	var orders []order
@@ -221,28 +237,55 @@ func (p *planning) feed() {
 		p.members = false
 		orders = p.meet(orders)
 	}
-	if p.rescan {
+	next := func(left int) *order {
+		if len(orders) >= piece {
+			p.hand(orders, true)
+			orders = nil
+		}
+		orders = append(slices.Grow(orders, min(left, piece-len(orders))), order{})
+		return &orders[len(orders)-1]
+	}
+	p.alike = machine.Wants{}
+	if p.rescan && len(p.told) > 0 {
 		p.rescan = false
-		p.keys = p.keys[:0]
-		p.c.machine.Keys(func(ks *machine.KeyState) bool { p.keys = append(p.keys, ks.Key); return true })
+		left := p.c.machine.Known()
+		next(1).grow = left
+		p.c.machine.Keys(func(ks *machine.KeyState) bool {
+			p.order(ks, next(left))
+			left--
+			return true
+		})
+		p.keys = slices.DeleteFunc(p.keys, func(k machine.Key) bool { // but those that are gone
+			_, ok := p.c.machine.Key(k)
+			return ok
+		})
 	}
 	if len(p.keys) > 1 {
 		slices.Sort(p.keys)
 		p.keys = slices.Compact(p.keys)
 	}
-	orders = slices.Grow(orders, len(p.keys))
-	slab := make([]placement.Key, len(p.keys)) // one piece of memory for all
 	for i, k := range p.keys {
-		orders = append(orders, p.order(k, &slab[i]))
+		o := next(len(p.keys) - i)
+		if ks, ok := p.c.machine.Key(k); ok {
+			p.order(&ks, o)
+			continue
+		}
+		o.key.Name, o.remove = string(k), true
+		delete(p.c.loads, k)
+		delete(p.inFlux, k)
 	}
 	if p.keys = p.keys[:0]; cap(p.keys) > many {
 		p.keys = nil
 	}
-	if len(orders) == 0 {
-		return
+	if len(orders) > 0 {
+		p.hand(orders, false)
 	}
+}
+
+// hand leaves orders for who makes the plans. more is that others of the same feed follow.
+func (p *planning) hand(orders []order, more bool) {
 	p.mu.Lock()
-	p.orders = append(p.orders, orders...)
+	p.orders, p.more = append(p.orders, orders), more
 	p.mu.Unlock()
 	p.ring()
 }
@@ -294,8 +337,37 @@ func (p *planning) meet(orders []order) []order {
 	return orders
 }
 
-// order is what is to be told of a key, in key if its placement needs to know it.
-func (p *planning) order(k machine.Key, key *placement.Key) order {
+// order makes o what is to be told of a key.
+func (p *planning) order(ks *machine.KeyState, o *order) {
+	if ks.Revoked || ks.Reserved != (machine.Session{}) {
+		p.inFlux[ks.Key] = struct{}{}
+	} else {
+		delete(p.inFlux, ks.Key)
+	}
+	key := &o.key
+	key.Name, key.Load, key.Prefer = string(ks.Key), p.c.loads[ks.Key], string(p.c.pins[ks.Key])
+	key.Wants = p.wanted(ks)
+	if held := ks.Session != (machine.Session{}); held {
+		key.Holder = string(ks.Session.Member)
+		if _, ok := p.told[key.Holder]; !ok {
+			o.remove = true // until its holder is admitted nothing is to be done about it
+		}
+	} else if len(key.Wants) == 0 {
+		o.remove = true
+	}
+	if next := string(ks.Reserved.Member); next != "" && next != key.Holder {
+		if _, ok := p.told[next]; ok {
+			key.Next = next
+		}
+	}
+}
+
+// wanted returns who may be given a key.
+func (p *planning) wanted(ks *machine.KeyState) []placement.Want {
+	if ks.Wants == p.alike && len(p.absent) == 0 {
+		return p.wants
+	}
+	p.alike = ks.Wants
 	same, n := true, 0
 	var fresh []placement.Want
 	add := func(s machine.Session, priority int) bool {
@@ -315,19 +387,8 @@ func (p *planning) order(k machine.Key, key *placement.Key) order {
 		}
 		return true
 	}
-	ks, ok := p.c.machine.Wanted(k, add)
-	if !ok {
-		delete(p.c.loads, k)
-		delete(p.inFlux, k)
-		return order{name: string(k)}
-	}
-	if ks.Revoked || ks.Reserved != (machine.Session{}) {
-		p.inFlux[k] = struct{}{}
-	} else {
-		delete(p.inFlux, k)
-	}
-	key.Name, key.Load, key.Prefer = string(k), p.c.loads[k], string(p.c.pins[k])
-	if len(p.absent) > 0 && p.c.g.isShard(k) { // it will want them when it is back
+	ks.Wants.All(add)
+	if len(p.absent) > 0 && p.c.g.isShard(ks.Key) { // it will want them when it is back
 		for _, a := range p.absent {
 			add(machine.Session{Member: a.Member}, 0)
 		}
@@ -341,21 +402,7 @@ func (p *planning) order(k machine.Key, key *placement.Key) order {
 	if p.wants == nil {
 		p.wants = []placement.Want{} // nil would be every member
 	}
-	key.Wants = p.wants
-	if held := ks.Session != (machine.Session{}); held {
-		key.Holder = string(ks.Session.Member)
-		if _, ok := p.told[key.Holder]; !ok {
-			return order{name: string(k)} // until its holder is admitted nothing is to be done about it
-		}
-	} else if len(key.Wants) == 0 {
-		return order{name: string(k)}
-	}
-	if next := string(ks.Reserved.Member); next != "" && next != key.Holder {
-		if _, ok := p.told[next]; ok {
-			key.Next = next
-		}
-	}
-	return order{key: key}
+	return p.wants
 }
 
 // handIn gives moves to the machine, which drops what does not fit any more.

@@ -307,3 +307,56 @@ func TestServe(t *testing.T) {
 		}
 	})
 }
+
+// told is a Placer that notes how many keys it knows when it is to plan.
+type told struct {
+	placement.Placer
+	mu      sync.Mutex
+	keys    map[string]bool
+	planned []int
+}
+
+func (c *told) SetKey(k placement.Key) error {
+	c.mu.Lock()
+	c.keys[k.Name] = true
+	c.mu.Unlock()
+	return c.Placer.SetKey(k)
+}
+
+func (c *told) Plan(now time.Time) ([]placement.Move, time.Time) {
+	c.mu.Lock()
+	c.planned = append(c.planned, len(c.keys))
+	c.mu.Unlock()
+	return c.Placer.Plan(now)
+}
+
+// TestManyKeys: no plan is made of a part of what a turn has changed, though placement is told of it in pieces.
+func TestManyKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys = 20 * piece
+		w := newWorld(t)
+		placer := &told{keys: map[string]bool{}}
+		a := w.member("m1", func(c *Config) {
+			c.Keys = Range(keys)
+			c.Placement = func() (placement.Placer, error) {
+				var err error
+				placer.Placer, err = eager()
+				return placer, err
+			}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var served sync.WaitGroup
+		var led atomic.Int64
+		served.Go(func() { _ = a.Serve(ctx, func(*Shard) { led.Add(1) }, func(*Shard) {}) })
+		w.until("all keys are led", 10*time.Second, func() bool { return led.Load() == keys })
+		placer.mu.Lock()
+		for _, n := range placer.planned {
+			if n != 0 && n != keys {
+				t.Errorf("a plan was made of %d keys; want all %d, or none", n, keys)
+			}
+		}
+		placer.mu.Unlock()
+		cancel()
+		served.Wait()
+	})
+}

@@ -80,6 +80,7 @@ type Idle struct {
 
 // Placer decides which member holds which key. A group's coordinator tells it all changes, and asks it after each; one
 // goroutine calls it. A Placer lives as long as the coordinator's term, and a new one is told everything anew.
+// If it has the method Grow of [Planner] it is told before how many keys there are.
 type Placer interface {
 	// SetMember adds a member, or replaces what is known of it.
 	SetMember(Member) error
