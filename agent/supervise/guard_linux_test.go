@@ -25,7 +25,8 @@ import (
 
 // guarded is a program that embeds the library. Arguments: board, grace,
 // hostile (start such a family), keep, testament, lease=DURATION (it leads, and
-// renews until it is told by SIGUSR1 not to), second=DURATION (another lease,
+// renews until it is told by SIGUSR1 not to), again=N (so many times more, with
+// the same testament), second=DURATION (another lease,
 // which it does not renew), bare (another leadership, with a locked file and no
 // testament), deaf (to SIGTERM), linger=DURATION (after one),
 // exit=CODE, signal=NUMBER (what it ends by, after a SIGUSR2), done (it leads no
@@ -60,6 +61,11 @@ func guarded(args []string) {
 		}()
 		done, err := g.Lead(mandate{lease: l, will: driver.Testament{Data: []byte(a["testament"]), Keep: keep}}.guarded())
 		check(err)
+		more, _ := strconv.Atoi(a["again"])
+		for range more {
+			_, err := g.Lead(mandate{lease: l, will: driver.Testament{Data: []byte(a["testament"]), Keep: keep}}.guarded())
+			check(err)
+		}
 		if a["done"] != "" {
 			done()
 			done() // is harmless
@@ -304,6 +310,15 @@ func TestGuardVictims(t *testing.T) {
 		p.kill(p.program(), syscall.SIGKILL)
 		p.dead(p.spoke())
 	})
+}
+
+// TestGuardSpeaksOnce: leaderships with one testament, as the named elections of a group have it, have one word, however
+// many they are.
+func TestGuardSpeaksOnce(t *testing.T) {
+	p := newPlay(t, "lease=1h", "again=20")
+	p.line("prepared")
+	p.kill(p.program(), syscall.SIGKILL)
+	p.dead(p.spoke())
 }
 
 // TestGuardLetsGo: when the program is dead, files of a leadership without a testament are let go before the witness

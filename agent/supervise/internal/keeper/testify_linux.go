@@ -32,6 +32,7 @@ type witnesses struct {
 
 // testament is a valid testament. The keeper's goroutine owns it; its own goroutine prepares the witness.
 type testament struct {
+	text   string
 	keep   []int              // descriptors whose lock shows that no other process of that life is alive
 	cancel context.CancelFunc // makes it void
 	ready  chan struct{}      // closed when the witness is prepared
@@ -57,12 +58,12 @@ func (k *keeper) prepare() {
 // add has a witness prepare to speak, for when keep shows the death.
 func (k *keeper) add(text []byte, keep []int) *testament {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &testament{keep: keep, cancel: cancel, ready: make(chan struct{})}
+	w := &testament{text: string(text), keep: keep, cancel: cancel, ready: make(chan struct{})}
 	k.witnesses.pending = append(k.witnesses.pending, w)
 	go func() {
 		defer close(w.ready)
 		err := noPanic(func() (err error) {
-			w.speak, err = k.witness(ctx, text)
+			w.speak, err = k.witness(ctx, []byte(w.text))
 			return err
 		})
 		if err != nil && ctx.Err() == nil {
@@ -77,7 +78,7 @@ func (k *keeper) accept(text []byte, keep []int) *testament {
 	if len(text) == 0 || k.witness == nil {
 		return &testament{keep: keep, cancel: func() {}}
 	}
-	return k.add(slices.Clone(text), keep)
+	return k.add(text, keep)
 }
 
 // drop makes a testament void, and closes its files.
@@ -107,8 +108,12 @@ func (k *keeper) testify() {
 	go func() { // a file system that hangs must not hang the keeper
 		defer close(spoken)
 		var speakers sync.WaitGroup
+		said := map[string]bool{}
 		for w := range alone(ctx, k.witnesses.pending) {
-			speakers.Go(func() { w.say(ctx) })
+			if !said[w.text] { // a group's member has one for each election that it leads, and they are the same
+				said[w.text] = true
+				speakers.Go(func() { w.say(ctx) })
+			}
 		}
 		speakers.Wait()
 	}()
