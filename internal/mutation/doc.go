@@ -30,10 +30,16 @@ const (
 	ReleaseBeforeJoin = "release-before-join" // a key is released when its work is told to stop
 	ClaimFromAnswer   = "claim-from-answer"   // a member's claim counts from the arrival of the answer
 	NoCover           = "no-cover"            // a coordinator takes all keys for free that nobody has reported
+	WordAboutAMember  = "word-about-a-member" // a witness's word about a process ends all sessions of its member
 )
 
 // OfGroups lists the names of the mistakes of groups.
-func OfGroups() []string { return []string{ReleaseBeforeJoin, ClaimFromAnswer, NoCover} }
+func OfGroups() []string {
+	return []string{ReleaseBeforeJoin, ClaimFromAnswer, NoCover, WordAboutAMember}
+}
+
+// EarlyWord is a mistake of keepers: the witness speaks when the program is dead, before its family is.
+const EarlyWord = "early-word"
 
 // PostgresQuorum is a mistake of elect recipe postgres: a winner is promoted although one node fewer than necessary has
 // answered, which with three nodes is its own alone.

@@ -7,7 +7,7 @@ import "testing"
 // TestNothing: whatever the environment says, there are no mistakes in an
 // ordinary build.
 func TestNothing(t *testing.T) {
-	for _, name := range append(append(Names(), OfGroups()...), AddressKept, "no-such-mistake") {
+	for _, name := range append(append(Names(), OfGroups()...), EarlyWord, AddressKept, "no-such-mistake") {
 		t.Setenv(Env, name)
 		if Is(name) {
 			t.Errorf("%s is made", name)

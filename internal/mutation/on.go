@@ -16,7 +16,7 @@ func Is(name string) bool { return chosen == name }
 
 // Check returns an error, with the existing names, if the environment names no existing one.
 func Check() error {
-	all := append(append(Names(), OfGroups()...), PostgresQuorum, AddressKept)
+	all := append(append(Names(), OfGroups()...), EarlyWord, PostgresQuorum, AddressKept)
 	for _, d := range append(OfDriving(), OfRedis()...) {
 		all = append(all, d.Name)
 	}

@@ -6,6 +6,12 @@
 // Shard.Check until its work has returned, or until the claim is over that was proven last, whichever is first: so long
 // nobody else may have it, and so also a key that moves before its work has returned is an overlap.
 //
+// Some of the keys are shards, the others named elections. Three of four processes are guarded: the program has a keeper,
+// whose witness frees the keys of a dead program long before the claim is over that was proven last. It has a child,
+// too, which stamps the same lives until then or until the keeper kills it: so a word that comes before the whole family
+// is dead is an overlap. The proxies look at a caller in /proc, and refuse the keepers of any user but root: then no word
+// is heard.
+//
 // The members reach each other through proxies (package network), which cut and delay. The coordinator's election is
 // among the same processes, by the same ports, and is cut with them; or it is in a file, so that a coordinator can be cut
 // off and not know it. In the directory are

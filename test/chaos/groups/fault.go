@@ -11,7 +11,8 @@ import (
 // Fault is a kind of fault.
 type Fault struct{ Name, Text string }
 
-// Faults are all of them. A member is one that is not the coordinator when the fault begins, if there is one.
+// Faults are all of them. A member is one that is not the coordinator when the fault begins, if there is one. Of a
+// guarded one a fault hits some of the processes: see parts.
 func Faults() []Fault {
 	return []Fault{
 		{"kill-member", "a member's process dies, and is started again"},
@@ -21,6 +22,8 @@ func Faults() []Fault {
 		{"freeze-member", "a member is frozen"},
 		{"freeze-coordinator", "the coordinator is"},
 		{"freeze-both", "the coordinator and a member are"},
+		{"kill-writing", "a member or the coordinator dies when it has just begun to write"},
+		{"late-word", "a member dies while its keeper is stopped, and is started again long before the keeper says so"},
 		{"end-member", "a member leaves in good order, and is started again"},
 		{"end-coordinator", "the coordinator does"},
 		{"move", "keys are moved by hand"},
@@ -32,6 +35,13 @@ func Faults() []Fault {
 		{"slow-then-mute", "what the coordinator says to a member is late, and then it does not hear that member"},
 	}
 }
+
+// parts are those of a guarded member that are killed at once, one of these. What it had is free when its keeper has
+// said so, or if the keeper is killed, too, when its promise is over.
+var parts = []string{"program", "program", "front", "front", "keeper", "keeper program", "front keeper", "front keeper program"}
+
+// guarded is the part of the processes that are, as one of so many.
+const guarded = 4
 
 // event is one fault of a schedule.
 type event struct {

@@ -40,9 +40,11 @@ type Report struct {
 	Refused    int // of these: of holders that were overtaken
 	Terms      int // of coordinators
 
-	// Member and Coordinator are how long keys of a process that died were without a holder, in order: of a member's
-	// while the coordinator lives, and of the coordinator's.
-	Member, Coordinator []time.Duration
+	// Silent are keys of processes that died without a witness, and Spoken of those whose keeper lived on. Killed counts
+	// both by the parts that were killed, and Fenced those whose keeper has killed them in time.
+	Silent, Spoken Takeovers
+	Killed         map[string]int
+	Fenced         int
 	// Deaths are those of coordinators, and Living the keys that living members held then. Interrupted are those of them
 	// that a member then lost because it was not renewed. The quiet ones are deaths with no other fault within three
 	// promises before and after them.
@@ -53,6 +55,10 @@ type Report struct {
 
 	promise time.Duration
 }
+
+// Takeovers are how long keys of a process that died were without a holder, in order: of a member's while the
+// coordinator lives, and of the coordinator's.
+type Takeovers struct{ Member, Coordinator []time.Duration }
 
 // String is the report as text.
 func (r *Report) String() string {
@@ -67,18 +73,27 @@ func (r *Report) String() string {
 		}
 		fmt.Fprintf(&b, "VIOLATION     %s: %s\n", v.Check, v.Text)
 	}
-	total, names := 0, []string{}
-	for name, n := range r.Faults {
-		total, names = total+n, append(names, fmt.Sprintf("%s %d", name, n))
-	}
-	slices.Sort(names)
-	fmt.Fprintf(&b, "faults        %d in %v: %s\n", total, r.Length.Round(time.Second), strings.Join(names, ", "))
+	total, names := counts(r.Faults)
+	fmt.Fprintf(&b, "faults        %d in %v: %s\n", total, r.Length.Round(time.Second), names)
+	total, names = counts(r.Killed)
+	fmt.Fprintf(&b, "killed        %d: %s; and %d by their keepers\n", total, names, r.Fenced)
 	fmt.Fprintf(&b, "keys          %d, held %d times; %d terms of coordinators; all were held %v after the last fault\n", keys, r.Lives, r.Terms, r.Settled.Round(time.Millisecond))
 	fmt.Fprintf(&b, "registers     %d writes, %d of them of overtaken holders, and refused\n", r.Writes, r.Refused)
-	fmt.Fprintf(&b, "takeovers     of %s of members that died, and of %s of coordinators\n", spread(r.Member), spread(r.Coordinator))
+	fmt.Fprintf(&b, "takeovers     of %s of members that died, and of %s of coordinators; with a witness of %s, and of %s\n",
+		spread(r.Silent.Member), spread(r.Silent.Coordinator), spread(r.Spoken.Member), spread(r.Spoken.Coordinator))
 	fmt.Fprintf(&b, "interrupted   %d of %d keys of living members, by %d deaths of coordinators; %d of %d by the %d without another fault near\n",
 		r.Interrupted, r.Living, r.Deaths, r.QuietInterrupted, r.QuietLiving, r.QuietDeaths)
 	return b.String()
+}
+
+// counts are the sum and the list of counts.
+func counts(of map[string]int) (total int, list string) {
+	var names []string
+	for name, n := range of {
+		total, names = total+n, append(names, fmt.Sprintf("%s %d", name, n))
+	}
+	slices.Sort(names)
+	return total, strings.Join(names, ", ")
 }
 
 // spread is a sorted list of times in a few words.
@@ -157,7 +172,7 @@ func read[T any](path string) (all []T, err error) {
 }
 
 func judge(acts []act, all []lives.Life, ops []register.Operation, events []told) *Report {
-	r := &Report{Faults: map[string]int{}, Lives: len(all)}
+	r := &Report{Faults: map[string]int{}, Killed: map[string]int{}, Lives: len(all)}
 	r.storm(acts)
 	from := int64(0)
 	if len(acts) > 0 {
@@ -182,8 +197,9 @@ func judge(acts []act, all []lives.Life, ops []register.Operation, events []told
 			r.death(a, acts, byKey, events)
 		}
 	}
-	slices.Sort(r.Member)
-	slices.Sort(r.Coordinator)
+	for _, all := range [][]time.Duration{r.Silent.Member, r.Silent.Coordinator, r.Spoken.Member, r.Spoken.Coordinator} {
+		slices.Sort(all)
+	}
 	return r
 }
 
@@ -217,7 +233,11 @@ func (r *Report) storm(acts []act) {
 			r.found(CheckProcess, "%s has ended and was not told to: %s", name(a.Node), a.Text)
 		case stuck:
 			r.found(CheckProcess, "%s was told to end and does not", name(a.Node))
-		case killed, healed:
+		case killed:
+			r.Killed[a.Text]++
+		case fenced:
+			r.Fenced++
+		case healed:
 		default:
 			r.Faults[a.What]++
 		}
@@ -293,6 +313,10 @@ func (r *Report) death(dead act, acts []act, byKey map[int64][]lives.Life, event
 	quiet := !slices.ContainsFunc(acts, func(a act) bool {
 		return abs(a.At-dead.At) < near && a.What != killed && a.What != "kill-coordinator" && !(a.What == healed && a.Text == "kill-coordinator")
 	})
+	free := &r.Silent
+	if dead.Witness {
+		free = &r.Spoken
+	}
 	alive, interrupted := 0, 0
 	lost := map[int64]bool{} // by members that were not renewed
 	for _, e := range events {
@@ -312,9 +336,9 @@ func (r *Report) death(dead act, acts []act, byKey map[int64][]lives.Life, event
 					break // never again, which the end of the storm judges
 				}
 				if took := time.Duration(all[i+1].Start - dead.At); dead.Coordinator {
-					r.Coordinator = append(r.Coordinator, took)
+					free.Coordinator = append(free.Coordinator, took)
 				} else {
-					r.Member = append(r.Member, took)
+					free.Member = append(free.Member, took)
 				}
 			case l.Last > dead.At && !killedToo(l.Node):
 				alive++

@@ -59,6 +59,7 @@ func TestFigures(t *testing.T) {
 		{At: 1, What: began, Text: "group-file"},
 		{At: 5000 * ms, What: "kill-member"}, {At: 5000 * ms, What: killed, Node: 1, Pid: 101},
 		{At: 20000 * ms, What: "kill-coordinator"}, {At: 20000 * ms, What: killed, Node: 0, Pid: 100, Coordinator: true},
+		{At: 40000 * ms, What: "kill-member"}, {At: 40000 * ms, What: killed, Node: 3, Pid: 103, Text: "front", Witness: true},
 	}
 	life := func(key, node, token, start, last int64) lives.Life {
 		return lives.Life{Key: key, Node: node, Pid: 100 + node, Token: token, Start: start * ms, Last: last * ms}
@@ -66,16 +67,16 @@ func TestFigures(t *testing.T) {
 	r := judge(acts, []lives.Life{
 		life(1, 1, 1, 10, 4999), life(1, 0, 2, 6000, 19999), life(1, 2, 3, 21500, 30000), // of both that died
 		life(2, 2, 1, 10, 20700), life(2, 2, 2, 21000, 30000), // of a living one, that was not renewed
-		life(3, 2, 1, 10, 30000), // untouched
-		life(4, 1, 1, 10, 3000),  // given up before
+		life(3, 2, 1, 10, 30000),                              // untouched
+		life(4, 1, 1, 10, 3000),                               // given up before
+		life(5, 3, 1, 10, 40001), life(5, 2, 2, 40003, 50000), // of one whose witness has spoken
 	}, nil, []told{{At: 20700 * ms, Kind: "ended", Node: 2, Key: "2", Reason: elect.ReasonExpired}, {Kind: "coordinates"}})
-	if want := []time.Duration{time.Second}; !slices.Equal(r.Member, want) {
-		t.Errorf("takeovers of members: %v; want %v", r.Member, want)
+	silent := Takeovers{[]time.Duration{time.Second}, []time.Duration{1500 * time.Millisecond}}
+	spoken := Takeovers{Member: []time.Duration{3 * time.Millisecond}}
+	if !reflect.DeepEqual(r.Silent, silent) || !reflect.DeepEqual(r.Spoken, spoken) || r.Killed["front"] != 1 {
+		t.Errorf("takeovers: %+v, and with a witness %+v, killed %v; want %+v and %+v", r.Silent, r.Spoken, r.Killed, silent, spoken)
 	}
-	if want := []time.Duration{1500 * time.Millisecond}; !slices.Equal(r.Coordinator, want) {
-		t.Errorf("takeovers of coordinators: %v; want %v", r.Coordinator, want)
-	}
-	if r.Deaths != 1 || r.Living != 2 || r.Interrupted != 1 || r.QuietDeaths != 1 || r.QuietLiving != 2 || r.QuietInterrupted != 1 || r.Terms != 1 {
+	if r.Deaths != 1 || r.Living != 3 || r.Interrupted != 1 || r.QuietDeaths != 1 || r.QuietLiving != 3 || r.QuietInterrupted != 1 || r.Terms != 1 {
 		t.Errorf("%+v; want one death that interrupted one of two keys of a living member", r)
 	}
 }

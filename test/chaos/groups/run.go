@@ -3,24 +3,21 @@
 package groups
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
-	"github.com/electd/elect/internal/mutation"
 	"github.com/electd/elect/internal/spawn"
 	"github.com/electd/elect/test/chaos/lives"
 	"github.com/electd/elect/test/chaos/network"
@@ -44,8 +41,9 @@ func Setups() []Setup {
 }
 
 const (
-	keys = 240
-	rate = "40" // writes of a member, in a second
+	keys      = 240
+	elections = 40   // of these: led by Group.Elector, and the others by Group.Run
+	rate      = "40" // writes of a member, in a second
 	// bound is how long it may take, in promises, until all keys are held after the last fault, as for any leader of
 	// package judge.
 	bound = 30
@@ -75,21 +73,11 @@ type storm struct {
 	ledger  *lives.Ledger
 	faults  *os.File
 	all     []*process
+	past    []*life // of processes that were killed and may not have ended
+	dice    *rand.Rand
 	undo    []later
 	cuts    []*network.Links
 	count   int
-}
-
-// process is one member's place: its process, if there is one.
-type process struct {
-	node    int
-	cmd     *exec.Cmd
-	input   io.WriteCloser
-	done    chan struct{}
-	coord   func() bool // it is the coordinator, by its own word
-	catches func() bool // it ends in good order when it is told to
-	ending  bool        // it was told to end
-	frozen  int         // faults that keep it so
 }
 
 // later is what ends a fault.
@@ -105,8 +93,9 @@ type act struct {
 	Node int    `json:"node"` // -1: none
 	Pid  int    `json:"pid,omitempty"`
 	Text string `json:"text,omitempty"`
-	// Coordinator says that the killed one was the coordinator.
+	// Coordinator says that the killed one was the coordinator, and Witness that its keeper lives and will speak.
 	Coordinator bool `json:"coordinator,omitempty"`
+	Witness     bool `json:"witness,omitempty"`
 }
 
 // FaultsFile is what the storm did, in the directory of a run.
@@ -115,7 +104,8 @@ const FaultsFile = "faults.ndjson"
 // The words of acts beside the names of faults.
 const (
 	began   = "began"   // all keys are held for the first time, and faults begin
-	killed  = "killed"  // a process died by SIGKILL
+	killed  = "killed"  // a process died by SIGKILL; Pid is that of its program, and Text the parts
+	fenced  = "fenced"  // a guarded one was killed by its keeper, whose deadline had come
 	healed  = "healed"  // a fault has ended
 	calm    = "calm"    // the last one has
 	led     = "led"     // all keys are held again
@@ -156,7 +146,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &storm{Options: o, setup: setup}
+	s := &storm{Options: o, setup: setup, dice: rand.New(rand.NewPCG(o.Seed, 0x6b6565706572))}
 	if err := s.carryOut(ctx, draw(o.Seed, o.For, setup.promise, o.Faults)); err != nil {
 		return nil, err
 	}
@@ -263,34 +253,14 @@ func (s *storm) play(ctx context.Context, schedule []event) error {
 		}
 		e := schedule[0]
 		schedule, next = schedule[1:], due
-		if err := s.begin(e); err != nil {
+		if err := s.begin(ctx, e); err != nil {
 			return err
 		}
 	}
 }
 
-// look notes who has ended without having been told to.
-func (s *storm) look() error {
-	for _, p := range s.all {
-		if p.cmd == nil || p.ending {
-			continue
-		}
-		select {
-		case <-p.done:
-			if err := s.note(act{What: crashed, Node: p.node, Pid: p.cmd.Process.Pid, Text: p.cmd.ProcessState.String()}); err != nil {
-				return err
-			}
-			if err := s.start(p.node); err != nil {
-				return err
-			}
-		default:
-		}
-	}
-	return nil
-}
-
 // begin begins a fault, if there is somebody whom it can befall.
-func (s *storm) begin(e event) error {
+func (s *storm) begin(ctx context.Context, e event) error {
 	coordinator, others := s.choose()
 	var who []*process
 	kind, which, _ := strings.Cut(e.name, "-")
@@ -300,6 +270,17 @@ func (s *storm) begin(e event) error {
 		}
 	}
 	switch {
+	case which == "writing" || kind == "late":
+		all := others
+		if coordinator != nil {
+			all = append(all, coordinator)
+		}
+		if kind == "late" {
+			all = slices.DeleteFunc(all, func(p *process) bool { return !p.guarded })
+		}
+		if len(all) > 0 {
+			who = append(who, all[e.who%len(all)])
+		}
 	case which == "all":
 		who = others
 		if coordinator != nil {
@@ -329,28 +310,34 @@ func (s *storm) begin(e event) error {
 	wait := e.lasts
 	switch kind {
 	case "kill":
-		at := s.ledger.Now()
-		for _, p := range who { // at once
-			_ = p.cmd.Process.Kill()
-		}
-		for _, p := range who {
-			if err := s.note(act{At: at, What: killed, Node: p.node, Pid: p.cmd.Process.Pid, Coordinator: p == coordinator}); err != nil {
-				return err
-			}
-			<-p.done
-			p.cmd = nil
+		if err := s.kill(ctx, e, coordinator, who); err != nil {
+			return err
 		}
 		return s.after(e, wait, func() error { return s.startAll(who) })
+	case "late":
+		old := who[0].life
+		if err := s.late(ctx, who[0], who[0] == coordinator); err != nil {
+			return err
+		}
+		return s.after(e, wait+2*s.setup.promise, func() error { // the new one has keys by now
+			old.signal(syscall.SIGCONT, "keeper front")
+			return nil
+		})
 	case "freeze":
+		hit := "program" // its keeper kills it, if that lasts
+		if e.who>>4&1 == 0 {
+			hit = "front keeper program"
+		}
+		var lives []*life
 		for _, p := range who {
-			_ = p.cmd.Process.Signal(syscall.SIGSTOP)
 			p.frozen++
+			lives = append(lives, p.life)
+			p.signal(syscall.SIGSTOP, hit)
 		}
 		return s.after(e, wait, func() error {
-			for _, p := range who {
-				if p.frozen > 0 { // it has not crashed meanwhile
-					p.frozen--
-					_ = p.cmd.Process.Signal(syscall.SIGCONT)
+			for _, l := range lives {
+				if l.frozen--; l.frozen == 0 {
+					l.signal(syscall.SIGCONT, "program keeper front")
 				}
 			}
 			return nil
@@ -358,12 +345,11 @@ func (s *storm) begin(e event) error {
 	case "end":
 		p := who[0]
 		p.ending = true
-		early := !p.catches()
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
 		return s.after(e, wait, func() error {
 			select {
 			case <-p.done:
-				if !p.cmd.ProcessState.Success() && !early {
+				if !p.cmd.ProcessState.Success() && !p.kept() {
 					if err := s.note(act{What: crashed, Node: p.node, Text: "as it ended: " + p.cmd.ProcessState.String()}); err != nil {
 						return err
 					}
@@ -375,7 +361,6 @@ func (s *storm) begin(e event) error {
 				_ = p.cmd.Process.Signal(syscall.SIGQUIT) // its log has the goroutines
 				<-p.done
 			}
-			p.cmd = nil
 			return s.start(p.node)
 		})
 	case "move":
@@ -455,7 +440,7 @@ func (s *storm) join() error {
 func (s *storm) choose() (coordinator *process, others []*process) {
 	for _, p := range s.all {
 		switch {
-		case p.cmd == nil || p.ending || p.frozen > 0:
+		case p.life == nil || p.ending || p.frozen > 0 || p.pid("program") == 0:
 		case coordinator == nil && p.coord():
 			coordinator = p
 		default:
@@ -482,78 +467,6 @@ func (s *storm) after(e event, wait time.Duration, do func() error) error {
 		return cmp.Or(do(), s.note(act{What: healed, Node: -1, Text: e.name}))
 	}})
 	return nil
-}
-
-func (s *storm) startAll(who []*process) error {
-	for _, p := range who {
-		if err := s.start(p.node); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *storm) start(node int) error {
-	p := s.all[node]
-	args := []string{"member", "--name", "group", "--id", name(node), "--keys", strconv.Itoa(keys), "--promise", s.setup.promise.String()}
-	if s.setup.peers != "" {
-		args = append(args, "--election", s.url+"&listen="+s.net.Listen(node))
-	} else {
-		args = append(args, "--election", s.url, "--listen", s.net.Listen(node), "--advertise", s.net.Addr(node))
-	}
-	cmd := s.net.Command(node, s.Worker, args...)
-	cmd.Env = append(cmd.Env, "CHAOS_DIR="+s.Dir, "CHAOS_NODE="+strconv.Itoa(node), "CHAOS_RATE="+rate, mutation.Env+"="+s.Mutant)
-	log, err := os.OpenFile(filepath.Join(s.Dir, "log", name(node)+".log"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	cmd.Stderr = log
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := s.starter.Start(cmd); err != nil {
-		return err
-	}
-	var mu sync.Mutex
-	coordinates, catches, done := false, false, make(chan struct{})
-	go func() {
-		for lines := bufio.NewScanner(output); lines.Scan(); {
-			mu.Lock()
-			coordinates, catches = lines.Text() == "coordinates", true
-			mu.Unlock()
-		}
-		_ = cmd.Wait() // its state tells how
-		close(done)
-	}()
-	p.cmd, p.input, p.done, p.ending, p.frozen = cmd, input, done, false, 0
-	p.coord = func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return coordinates
-	}
-	p.catches = func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return catches
-	}
-	return nil
-}
-
-// end kills all processes.
-func (s *storm) end() {
-	for _, p := range s.all {
-		if p.cmd != nil {
-			_ = p.cmd.Process.Kill()
-			<-p.done
-		}
-	}
-	s.starter.Close()
 }
 
 // await waits until all keys are held, and returns how many are.

@@ -208,6 +208,15 @@ func (l *Ledger) Since(n int) []Life {
 	return lives
 }
 
+// Prolong says that the life with that number went on at last: a process that belongs to it saw that, beside the one that
+// stamps it. Any number may.
+func (l *Ledger) Prolong(number int, last int64) {
+	at := &l.slots[number].last
+	for have := atomic.LoadInt64(at); have < last && !atomic.CompareAndSwapInt64(at, have, last); {
+		have = atomic.LoadInt64(at)
+	}
+}
+
 func (l *Ledger) life(i int) Life {
 	s := &l.slots[i]
 	life := Life{

@@ -56,6 +56,12 @@ func TestLedger(t *testing.T) {
 	if got := l.Since(1); len(got) != 1 || !reflect.DeepEqual(got[0], Life{Token: 6, Pid: 77, Node: -1, Kind: Library, Key: 9, Start: 1000, Last: 1500, Number: 1}) {
 		t.Errorf("%+v", got)
 	}
+	l.Prolong(1, 1400)
+	other.Prolong(1, 1700)
+	l.Prolong(1, 1600)
+	if got := l.Since(1)[0].Last; got != 1700 {
+		t.Errorf("prolonged to %d; want 1700, the latest", got)
+	}
 	if l.Len() != 2 || len(l.Since(2)) != 0 || len(l.Since(99)) != 0 || len(l.Since(-1)) != 2 {
 		t.Errorf("Len %d, Since(2) %v", l.Len(), l.Since(2))
 	}

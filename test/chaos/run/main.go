@@ -60,7 +60,7 @@ func (f *flags) wrong(schedule bool) error {
 			}
 		}
 	}
-	switch names := append(mutation.Names(), mutation.OfGroups()...); {
+	switch names := slices.Concat(mutation.Names(), mutation.OfGroups(), []string{mutation.EarlyWord}); {
 	case has("for") && f.options.For <= 0:
 		return fmt.Errorf("faults for %v; want a time above 0, such as 60s", f.options.For)
 	case has("faults") && len(f.options.Faults) == 0:

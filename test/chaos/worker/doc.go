@@ -17,11 +17,13 @@
 //	                        while it leads, a descendant as above
 //	worker member           is a member of a group: while it holds a key it stamps a life
 //	                        of that key, and writes to the key's register. It obeys
-//	                        lines of its input: move MEMBER KEY..., drain MEMBER true|false.
-//	                        SIGTERM has it leave
+//	                        lines of its input: move MEMBER KEY..., drain MEMBER true|false,
+//	                        die (when the next write has just begun). SIGTERM has it leave
 //	  --election URL --name N --id ID
 //	  --listen ADDR --advertise ADDR    of the group
 //	  --keys N --promise D
+//	  --elections N         so many of the keys are named elections, the last ones
+//	  --guardian            be under a keeper, with a witness and a child that stamps, too
 //	worker watch            watches an election and writes down each state
 //	  --election URL --name N
 //	  --as NAME             how its file is called ("watch" if not given)

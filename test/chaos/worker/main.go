@@ -3,6 +3,8 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -10,6 +12,7 @@ import (
 	"os"
 
 	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/group"
 	"github.com/electd/elect/peer"
 )
 
@@ -32,7 +35,7 @@ func (f *fault) Unwrap() error { return f.err }
 func usagef(format string, args ...any) error { return &fault{codeUsage, fmt.Errorf(format, args...)} }
 
 func main() {
-	supervise.KeeperMain(peer.Witness) // before all else: the keeper is this program, too
+	supervise.KeeperMain(witness) // before all else: the keeper is this program, too
 	err := start(os.Args[1:])
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return
@@ -42,6 +45,17 @@ func main() {
 		os.Exit(f.code)
 	}
 	os.Exit(codeWorker)
+}
+
+// witness is that of a peer's or a member's testament.
+func witness(ctx context.Context, testament []byte) (speak func(context.Context) error, err error) {
+	var of struct {
+		Scheme string `json:"scheme"`
+	}
+	if _ = json.Unmarshal(testament, &of); of.Scheme == "group" {
+		return group.Witness(group.WitnessConfig{Election: peer.Witness, OpenStream: peer.OpenStream})(ctx, testament)
+	}
+	return peer.Witness(ctx, testament)
 }
 
 // start plays the role that the arguments name.
@@ -69,6 +83,8 @@ func start(args []string) error {
 		return guarded(s, args)
 	case "member":
 		return member(s, args)
+	case "child": // of a guarded member
+		return child(s)
 	case "watch":
 		return watch(s, args)
 	case "register":

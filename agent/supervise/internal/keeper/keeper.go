@@ -16,6 +16,7 @@ import (
 
 	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/leasepage"
+	"github.com/electd/elect/internal/mutation"
 )
 
 // The keeper's descriptors, counted from the base that its first argument
@@ -575,6 +576,10 @@ func (k *keeper) reap() (ended []int, none bool) {
 			why = BecauseExited
 		}
 		k.end(sweeping, why)
+		if mutation.Is(mutation.EarlyWord) {
+			k.testify()
+			k.witnesses = witnesses{}
+		}
 		k.raid()
 	}
 	for {
