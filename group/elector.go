@@ -145,7 +145,7 @@ func (m *member) stand(w machine.Want, c *candidacy) error {
 	if m.slots[w.Key] != nil {
 		return fmt.Errorf("another campaign of this member for %q waits; want one at a time", w.Key)
 	}
-	if n := len(m.slots) + int(m.active.Load()); n >= MaxKeys {
+	if n := len(m.g.shards) + len(m.slots) + m.named; n >= MaxKeys {
 		return fmt.Errorf("%d keys are wanted by this member; want at most %d", n, MaxKeys)
 	}
 	m.slots[w.Key] = c

@@ -48,6 +48,7 @@ type member struct {
 	seen     atomic.Pointer[machine.View]
 	active   atomic.Int64 // tenures whose work has not returned
 	slots    map[machine.Key]*candidacy
+	named    int     // tenures of elections whose work has not returned
 	shards   *server // of Run or Serve
 	closed   bool
 	attached *link.Conn // to the coordinator; nil if there is none
@@ -117,6 +118,9 @@ func (m *member) returns(t *tenure, stays bool) {
 		return
 	}
 	m.active.Add(-1)
+	if t.named {
+		m.named--
+	}
 	m.g.witnessed.settle(t)
 	if !stays && m.slots[t.key] == nil { // another elector of the same name may stand
 		m.choices = append(m.choices, choice{machine.Want{Key: t.key}, true})
@@ -506,6 +510,9 @@ func (m *member) start(h *machine.Held) {
 	m.mu.Lock()
 	c, s := m.slots[h.Key], m.shards
 	delete(m.slots, h.Key)
+	if t.named = c != nil; t.named {
+		m.named++
+	}
 	unwanted := c == nil && (s == nil || !m.g.isShard(h.Key))
 	if unwanted { // before a Campaign that comes now
 		m.choices = append(m.choices, choice{machine.Want{Key: h.Key}, true})
@@ -516,7 +523,6 @@ func (m *member) start(h *machine.Held) {
 	}
 	switch {
 	case c != nil:
-		t.named = true
 		t.more().since, t.more().metadata = time.Now().UnixNano(), c.metadata
 		m.mu.Lock()
 		l := m.attached

@@ -128,29 +128,30 @@ func (s *server) stop(t *tenure) {
 // run is the goroutine of one key.
 func (s *server) run(t *tenure) {
 	ctx := t.shard.Context()
-	returned := false
+	stays := false
 	if err := s.guarded.enter(t.epoch); err != nil {
 		s.unguarded(t, err)
 		return
 	}
 	defer func() { // even if the work panics or exits its goroutine
 		s.guarded.leave(t.epoch)
-		s.m.returns(t, returned && t.over.Load() != nil)
+		s.m.returns(t, stays)
 		s.active.Done()
+		if !stays {
+			s.pause(t.key)
+		}
 	}()
 	var err error
 	if t.check() == nil { // what has waited long for this goroutine does not begin
 		err = s.work(ctx, &t.shard)
 	}
-	returned = true
-	if t.over.Load() != nil {
+	if stays = t.over.Load() != nil; stays {
 		if err != nil && !errors.Is(err, elect.ErrLost) && !errors.Is(err, context.Canceled) {
 			s.m.g.log.Warn("the work of a key returned an error as it was stopped", "key", t.key, "error", err, "token", t.fence())
 		}
 		return
 	}
 	s.m.g.log.Info("the work of a key has returned by itself, and gives it up", "key", t.key, "error", err, "token", t.fence())
-	s.pause(t.key)
 }
 
 // unguarded gives a key up whose work does not begin because the guardian does not have it.
