@@ -61,11 +61,18 @@ func (c *Coordinator) knows(s Session) bool {
 	return c.processes[lifeOf(s)] != nil || c.lives[s.Member] < MaxProcesses
 }
 
-// excessOfWish says by how much more a session would want than it may; "" is nothing.
+// excessOfWish says how many keys a session would want, if that is more than it may; "" is nothing.
 func (c *Coordinator) excessOfWish(s *session, msg *Message) string {
 	n := s.wants + len(msg.Wants)
 	for j := 0; j < len(msg.Wants) && n > MaxKeys; j++ {
 		if i, ok := c.keys.find(msg.Wants[j].Key); ok && c.keys.all[i].wantedBy(s) {
+			n--
+		}
+	}
+	var gone placeSet
+	for j := 0; j < len(msg.Unwants) && n > MaxKeys; j++ {
+		if i, ok := c.keys.find(msg.Unwants[j]); ok && !gone.has(i) && c.keys.all[i].wantedBy(s) {
+			gone.add(i)
 			n--
 		}
 	}

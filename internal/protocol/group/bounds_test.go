@@ -54,7 +54,10 @@ func TestKeysOfOneMember(t *testing.T) {
 	f.c.session(f.sessions[0]).wants = MaxKeys - 1
 	f.message(0, Message{Type: Wish, Wants: []Want{{Key: benchKey(0), Priority: 7}, {Key: benchKey(1), Priority: 7}, {Key: "one more"}}})
 	f.wantRefused(t, 1, "")
-	f.message(0, Message{Type: Wish, Wants: []Want{{Key: "too many"}}})
+	// Nor is one that takes the place of another.
+	f.message(0, Message{Type: Wish, Wants: []Want{{Key: "instead"}}, Unwants: []Key{"one more"}})
+	f.wantRefused(t, 1, "")
+	f.message(0, Message{Type: Wish, Wants: []Want{{Key: "too"}, {Key: "many"}}, Unwants: []Key{benchKey(0), benchKey(0), "one more"}})
 	f.wantRefused(t, 1, "1048577 keys are wanted; want at most 1048576")
 	for _, s := range f.c.Sessions(nil) {
 		if s.Session == f.sessions[0] && s.Conn != 0 {
