@@ -79,13 +79,13 @@ func (c *coordinator) called(from *connection, s *wire.Side) {
 	case "move":
 		c.answer(from, s.Call, c.move(&q))
 	case "unpin":
-		c.answer(from, s.Call, c.unpin(&q))
+		c.unpin(from, s.Call, &q)
 	case "pinned":
 		for _, key := range q.Keys {
 			c.pinned(from, machine.Key(key))
 		} // there is no answer
 	case "drain":
-		c.answer(from, s.Call, c.drain(&q))
+		c.drain(from, s.Call, &q)
 	case "dead":
 		c.dead(from, s.Call, q.Process)
 	case "announce":
@@ -155,9 +155,14 @@ func (c *coordinator) askRelease(from *connection, call uint64, q *request) {
 		c.answer(from, call, err)
 		return
 	}
-	to := c.connectionOf(ks.Session)
+	c.ask(from, call, ks.Session, &wire.Side{Kind: wire.AskRelease, Entries: []wire.Entry{{Key: q.Key, Token: ks.Token}}}, func() {})
+}
+
+// ask asks a member, and answers when that has answered.
+func (c *coordinator) ask(from *connection, call uint64, member machine.Session, s *wire.Side, done func()) {
+	to := c.connectionOf(member)
 	if to == nil {
-		c.answer(from, call, fmt.Errorf("%w: the holder of %q, %s, is not connected", driver.ErrUnreachable, q.Key, ks.Session.Member))
+		c.answer(from, call, fmt.Errorf("%w: %s is not connected", driver.ErrUnreachable, member.Member))
 		return
 	}
 	if c.crowded(from, call, from.calls, maxCalls) {
@@ -165,8 +170,9 @@ func (c *coordinator) askRelease(from *connection, call uint64, q *request) {
 	}
 	from.calls++
 	c.relayed++
-	c.relays[c.relayed] = relay{from, call, to, ks.Key}
-	to.link.Send(wire.Packet{Side: &wire.Side{Kind: wire.AskRelease, Call: c.relayed, Entries: []wire.Entry{{Key: q.Key, Token: ks.Token}}}})
+	s.Call = c.relayed
+	c.relays[c.relayed] = relay{from, call, to, done}
+	to.link.Send(wire.Packet{Side: s})
 }
 
 // connectionOf returns the connection of a session.
@@ -240,21 +246,17 @@ func (c *coordinator) move(q *request) error {
 }
 
 // drain tells a member that it is to be emptied. The member reports it, so a later coordinator knows it too.
-func (c *coordinator) drain(q *request) error {
+func (c *coordinator) drain(from *connection, call uint64, q *request) {
 	found := false
-	for _, s := range c.plan.sessions() {
-		if string(s.Session.Member) != q.To {
-			continue
-		}
-		if to := c.conns[s.Conn]; to != nil {
+	for _, s := range slices.Clone(c.plan.sessions()) {
+		if string(s.Session.Member) == q.To && s.Conn != 0 { // of two processes the first that answers counts
 			found = true
-			to.link.Send(wire.Packet{Side: &wire.Side{Kind: wire.Call, Method: "drain", Body: fmt.Appendf(nil, `{"on":%t}`, q.On)}})
+			c.ask(from, call, s.Session, &wire.Side{Kind: wire.Call, Method: "drain", Body: fmt.Appendf(nil, `{"on":%t}`, q.On)}, func() {})
 		}
 	}
 	if !found {
-		return fmt.Errorf("%q is not a connected member of the group; want one that its status lists", q.To)
+		c.answer(from, call, fmt.Errorf("%q is not a connected member of the group; want one that its status lists", q.To))
 	}
-	return nil
 }
 
 // tellStatus answers those who wait for a change.

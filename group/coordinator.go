@@ -33,7 +33,7 @@ type coordinator struct {
 	shownBytes map[string]int              // of metadata, by member
 	loads      map[machine.Key]float64
 	pins       map[machine.Key]protocol.NodeID // which member each pinned key is to stay with
-	relays     map[uint64]relay                // requests that a holder has to answer
+	relays     map[uint64]relay                // requests that a member has to answer
 	relayed    uint64
 	due        []machine.Key // whose watchers are to be told
 	covered    bool
@@ -85,12 +85,12 @@ type arrival struct {
 	done   chan<- struct{} // of a member: gets a value when it was handled
 }
 
-// relay is a request that waits for a holder's answer.
+// relay is a request that waits for a member's answer.
 type relay struct {
 	from *connection
 	call uint64
 	to   *connection
-	key  machine.Key
+	done func() // called before the answer if that is no error
 }
 
 // waiting is a status that is asked for when it has changed.
@@ -277,7 +277,7 @@ func (c *coordinator) left(from *connection) {
 		} else if r.to == from {
 			delete(c.relays, n)
 			r.from.calls--
-			c.answer(r.from, r.call, fmt.Errorf("%w: the connection with the holder has ended; ask again", elect.ErrNoLeader))
+			c.answer(r.from, r.call, fmt.Errorf("%w: the connection with %s has ended before it answered; ask again", driver.ErrUnreachable, from.member))
 		}
 	}
 	if !from.control {
@@ -300,6 +300,9 @@ func (c *coordinator) receive(from *connection, m *machine.Message) {
 	}
 	c.in = machine.Input{Kind: machine.Receive, Conn: from.conn, From: protocol.NodeID(from.member), Message: *m}
 	c.step()
+	if m.Type == machine.Report {
+		c.tellPins(from)
+	}
 }
 
 // step passes c.in to the machine and carries out the effects, in order. The clock is read, and then leadership proven,
@@ -418,6 +421,9 @@ func (c *coordinator) side(from *connection, s *wire.Side) {
 		if r, ok := c.relays[s.Call]; ok && r.to == from {
 			delete(c.relays, s.Call)
 			r.from.calls--
+			if s.Code == "" {
+				r.done()
+			}
 			c.answer(r.from, r.call, codeError(s.Code))
 		}
 	case wire.Call:

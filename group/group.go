@@ -520,7 +520,8 @@ func (g *Group) Lookup(ctx context.Context, key string) (elect.Leader, error) {
 	return l, err
 }
 
-// Drain empties the member with that id, or lets it have keys again if on is false. "" is this member.
+// Drain empties the member with that id, or lets it have keys again if on is false. "" is this member. It returns when
+// that member has been told.
 func (g *Group) Drain(ctx context.Context, id string, on bool) error {
 	return g.member.call(ctx, "drain", request{To: cmp.Or(id, g.id), On: on}, nil)
 }
@@ -540,7 +541,8 @@ func (g *Group) Move(ctx context.Context, key, to string) error {
 	return g.member.call(ctx, "move", request{Key: key, To: to}, nil)
 }
 
-// Unpin lets placement move a key again that is pinned: see [Group.Move]. It is an error if the key is not.
+// Unpin lets placement move a key again that is pinned: see [Group.Move]. It returns when the holder has been
+// told. It is an error if the key is not pinned.
 func (g *Group) Unpin(ctx context.Context, key string) error {
 	return g.member.call(ctx, "unpin", request{Key: key}, nil)
 }

@@ -360,7 +360,7 @@ func (m *member) side(l *link.Conn, s *wire.Side) {
 			m.g.refused(errorOf(s.Code, string(s.Body)))
 		}
 		m.calls.reply(s)
-	case wire.Call: // of an operator, by the coordinator; there is no answer
+	case wire.Call: // of an operator, by the coordinator
 		var q request
 		if json.Unmarshal(s.Body, &q) != nil {
 			return
@@ -370,11 +370,15 @@ func (m *member) side(l *link.Conn, s *wire.Side) {
 			m.pin(&q)
 		case "drain":
 			m.mu.Lock()
-			t := m.g.traits()
-			t.Draining = q.On
-			m.traits = &t
+			if t := m.g.traits(); !m.leaving {
+				t.Draining = q.On
+				m.traits = &t
+			}
 			m.mu.Unlock()
 			m.ring()
+		}
+		if s.Call != 0 {
+			l.Send(wire.Packet{Side: &wire.Side{Kind: wire.Reply, Call: s.Call}})
 		}
 	case wire.Places:
 		m.g.witnessed.knows(func(e *remains) { e.Others = spots(s, m.g.id) })

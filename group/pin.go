@@ -23,18 +23,27 @@ func (c *coordinator) keepPin(k machine.Key) {
 	}
 	switch ks, _ := c.machine.Key(k); to {
 	case ks.Session.Member:
-		c.tellPin(&ks, true)
+		if holder := c.connectionOf(ks.Session); holder != nil { // it arrives after the assignment
+			holder.link.Send(wire.Packet{Side: pinning(k, true)})
+		}
 	case ks.Reserved.Member:
 	default:
 		delete(c.pins, k)
 	}
 }
 
-// tellPin tells the holder of a key that it is pinned, or not any more. It arrives after the assignment.
-func (c *coordinator) tellPin(ks *machine.KeyState, on bool) {
-	body, err := json.Marshal(request{Key: string(ks.Key), On: on})
-	if to := c.connectionOf(ks.Session); to != nil && err == nil {
-		to.link.Send(wire.Packet{Side: &wire.Side{Kind: wire.Call, Method: "pin", Body: body}})
+// pinning tells the holder of a key that it is pinned, or not any more.
+func pinning(k machine.Key, on bool) *wire.Side {
+	body, _ := json.Marshal(request{Key: string(k), On: on}) // it never fails
+	return &wire.Side{Kind: wire.Call, Method: "pin", Body: body}
+}
+
+// tellPins tells a member that has connected anew what is pinned there: it may not have heard of it.
+func (c *coordinator) tellPins(to *connection) {
+	for k, member := range c.pins {
+		if ks, _ := c.machine.Key(k); string(member) == to.member && ks.Session.Member == member {
+			to.link.Send(wire.Packet{Side: pinning(k, true)})
+		}
 	}
 }
 
@@ -47,19 +56,29 @@ func (c *coordinator) pinned(from *connection, k machine.Key) {
 	}
 }
 
-// unpin ends the pin of a key, as an operator wants.
-func (c *coordinator) unpin(q *request) error {
+// unpin ends the pin of a key, as an operator wants, when its holder knows that: it would tell a later coordinator.
+func (c *coordinator) unpin(from *connection, call uint64, q *request) {
 	ks, err := c.holder(q)
+	to, ok := c.pins[ks.Key]
+	if err == nil && !ok {
+		err = fmt.Errorf("the key %q is not pinned; want one that was moved to a member by name", q.Key)
+	}
 	if err != nil {
-		return err
+		c.answer(from, call, err)
+		return
 	}
-	if _, ok := c.pins[ks.Key]; !ok {
-		return fmt.Errorf("the key %q is not pinned; want one that was moved to a member by name", q.Key)
+	done := func() {
+		if c.pins[ks.Key] == to {
+			delete(c.pins, ks.Key)
+			c.plan.dirty(ks.Key)
+		}
 	}
-	delete(c.pins, ks.Key)
-	c.tellPin(&ks, false)
-	c.plan.dirty(ks.Key)
-	return nil
+	if ks.Session.Member == to {
+		c.ask(from, call, ks.Session, pinning(ks.Key, false), done)
+		return
+	}
+	done() // it is on its way there
+	c.answer(from, call, nil)
 }
 
 // pin notes what the coordinator says. It is called by the loop.
