@@ -212,6 +212,7 @@ func (c *coordinator) turn(items []arrival) []arrival {
 	}
 	if covered := c.machine.Covered(); covered && !c.covered {
 		c.covered = true
+		c.version++
 		for k := range c.watchers {
 			c.due = append(c.due, k)
 		}
@@ -332,7 +333,10 @@ func (c *coordinator) step() {
 			from.link.Finish()
 		}
 	}
-	c.plan.members = c.plan.members || c.fx.Members
+	if c.fx.Members {
+		c.plan.members = true
+		c.version++
+	}
 	for _, k := range c.fx.Wanted {
 		c.plan.dirty(k)
 	}

@@ -29,6 +29,7 @@ type planning struct {
 	members  bool // they may have changed
 	rescan   bool // all keys are to be told anew
 	keys     []machine.Key
+	kept     int           // how many of them are different, when many wait for the Placer
 	alike    machine.Wants // of the key before, in one feed
 	standing []machine.Standing
 	told     map[string]placement.Member
@@ -43,6 +44,7 @@ type planning struct {
 
 	mu     sync.Mutex
 	orders [][]order
+	waits  int  // how many these are
 	more   bool // of one feed follow, and there is no plan before them
 	asks   []func(*Plan, error)
 }
@@ -90,16 +92,27 @@ func (p *planning) run(placer placement.Placer) {
 		}
 		p.busy.begin()
 		p.mu.Lock()
-		pieces, more := p.orders, p.more
-		p.orders = nil
+		pieces, more, waits := p.orders, p.more, p.waits
+		p.orders, p.waits = nil, 0
 		var asks []func(*Plan, error)
 		if !more {
 			asks, p.asks = p.asks, nil
 		}
 		p.mu.Unlock()
+		if waits > many {
+			p.c.ring() // feed has waited for that
+		}
+		told := 0
 		for _, orders := range pieces {
 			for i := range orders {
-				p.busy.next()
+				if told++; told%batch == 0 { // one alone does not take long: a batch is what may hang
+					p.busy.next()
+				}
+				select {
+				case <-p.done:
+					return
+				default:
+				}
 				if err := orders[i].tell(placer); err != nil {
 					p.c.g.log.Warn("placement refuses what it is told", "error", err)
 				}
@@ -232,6 +245,18 @@ func (p *planning) feed() {
 	if !p.c.covered || !p.members && len(p.keys) == 0 {
 		return
 	}
+	p.mu.Lock()
+	waits := p.waits
+	p.mu.Unlock()
+	if waits > many { // the Placer has not taken them: what changes meanwhile is told once
+		if len(p.keys) > 2*max(p.kept, many) {
+			slices.Sort(p.keys)
+			p.keys = slices.Compact(p.keys)
+			p.kept = len(p.keys)
+		}
+		return
+	}
+	p.kept = 0
 	var orders []order
 	if p.members {
 		p.members = false
@@ -285,7 +310,7 @@ func (p *planning) feed() {
 // hand leaves orders for who makes the plans. more is that others of the same feed follow.
 func (p *planning) hand(orders []order, more bool) {
 	p.mu.Lock()
-	p.orders, p.more = append(p.orders, orders), more
+	p.orders, p.waits, p.more = append(p.orders, orders), p.waits+len(orders), more
 	p.mu.Unlock()
 	p.ring()
 }
@@ -327,9 +352,6 @@ func (p *planning) meet(orders []order) []order {
 		if _, ok := all[id]; !ok {
 			orders = append(orders, order{gone: id})
 		}
-	}
-	if len(orders) > 0 {
-		p.c.version++
 	}
 	if p.told = all; len(orders) > 0 {
 		p.wants = nil // it may name somebody who is gone

@@ -15,6 +15,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/group/placement"
+	machine "github.com/electd/elect/internal/protocol/group"
 	"github.com/electd/elect/store/memory"
 )
 
@@ -305,5 +306,86 @@ func TestNoPlacement(t *testing.T) {
 		}
 		fails.Store(false)
 		w.until("a coordinator", lastRetry+5*time.Second, func() bool { return coordinates(a) == a })
+	})
+}
+
+// slowPlacer needs long for each key.
+type slowPlacer struct {
+	placement.Placer
+	each time.Duration
+}
+
+func (s *slowPlacer) SetKey(k placement.Key) error {
+	<-time.After(s.each)
+	return s.Placer.SetKey(k)
+}
+
+// TestPlacementIsSlow: a coordinator whose Placer does not return from being told many keys gives way, and does not tell
+// it the rest.
+func TestPlacementIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var all [2]*part
+		for i := range all {
+			all[i] = w.member(name(i+1), func(c *Config) {
+				c.Keys = Range(1000)
+				if i == 0 {
+					c.Placement = func() (placement.Placer, error) {
+						p, err := eager()
+						return &slowPlacer{p, 100 * time.Millisecond}, err
+					}
+				}
+			})
+			go func() { _ = all[i].Serve(t.Context(), func(*Shard) {}, func(*Shard) {}) }()
+			w.until("a coordinator", 10*time.Second, func() bool { return coordinates(all[0]) != nil })
+		}
+		w.until("the other one to coordinate", 10*time.Second, func() bool { return coordinates(all[1]) != nil })
+		w.until("all keys to be led", 10*time.Second, func() bool { return all[0].Measure().Keys+all[1].Measure().Keys == 1000 })
+		w.until("the Placer of the ended term to be told no more", time.Second, func() bool { return all[0].stuck.Load() == 0 })
+	})
+}
+
+// TestOrdersOfAHungPlacer: what a Placer that hangs is to be told takes no more memory than all keys do.
+func TestOrdersOfAHungPlacer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys = 2 * many
+		w := newWorld(t)
+		var on atomic.Pointer[chan struct{}]
+		a := w.member("m1", func(c *Config) {
+			hangs(&on)(c)
+			c.Keys = Range(keys)
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = a.Serve(ctx, func(*Shard) {}, func(*Shard) {}) }()
+		w.until("all keys to be led", 30*time.Second, func() bool { return a.Measure().Keys == keys })
+		block := make(chan struct{})
+		on.Store(&block)
+		goOn := sync.OnceFunc(func() {
+			on.Store(nil)
+			close(block)
+		})
+		defer goOn()
+		a.Group.mu.Lock()
+		c := a.coordinator
+		a.Group.mu.Unlock()
+		for range 50 {
+			c.put(arrival{do: func() {
+				c.machine.Keys(func(ks *machine.KeyState) bool { c.plan.dirty(ks.Key); return true })
+			}})
+			synctest.Wait()
+			c.plan.mu.Lock()
+			n := c.plan.waits + len(c.plan.keys)
+			c.plan.mu.Unlock()
+			if n > 4*keys {
+				t.Fatalf("%d changes of %d keys wait", n, keys)
+			}
+		}
+		goOn()
+		w.until("that all was told", 10*time.Second, func() bool {
+			c.plan.mu.Lock()
+			defer c.plan.mu.Unlock()
+			return c.plan.waits+len(c.plan.keys) == 0
+		})
 	})
 }
