@@ -65,7 +65,7 @@ func (g *Group) coordinate(ctx context.Context, term *elect.Term) served {
 	timer := time.NewTimer(g.settings.Promise / looks)
 	defer timer.Stop()
 	var loop, plan look
-	said := false
+	given := false
 	for {
 		select {
 		case s := <-result:
@@ -80,9 +80,8 @@ func (g *Group) coordinate(ctx context.Context, term *elect.Term) served {
 			})
 			return served{hangs: ended}
 		}
-		if plan.hangs(&v.plan) && !said {
-			said = true
-			g.bypass(term)
+		if !given && plan.hangs(&v.plan) {
+			given = g.bypass(term)
 		}
 		timer.Reset(g.settings.Promise / looks)
 	}
@@ -103,27 +102,29 @@ func (g *Group) abandon() {
 
 // bypass gives the term up because its placement hangs: the next coordinator has a new Placer. If that of an earlier
 // term of this process hangs, too, the Placer is at fault everywhere: then a coordinator that moves nothing is better
-// than none, since the members keep what they hold.
-func (g *Group) bypass(term *elect.Term) {
+// than none, since the members keep what they hold. It reports whether the term is given up.
+func (g *Group) bypass(term *elect.Term) bool {
 	why := fmt.Sprintf("the placement of this coordinator has not returned for %v", hang*g.settings.Promise)
 	if g.stuck.Load() > 0 {
-		g.own.Go(func() {
-			g.log.Error(why+", nor has that of an earlier term; it goes on, and no key is given to anybody", "token", term.Token())
-		})
-		return
+		if g.acceptor.news(why) {
+			g.own.Go(func() { // the log may be what hangs
+				g.log.Error(why+", nor has that of an earlier term; it goes on, and no key is given to anybody", "token", term.Token())
+			})
+		}
+		return false
 	}
 	g.mu.Lock()
 	c := g.coordinator
 	g.mu.Unlock()
-	if c == nil {
-		return
-	}
-	c.put(arrival{do: func() {
+	if c == nil || !c.put(arrival{do: func() {
 		c.bypassed = why
 		c.in = machine.Input{Kind: machine.Resign}
 		c.step()
-	}})
-	g.own.Go(func() { g.log.Error(why+"; it gives its term up", "token", term.Token()) }) // the log may be what hangs
+	}}) {
+		return false
+	}
+	g.own.Go(func() { g.log.Error(why+"; it gives its term up", "token", term.Token()) })
+	return true
 }
 
 // preside coordinates for one term.

@@ -309,6 +309,42 @@ func TestNoPlacement(t *testing.T) {
 	})
 }
 
+// TestPlacementHangsStill: a coordinator whose Placer hangs, and goes on because an earlier one does, gives way when that
+// one has returned.
+func TestPlacementHangsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var on [2]atomic.Pointer[chan struct{}]
+		var goOn [2]func()
+		for i := range on {
+			block := make(chan struct{})
+			on[i].Store(&block)
+			goOn[i] = sync.OnceFunc(func() { close(block) })
+			defer goOn[i]()
+		}
+		terms := 0
+		said := &lines{text: "it goes on, and no key is given to anybody"}
+		a := w.member("m1", func(c *Config) {
+			c.Logger = slog.New(said)
+			c.Placement = func() (placement.Placer, error) {
+				p, err := eager()
+				terms++
+				return &hanging{p, &on[min(terms, len(on))-1]}, err
+			}
+		})
+		w.until("a coordinator", 10*time.Second, func() bool { return coordinates(a) == a })
+		w.until("its term to be given up", 10*time.Second, func() bool { return coordinates(a) == nil })
+		w.until("another term", 10*time.Second, func() bool { return coordinates(a) == a })
+		b := w.member("m2", nil)
+		<-time.After(30 * time.Second)
+		if n := said.n.Load(); coordinates(a, b) != a || n != 1 {
+			t.Fatalf("it does not go on beside another Placer that hangs, or %d lines say that", n)
+		}
+		goOn[0]()
+		w.until("the other one to coordinate", 10*time.Second, func() bool { return coordinates(a, b) == b })
+	})
+}
+
 // slowPlacer needs long for each key.
 type slowPlacer struct {
 	placement.Placer
