@@ -284,7 +284,8 @@ func (c *coordinator) tellStatus() {
 }
 
 func (c *coordinator) status() *Status {
-	s := &Status{Group: c.g.cfg.Name, Coordinator: c.g.id, Token: c.term.Token(), Covering: !c.machine.Covered(), Version: c.version, Moving: c.plan.moving(), Moves: c.g.counted.total()}
+	s := &Status{Group: c.g.cfg.Name, Coordinator: c.g.id, Token: c.term.Token(), Covering: !c.machine.Covered(), Version: c.version,
+		Keys: c.machine.Known(), Moving: len(c.plan.inFlux), Moves: c.g.counted.total()}
 	for _, m := range c.plan.sessions() {
 		info := Member{
 			ID: string(m.Session.Member), Attached: m.Conn != 0, Admitted: m.Admitted, Draining: m.Traits.Draining,
@@ -296,7 +297,6 @@ func (c *coordinator) status() *Status {
 		s.Members = append(s.Members, info)
 		s.Held += m.Keys
 	}
-	s.Keys = c.machine.Known()
 	return s
 }
 

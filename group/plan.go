@@ -238,8 +238,6 @@ func (p *planning) sessions() []machine.Standing {
 	return p.standing
 }
 
-func (p *planning) moving() int { return len(p.inFlux) }
-
 // feed tells placement what has changed in a turn.
 func (p *planning) feed() {
 	if !p.c.covered || !p.members && len(p.keys) == 0 {

@@ -326,8 +326,9 @@ func (t *twin) differs(c *machine.Coordinator) string {
 			return fmt.Sprintf("%+v; want it on %d, promised until %v, admitted %v and shown %v, a voucher: %v", x, s.conn, s.promise, s.admitted, s.shown, s.voucher)
 		}
 	}
-	held, what := 0, ""
+	known, held, what := 0, 0, ""
 	c.Keys(func(k *machine.KeyState) bool {
+		known++
 		holder, is := t.holder[k.Key]
 		if is {
 			held++
@@ -337,6 +338,9 @@ func (t *twin) differs(c *machine.Coordinator) string {
 		}
 		return what == ""
 	})
+	if what == "" && known != c.Known() {
+		return fmt.Sprintf("it says that it knows %d keys; want the %d that it lists", c.Known(), known)
+	}
 	if what == "" && held != len(t.holder) {
 		return fmt.Sprintf("it knows %d keys that are held; want %d", held, len(t.holder))
 	}
