@@ -251,7 +251,7 @@ func (g *Group) meet(nc net.Conn, secure func(net.Conn) (net.Conn, shown, error)
 	var from *connection
 	if p.Hello != nil {
 		if refused = g.refuses(p.Hello, who); refused == "" {
-			from = &connection{member: p.Hello.ID, name: p.Hello.ID, addr: nc.RemoteAddr().String(), control: p.Hello.Control, place: p.Hello.Addr, readOnly: who.readOnly}
+			from = &connection{member: p.Hello.ID, name: p.Hello.ID, addr: nc.RemoteAddr().String(), control: p.Hello.Control, shards: p.Hello.Keys > 0, place: p.Hello.Addr, readOnly: who.readOnly}
 			if who.id != "" {
 				from.name = who.id
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/group/placement"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/store/memory"
@@ -271,5 +272,29 @@ func TestPlan(t *testing.T) {
 			_, err := m.Plan(t.Context())
 			return err != nil && strings.Contains(err.Error(), "group.blunt, does not explain")
 		})
+	})
+}
+
+// TestCoordinatorWithoutKeys: a coordinator that was not told the shards knows who leads them.
+func TestCoordinatorWithoutKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), newHolding(t)
+		w.member("m1", nil)
+		a := w.member("m2", func(c *Config) { c.Keys, c.Observer = Range(2), true })
+		a.run(h)
+		w.until("its keys", 10*time.Second, func() bool { return h.total() == 2 })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := a.Elector("named").Campaign(ctx, driver.Candidacy{Metadata: map[string]string{"is": "shown"}}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // for its announcement
+		c := w.client("asks", Config{})
+		if l, err := c.Lookup(ctx, "1"); err != nil || l.ID != "m2" || l.Token != h.tokens["1"] {
+			t.Errorf("a shard is led by %+v, %v; want m2", l, err)
+		}
+		if l, err := c.Lookup(ctx, "named"); err != nil || l.ID != "m2" || l.Metadata["is"] != "shown" {
+			t.Errorf("an election is led by %+v, %v; want m2, with what it shows", l, err)
+		}
 	})
 }

@@ -31,6 +31,7 @@ type coordinator struct {
 	watchers   map[machine.Key][]*connection
 	shown      map[machine.Key]*wire.Entry // what the leaders of named elections announce
 	shownBytes map[string]int              // of metadata, by member
+	sharing    map[protocol.NodeID]bool    // members that know shards
 	loads      map[machine.Key]float64
 	pins       map[machine.Key]protocol.NodeID // which member each pinned key is to stay with
 	relays     map[uint64]relay                // requests that a member has to answer
@@ -66,6 +67,7 @@ type connection struct {
 	control bool
 	// readOnly means that it may ask, and change nothing.
 	readOnly bool
+	shards   bool   // the other end knows some
 	place    string // where it can be reached if it is the next coordinator; "" if it never is
 	backlog  *backlog
 
@@ -113,7 +115,7 @@ func newCoordinator(g *Group, term *elect.Term, v *vigil) (*coordinator, error) 
 	c := &coordinator{
 		g: g, term: term, machine: mc, timer: time.NewTimer(time.Hour), wake: make(chan struct{}, 1), over: make(chan struct{}),
 		conns: map[machine.Conn]*connection{}, watchers: map[machine.Key][]*connection{}, shown: map[machine.Key]*wire.Entry{}, shownBytes: map[string]int{},
-		loads: map[machine.Key]float64{}, pins: map[machine.Key]protocol.NodeID{}, relays: map[uint64]relay{}, version: 1, pulse: &v.loop,
+		sharing: map[protocol.NodeID]bool{}, loads: map[machine.Key]float64{}, pins: map[machine.Key]protocol.NodeID{}, relays: map[uint64]relay{}, version: 1, pulse: &v.loop,
 	}
 	if err := c.plan.init(c, &v.plan); err != nil {
 		return nil, err
@@ -245,6 +247,7 @@ func (c *coordinator) handle(it *arrival) {
 		c.conns[from.conn] = from
 		c.placed(from)
 		if !from.control {
+			c.sharing[protocol.NodeID(from.member)] = from.shards
 			c.in = machine.Input{Kind: machine.Opened, Conn: from.conn, From: protocol.NodeID(from.member)}
 			c.step()
 		}
@@ -478,12 +481,13 @@ func (c *coordinator) announce(from *connection, e *wire.Entry) error {
 func (c *coordinator) entry(k machine.Key) wire.Entry {
 	e := wire.Entry{Key: string(k)}
 	ks, ok := c.machine.Key(k)
+	held := ok && ks.Session != machine.Session{}
 	switch shown := c.shown[k]; {
-	case ok && ks.Session != machine.Session{} && c.g.isShard(k):
-		e.Member, e.Token = string(ks.Session.Member), ks.Token
-	case ok && ks.Session != machine.Session{} && shown != nil && shown.Token == ks.Token:
+	case held && shown != nil && shown.Token == ks.Token:
 		e = *shown
-	case ok && ks.Session != machine.Session{}:
+	case held && (c.g.isShard(k) || len(c.g.shards) == 0 && c.sharing[ks.Session.Member]): // no Keys: it may be one
+		e.Member, e.Token = string(ks.Session.Member), ks.Token
+	case held:
 		e.Since = unannounced
 	case !c.machine.Covered():
 		e.Since = covering

@@ -220,7 +220,7 @@ func (g *Group) connect(ctx context.Context, t target) error {
 	if t.process == g.process.String() { // within this process
 		near, far := link.Pair()
 		g.work.Go(func() {
-			g.acceptor.serve(far, nil, &connection{member: g.id, name: g.id, addr: "the coordinator itself", place: g.hello().Addr})
+			g.acceptor.serve(far, nil, &connection{member: g.id, name: g.id, addr: "the coordinator itself", shards: len(g.shards) > 0, place: g.hello().Addr})
 		})
 		return g.run(ctx, n, near, nil)
 	}
