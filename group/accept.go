@@ -42,14 +42,14 @@ func (l *acceptor) init(g *Group) {
 
 func (l *acceptor) close(c *coordinator) {
 	l.mu.Lock()
-	is := l.c == c
-	l.mu.Unlock()
-	if is {
-		l.set(nil)
+	if l.c == c {
+		l.c = nil
 	}
+	l.mu.Unlock()
+	l.wake()
 }
 
-// set says who coordinates in this process; nil is nobody.
+// set says who coordinates in this process.
 func (l *acceptor) set(c *coordinator) {
 	l.mu.Lock()
 	l.c = c

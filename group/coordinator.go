@@ -164,7 +164,7 @@ func (c *coordinator) run(ctx context.Context) (why string, aside time.Duration)
 	c.g.acceptor.set(c)
 	var items []arrival
 	for c.resigned == "" {
-		c.arm()
+		c.g.env.arm(c.timer, c.machine.NextFire())
 		c.pulse.end()
 		ended := false
 		select {
@@ -236,8 +236,6 @@ func (c *coordinator) renew() {
 		c.handle(&polls[i])
 	}
 }
-
-func (c *coordinator) arm() { c.g.env.arm(c.timer, c.machine.NextFire()) }
 
 func (c *coordinator) handle(it *arrival) {
 	switch from := it.from; {
@@ -355,8 +353,8 @@ func (c *coordinator) step() {
 				c.due = append(c.due, ch.Key)
 			}
 			c.keepPin(ch.Key)
+			c.plan.dirty(ch.Key)
 		}
-		c.plan.changed(c.fx.Changes)
 	}
 	if c.fx.Resign {
 		c.resigned, c.aside = c.fx.Reason, c.fx.Aside

@@ -248,9 +248,6 @@ func (c Config) complete(l elect.Limits) (Config, error) {
 			*d.value = d.zero()
 		}
 	}
-	if c.Cover < c.Promise {
-		return c, fmt.Errorf("group.Config.Cover is %v and Promise %v; want a cover of at least the promise, because a new coordinator waits for the promises of the one before", c.Cover, c.Promise)
-	}
 	if c.Weight < 0 || c.Weight > placement.MaxWeight {
 		return c, fmt.Errorf("group.Config.Weight is %d; want 1 to %d, or 0 for %d", c.Weight, placement.MaxWeight, defaultWeight)
 	}

@@ -75,16 +75,10 @@ func (c *claim) Release(context.Context) error { return nil }
 func (c *claim) Testament() driver.Testament   { return c.g.witnessed.testament(nil) }
 
 func (c *claim) Check() error {
-	if v := c.e.view.Load(); !v.Proven(c.g.env.now()) {
+	if c.e.left(c.g.env.now()) == 0 {
 		return fmt.Errorf("%w: the claim of this member has ended", driver.ErrExpired)
 	}
 	return nil
 }
 
-func (c *claim) Remaining() (time.Duration, bool) {
-	v, now := c.e.view.Load(), c.g.env.now()
-	if !v.Proven(now) {
-		return 0, true
-	}
-	return v.Claim.Sub(now.Boot), true
-}
+func (c *claim) Remaining() (time.Duration, bool) { return c.e.left(c.g.env.now()), true }

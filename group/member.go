@@ -135,7 +135,7 @@ func (m *member) returns(t *tenure, stays bool) {
 func (m *member) run(stop <-chan struct{}) {
 	var items []arrival
 	for {
-		m.arm()
+		m.g.env.arm(m.timer, m.machine.NextFire())
 		select {
 		case <-stop:
 			m.end()
@@ -259,9 +259,6 @@ func latest(all []choice) (wants []machine.Want, unwants []machine.Key) {
 	}
 	return wants, unwants
 }
-
-// arm sets the timer for the machine.
-func (m *member) arm() { m.g.env.arm(m.timer, m.machine.NextFire()) }
 
 // arm sets the timer of a machine for the instant at which it wants to be called.
 func (e *env) arm(timer *time.Timer, at protocol.Instant) {

@@ -218,13 +218,6 @@ func (p *planning) ring() {
 	}
 }
 
-// changed notes that holders have changed.
-func (p *planning) changed(all []machine.Change) {
-	for i := range all {
-		p.dirty(all[i].Key)
-	}
-}
-
 // dirty notes that something about a key has changed. Until the first rescan placement knows no key.
 func (p *planning) dirty(k machine.Key) {
 	if _, loaded := p.c.loads[k]; loaded || !p.rescan {

@@ -207,7 +207,7 @@ func TestRefused(t *testing.T) {
 		}{
 			"a long key":  {func(c *Config) { c.Keys = List(strings.Repeat("x", 129)) }, "want 1 to 128 bytes"},
 			"a key twice": {func(c *Config) { c.Keys = List("a", "a") }, "want each key once"},
-			"a cover":     {func(c *Config) { c.Cover = time.Millisecond }, "want a cover of at least the promise"},
+			"a cover":     {func(c *Config) { c.Cover = time.Millisecond }, "a cover of 1ms; want at least the promise"},
 			"a drain":     {func(c *Config) { c.Drain = time.Second }, "want more than the drain"},
 		} {
 			if _, err := w.join("m3", c.change); err == nil || !strings.Contains(err.Error(), c.says) {

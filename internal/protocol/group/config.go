@@ -18,7 +18,7 @@ func (s *Settings) Validate() error {
 		return fmt.Errorf("group: %w", err)
 	}
 	rho := float64(s.Drift.PPM) / 1e6
-	claim, need := s.claim(s.Promise), s.Drain+2*s.Poll
+	claim, need := s.Drift.Claim(s.Promise), s.Drain+2*s.Poll
 	switch {
 	case s.Promise <= 0 || s.Promise > longest:
 		return fmt.Errorf("group: a promise of %v; want more than 0 and at most %v", s.Promise, longest)
@@ -38,6 +38,3 @@ func (s *Settings) Validate() error {
 	}
 	return nil
 }
-
-// claim is what a member claims of a promise.
-func (s *Settings) claim(promise time.Duration) time.Duration { return s.Drift.Claim(promise) }

@@ -350,7 +350,7 @@ func (m *Member) answered(msg *Message, now protocol.Instant) {
 	}
 	// A member whose settings are older than the coordinator's claims no more than it says in its reports.
 	promise := min(msg.Promise, m.cfg.Promise)
-	claim := m.cfg.claim(promise)
+	claim := m.cfg.Drift.Claim(promise)
 	if m.cfg.Mutant.Has("ignore-drift") {
 		claim = promise
 	}
@@ -459,16 +459,15 @@ func (m *Member) choose(in *Input, fx *Effects) {
 	for _, w := range in.Wants {
 		m.keys.want(w)
 	}
-	unwants := in.Unwants
-	for _, k := range unwants {
+	for _, k := range in.Unwants {
 		if p := m.keys.find(k); p != nil {
 			p.wanted = false
 			m.stop(p, protocol.Withdrawn, fx)
 			m.keys.tidy(k)
 		}
 	}
-	if len(in.Wants)+len(unwants) > 0 {
-		m.send(fx, Message{Type: Wish, Wants: slices.Clone(in.Wants), Unwants: slices.Clone(unwants)})
+	if len(in.Wants)+len(in.Unwants) > 0 {
+		m.send(fx, Message{Type: Wish, Wants: slices.Clone(in.Wants), Unwants: slices.Clone(in.Unwants)})
 	}
 	if in.Traits != nil && *in.Traits != m.traits {
 		m.traits = *in.Traits

@@ -49,9 +49,6 @@ func (t Token) Compare(o Token) int {
 	return cmp.Or(cmp.Compare(t.Tenure, o.Tenure), cmp.Compare(t.N, o.N))
 }
 
-// Count returns the token as the count of a token of package fence: the tenure above bits bits of N.
-func (t Token) Count(bits uint) uint64 { return t.Tenure<<bits | t.N }
-
 // String returns T.n, such as 7.3.
 func (t Token) String() string { return fmt.Sprintf("%d.%d", t.Tenure, t.N) }
 
