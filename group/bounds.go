@@ -88,10 +88,7 @@ func (b *backlog) done(p *wire.Packet) {
 	b.n--
 	b.bytes -= size
 	b.mu.Unlock()
-	select {
-	case b.freed <- struct{}{}:
-	default:
-	}
+	ring(b.freed)
 }
 
 // enter counts a connection as one that is known, or says why there is no room for it. It is called before the other end

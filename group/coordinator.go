@@ -126,12 +126,7 @@ func newCoordinator(g *Group, term *elect.Term, v *vigil) (*coordinator, error) 
 // unclocked reports whether an election depends on no clock.
 func unclocked(e *elect.Election) bool { return e.Limits().Lease == 0 }
 
-func (c *coordinator) ring() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-}
+func (c *coordinator) ring() { ring(c.wake) }
 
 func (c *coordinator) put(it arrival) bool {
 	c.mu.Lock()

@@ -68,10 +68,7 @@ func (s *sight) note(steady bool) {
 		s.rest()
 		return
 	}
-	select {
-	case s.doubt <- struct{}{}:
-	default:
-	}
+	ring(s.doubt)
 }
 
 // begin returns the context of an observation, which has ended already if there is no need for one.

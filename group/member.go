@@ -81,9 +81,12 @@ func newMember(g *Group) (*member, error) {
 	return m, nil
 }
 
-func (m *member) ring() {
+func (m *member) ring() { ring(m.wake) }
+
+// ring wakes what waits for a channel that has room for one.
+func ring(wake chan struct{}) {
 	select {
-	case m.wake <- struct{}{}:
+	case wake <- struct{}{}:
 	default:
 	}
 }

@@ -192,7 +192,7 @@ func (p *planning) explain(answer func(*Plan, error)) {
 	p.mu.Lock()
 	p.asks = append(p.asks, answer)
 	p.mu.Unlock()
-	p.ring()
+	ring(p.wake)
 }
 
 func outlook(placer placement.Placer) (*Plan, error) {
@@ -210,13 +210,6 @@ func outlook(placer placement.Placer) (*Plan, error) {
 
 // first is never nil, so that it is a list in JSON.
 func first[E any](all []E) []E { return append([]E{}, all[:min(len(all), explained)]...) }
-
-func (p *planning) ring() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
 
 // dirty notes that something about a key has changed. Until the first rescan placement knows no key.
 func (p *planning) dirty(k machine.Key) {
@@ -303,7 +296,7 @@ func (p *planning) hand(orders []order, more bool) {
 	p.mu.Lock()
 	p.orders, p.waits, p.more = append(p.orders, orders), p.waits+len(orders), more
 	p.mu.Unlock()
-	p.ring()
+	ring(p.wake)
 }
 
 // meet tells which members are there. A member that is not admitted gets no keys, and is not told.

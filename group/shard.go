@@ -112,10 +112,7 @@ func (s *server) enqueue(c call) {
 	s.mu.Lock()
 	s.queue = append(s.queue, c)
 	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	ring(s.wake)
 }
 
 // stop tells the work of a key to end, whose context has ended.

@@ -192,10 +192,7 @@ func (h *teller) try(s spot) {
 			h.mu.Lock()
 			h.tried[s] = err
 			h.mu.Unlock()
-			select {
-			case h.cold <- struct{}{}:
-			default:
-			}
+			ring(h.cold)
 			select {
 			case <-time.After(pause):
 			case <-h.ctx.Done():
