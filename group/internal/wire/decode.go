@@ -282,86 +282,52 @@ func (d *decoder) key(k *keys) {
 	k.ends = append(k.ends, len(k.spread))
 }
 
-// each calls set with each key, in order.
-func (k *keys) each(set func(i int, key group.Key)) {
-	all, begin := string(k.spread), 0
-	for i, end := range k.ends {
-		set(i, group.Key(all[begin:end]))
-		begin = end
-	}
-}
-
-// list reads the head of a list.
-func (d *decoder) list(least int) (with uint64, n int, k *keys) {
-	with = d.uint()
+// list reads a list of keys. rest reads what is beside one, and key says where that is to be.
+func list[T any](d *decoder, least int, rest func(item *T, with uint64), key func(item *T) *group.Key) []T {
+	with := d.uint()
 	if with > allLists {
 		d.fail("a list with what is not known")
 	}
-	n = d.count(maxKeys, least)
-	return with, n, &keys{spread: make([]byte, 0, 8*n), ends: make([]int, 0, n)}
-}
-
-func (d *decoder) held() []group.Held {
-	with, n, k := d.list(4)
+	n := d.count(maxKeys, least)
 	if n == 0 {
 		d.fail("an empty list")
 		return nil
 	}
-	all, tenure := make([]group.Held, n), uint64(0)
+	all, k := make([]T, n), keys{spread: make([]byte, 0, 8*n), ends: make([]int, 0, n)}
 	for i := range all {
-		d.key(k)
+		if d.key(&k); d.err == nil {
+			rest(&all[i], with)
+		}
 		if d.err != nil {
 			return nil
 		}
-		h := &all[i]
+	}
+	text, begin := string(k.spread), 0
+	for i, end := range k.ends {
+		*key(&all[i]), begin = group.Key(text[begin:end]), end
+	}
+	return all
+}
+
+func (d *decoder) held() []group.Held {
+	tenure := uint64(0)
+	return list(d, 4, func(h *group.Held, with uint64) {
 		tenure += uint64(d.int())
 		h.Token = group.Token{Tenure: tenure, N: d.uint()}
 		if with&withState != 0 && d.uint() != 0 {
 			h.State = append([]byte{}, d.bytes(group.MaxState)...)
 		}
-	}
-	if d.err != nil {
-		return nil
-	}
-	k.each(func(i int, key group.Key) { all[i].Key = key })
-	return all
+	}, func(h *group.Held) *group.Key { return &h.Key })
 }
 
 func (d *decoder) wants() []group.Want {
-	with, n, k := d.list(2)
-	if n == 0 {
-		d.fail("an empty list")
-		return nil
-	}
-	all := make([]group.Want, n)
-	for i := range all {
-		d.key(k)
-		if d.err != nil {
-			return nil
-		}
+	return list(d, 2, func(w *group.Want, with uint64) {
 		if with&withPriority != 0 {
-			all[i].Priority = int(d.int())
+			w.Priority = int(d.int())
 		}
-	}
-	if d.err != nil {
-		return nil
-	}
-	k.each(func(i int, key group.Key) { all[i].Key = key })
-	return all
+	}, func(w *group.Want) *group.Key { return &w.Key })
 }
 
 func (d *decoder) unwants() []group.Key {
-	_, n, k := d.list(2)
-	if n == 0 {
-		d.fail("an empty list")
-		return nil
-	}
-	for range n {
-		if d.key(k); d.err != nil {
-			return nil
-		}
-	}
-	all := make([]group.Key, n)
-	k.each(func(i int, key group.Key) { all[i] = key })
-	return all
+	return list(d, 2, func(*group.Key, uint64) {}, func(k *group.Key) *group.Key { return k })
 }
