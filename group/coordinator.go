@@ -245,7 +245,7 @@ func (c *coordinator) handle(it *arrival) {
 			c.step()
 		}
 	case it.closed:
-		c.left(from)
+		c.disconnected(from)
 	default:
 		from.backlog.done(&it.packet)
 		switch {
@@ -258,8 +258,8 @@ func (c *coordinator) handle(it *arrival) {
 	}
 }
 
-// left handles the end of a connection.
-func (c *coordinator) left(from *connection) {
+// disconnected handles the end of a connection.
+func (c *coordinator) disconnected(from *connection) {
 	if c.conns[from.conn] != from {
 		return
 	}

@@ -36,16 +36,13 @@ type target struct {
 	process string
 }
 
-// place is what this member's candidacy shows.
-func (g *Group) place() string { return g.addr + " " + g.process.String() }
-
-// candidacy shows the address beside what the program shows.
-func (g *Group) candidacy() error {
+// showAddress has this member's candidacy show where it is, beside what the program shows.
+func (g *Group) showAddress() error {
 	m := g.election.Metadata()
 	if m == nil {
 		m = map[string]string{}
 	}
-	m[metadataKey] = g.place()
+	m[metadataKey] = g.addr + " " + g.process.String()
 	return g.election.SetMetadata(m)
 }
 

@@ -159,7 +159,7 @@ func join(ctx context.Context, election *elect.Election, cfg Config, env env) (*
 	if err := g.listen(ctx, info); err != nil {
 		return nil, err
 	}
-	if err := g.candidacy(); err != nil {
+	if err := g.showAddress(); err != nil {
 		g.deaf()
 		return nil, err
 	}

@@ -75,10 +75,10 @@ func (c *claim) Release(context.Context) error { return nil }
 func (c *claim) Testament() driver.Testament   { return c.g.witnessed.testament(nil) }
 
 func (c *claim) Check() error {
-	if c.e.left(c.g.env.now()) == 0 {
+	if c.e.remaining(c.g.env.now()) == 0 {
 		return fmt.Errorf("%w: the claim of this member has ended", driver.ErrExpired)
 	}
 	return nil
 }
 
-func (c *claim) Remaining() (time.Duration, bool) { return c.e.left(c.g.env.now()), true }
+func (c *claim) Remaining() (time.Duration, bool) { return c.e.remaining(c.g.env.now()), true }

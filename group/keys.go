@@ -26,7 +26,7 @@ func Range(n int) Keys { return Keys{n, strconv.Itoa} }
 // List is the keys in a list, which the caller must not change.
 func List(keys ...string) Keys { return Keys{len(keys), func(i int) string { return keys[i] }} }
 
-// Func is n keys, the i-th of which is key(i), for i from 0. It is called again for each connection.
+// Func is n keys, the i-th of which is key(i), for i from 0. [Join] calls it once for each.
 func Func(n int, key func(i int) string) Keys { return Keys{n, key} }
 
 // Len is the number of keys.

@@ -42,8 +42,8 @@ type member struct {
 	gone     []machine.Held
 	traits   *machine.Traits
 	leaving  bool
-	left     chan struct{} // closed when all was given up; then owes is set:
-	owes     bool          // a coordinator keeps the session until it hears of that
+	left     chan struct{} // closed when all was given up
+	owes     bool          // set before that: a coordinator keeps the session until it hears of it
 	heard    chan struct{} // closed when one has
 	seen     atomic.Pointer[machine.View]
 	active   atomic.Int64 // tenures whose work has not returned

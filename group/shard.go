@@ -65,7 +65,7 @@ func (s *Shard) HandOver(state []byte) error {
 	}
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
-	s.t.more().left = state
+	s.t.more().leaves = state
 	return nil
 }
 
@@ -268,7 +268,7 @@ func (g *Group) serve(ctx context.Context, s *server) error {
 	g.member.choices = append(g.member.choices, unwants...)
 	g.member.mu.Unlock()
 	g.member.ring()
-	g.member.settle() // what starts after that gives its key up
+	g.member.settle() // nothing starts after that
 	s.active.Wait()
 	close(done)
 	dispatcher.Wait()

@@ -26,8 +26,8 @@ type epoch struct {
 	lapses map[time.Duration]chan struct{} // closed when the claim has no more than that left
 }
 
-// left is for how long the session's keys are proven.
-func (e *epoch) left(now protocol.Reading) time.Duration {
+// remaining is for how long the session's keys are proven.
+func (e *epoch) remaining(now protocol.Reading) time.Duration {
 	if v := e.view.Load(); v.Proven(now) {
 		return v.Claim.Sub(now.Boot)
 	}
@@ -48,7 +48,7 @@ func (e *epoch) lapse(now func() protocol.Reading, left time.Duration) <-chan st
 	e.lapses[left] = c
 	var look func()
 	look = func() {
-		if more := e.left(now()) - left; more > 0 {
+		if more := e.remaining(now()) - left; more > 0 {
 			time.AfterFunc(clock.Timer(more), look)
 			return
 		}
@@ -87,7 +87,7 @@ type extra struct {
 	ctx    context.Context // nil until somebody asks for it
 	cancel context.CancelCauseFunc
 	state  []byte // of the last holder
-	left   []byte // for the next one
+	leaves []byte // for the next one
 
 	// Of named elections.
 	since    int64
@@ -159,7 +159,7 @@ func (t *tenure) remaining() time.Duration {
 	if why := t.over.Load(); why != nil && !errors.Is(*why, driver.ErrResigned) || t.returned() {
 		return 0
 	}
-	return t.epoch.left(t.m.g.env.now())
+	return t.epoch.remaining(t.m.g.env.now())
 }
 
 // Lapse implements [driver.Lapser] of mandates: all keys of a session have one claim.
@@ -181,7 +181,7 @@ func (t *tenure) finish() (held machine.Held, first bool) {
 	t.gone = true
 	held = machine.Held{Key: t.key, Token: t.token}
 	if t.rest != nil {
-		held.State = t.rest.left
+		held.State = t.rest.leaves
 	}
 	return held, true
 }

@@ -45,8 +45,8 @@
 //     coordinator resigns.
 //   - G12 overruns that a member reports cover their keys until it says that they have ended.
 //   - G13 deserted. A coordinator that has not heard half of its members for 2·D_V resigns, and stands aside for as
-//     long, W + D_V after t0 at the earliest. It learns the number of its members from
-//     them, who have it from the last coordinator.
+//     long, W + D_V after t0 at the earliest. It learns the number of its members from them, who have it from the last
+//     coordinator.
 //   - G14 settings. A member whose promise is longer than the coordinator's W is refused.
 //
 // A member obeys no coordinator below the greatest T that it has seen.

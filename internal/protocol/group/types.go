@@ -237,11 +237,12 @@ type Effects struct {
 	Starts []Held `json:"starts,omitempty"`
 	Closes []Conn `json:"closes,omitempty"`
 
-	// Changes are a coordinator's keys whose holder has changed, and those for which a Move was dropped, as they are
-	// now. Wanted are keys that another set of sessions wants, or with another priority; the end of a session is not in it. Members: sessions have begun, ended, been admitted, attached, detached, or changed their Traits.
+	// Changes are a coordinator's keys whose holder has changed, and those for which a Move was dropped, as they are now.
 	Changes []Change `json:"changes,omitempty"`
-	Wanted  []Key    `json:"wanted,omitempty"`
-	Members bool     `json:"members,omitzero"`
+	// Wanted are keys that another set of sessions wants, or with another priority; the end of a session is not in it.
+	Wanted []Key `json:"wanted,omitempty"`
+	// Members: sessions have begun, ended, been admitted, attached, detached, or changed their Traits.
+	Members bool `json:"members,omitzero"`
 	// Resign, of a coordinator: the tenure is to be released. It decides nothing any more. Aside: its participant does
 	// not stand again for a while.
 	Resign bool          `json:"resign,omitzero"`
