@@ -221,6 +221,7 @@ func TestAllPlacementsHang(t *testing.T) {
 			})
 			p.run(h)
 			all = append(all, p)
+			w.until("m1 to coordinate", 10*time.Second, func() bool { return coordinates(all...) == all[0] })
 		}
 		w.until("all keys to be led", 30*time.Second, func() bool { return h.total() == 30 && h.count()["m3"] == 10 })
 		block := make(chan struct{})
