@@ -89,8 +89,9 @@ type Config struct {
 	// Logger receives log lines. Nil is silence.
 	Logger *slog.Logger
 
-	// OnEvent is called for each event of this member and its coordinator, by one goroutine at a time. It must return
-	// quickly, and must not call methods of the Group. Nil means none.
+	// OnEvent is called for each event of this member and its coordinator, in order, by one goroutine at a time. Nothing
+	// waits for it but Leave and Close, which it must not call. Events are dropped, and the log says so, while more than
+	// [MaxKeys] wait for it. Nil means none.
 	OnEvent func(Event)
 
 	params string // of the URL, for a witness

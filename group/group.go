@@ -90,7 +90,7 @@ type Group struct {
 	cancel context.CancelFunc
 	gone   chan struct{} // closed when it is not to be used any more
 	work   sync.WaitGroup
-	own    sync.WaitGroup // what calls the program's Placer, OnEvent or Logger as coordinator, and may hang
+	own    sync.WaitGroup // what calls the program's Placer or Logger as coordinator, and may hang
 	stuck  atomic.Int32   // Placers of earlier terms that hang
 
 	leaving atomic.Bool
@@ -105,7 +105,7 @@ type Group struct {
 	target      target
 	unaim       context.CancelFunc
 
-	events sync.Mutex // serializes cfg.OnEvent
+	events events
 }
 
 // Join makes this process a member of the group whose coordinator is the leader of election, and lets it stand in that
@@ -341,16 +341,6 @@ func (g *Group) placer() (placement.Placer, error) {
 	return placement.New(placement.Settings{})
 }
 
-func (g *Group) event(e Event) {
-	if g.cfg.OnEvent == nil {
-		return
-	}
-	e.At = time.Now()
-	g.events.Lock()
-	defer g.events.Unlock()
-	g.cfg.OnEvent(e)
-}
-
 // ID returns the id of this member.
 func (g *Group) ID() string { return g.id }
 
@@ -358,21 +348,26 @@ func (g *Group) ID() string { return g.id }
 func (g *Group) Name() string { return g.cfg.Name }
 
 // Leave gives up all keys, each when its work has returned, then resigns as coordinator, and closes the Group and its
-// election. A later call returns what the first one returned. back is how long the coordinator keeps the keys for a
-// member with the same id, which will be back; 0 frees them at once.
+// election. A later call waits for the first one, and returns what that returned. back is how long the coordinator keeps
+// the keys for a member with the same id, which will be back; 0 frees them at once.
 //
 // Leave returns nil if a coordinator has heard of it, or if the claim of this member had ended before. If ctx ends
 // first, it returns the cause, and the keys that are left lapse. Without a coordinator it waits a third of
 // [Config].Promise for the next one. If none has heard of it by then, others lead the keys when the promise has run
-// out, and the error matches [driver.ErrUnreachable]. If a [Config].Placement, OnEvent or Logger hangs while this
-// member coordinates, Leave waits 5 s after the end of the term, and its error says so.
+// out, and the error matches [driver.ErrUnreachable]. If a [Config].Placement, OnEvent or Logger hangs, Leave waits 5 s
+// for it at the end, and its error says so.
 func (g *Group) Leave(ctx context.Context, back time.Duration) error {
 	if g.leaving.CompareAndSwap(false, true) {
 		g.failed = g.quit(ctx, back)
 		close(g.left)
+		return g.failed
 	}
-	<-g.left
-	return g.failed
+	select {
+	case <-g.left:
+		return g.failed
+	case <-ctx.Done():
+		return fmt.Errorf("an earlier call of Leave or Close has not returned: %w", context.Cause(ctx))
+	}
 }
 
 func (g *Group) quit(ctx context.Context, back time.Duration) error {
@@ -408,34 +403,29 @@ func (g *Group) quit(ctx context.Context, back time.Duration) error {
 		}
 	}
 	g.candidate()
-	<-g.standing
-	g.cancel()
-	g.acceptor.end()
-	g.deaf()
-	g.work.Wait()
-	g.witnessed.close()
-	g.memberRecord.close()
-	if g.settle() {
-		g.coordinatorRecord.close()
-	} else {
-		err = errors.Join(err, errors.New("what this member did as coordinator has not returned; want a Placer, OnEvent and Logger that do not block"))
+	select {
+	case <-g.standing:
+	case <-time.After(closeTime):
 	}
-	return errors.Join(err, unheard, g.election.Close())
-}
-
-// settle waits until nothing goes on that coordinates. It reports false if that takes too long.
-func (g *Group) settle() bool {
-	done := make(chan struct{})
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
+		g.cancel()
+		g.acceptor.end()
+		g.deaf()
+		g.work.Wait()
 		g.own.Wait()
-		close(done)
+		g.events.wait()
+		g.witnessed.close()
+		g.memberRecord.close()
+		g.coordinatorRecord.close()
 	}()
 	select {
-	case <-done:
-		return true
+	case <-ended:
 	case <-time.After(closeTime):
-		return false
+		err = errors.Join(err, errors.New("what this member does has not returned; want a Placer, OnEvent and Logger that do not block"))
 	}
+	return errors.Join(err, unheard, g.election.Close())
 }
 
 // goodbye waits until a coordinator has heard that all keys were given up. A connection that ends proves nothing: the

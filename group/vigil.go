@@ -75,7 +75,7 @@ func (g *Group) coordinate(ctx context.Context, term *elect.Term) served {
 		if loop.hangs(&v.loop) {
 			term.Resign()
 			g.abandon()
-			g.own.Go(func() { // a log or an OnEvent that blocks may be what hangs
+			g.own.Go(func() { // a log that blocks may be what hangs
 				g.log.Error("the loop of this coordinator hangs; it gives its term up, and stands again when the loop goes on", "token", term.Token(), "for", hang*g.settings.Promise)
 			})
 			return served{hangs: ended}

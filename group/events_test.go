@@ -1,0 +1,129 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestSlowEvents: an OnEvent that takes its time delays no end of a key: all contexts end before the claim
+// does. It takes a second for all keys, as 10 µs do for 100,000.
+func TestSlowEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys = 20_000
+		w := newWorld(t)
+		w.member("m1", nil)
+		var held, late atomic.Int64
+		p := w.member("m2", func(c *Config) {
+			c.Keys, c.Observer = Range(keys), true
+			c.OnEvent = func(Event) { <-time.After(50 * time.Microsecond) }
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() {
+			_ = p.Run(ctx, func(ctx context.Context, s *Shard) error {
+				held.Add(1)
+				<-ctx.Done()
+				if s.t.epoch.remaining(w.now()) == 0 {
+					late.Add(1)
+				}
+				held.Add(-1)
+				return nil
+			})
+		})
+		w.until("all keys to be led", time.Minute, func() bool { return held.Load() == keys })
+		w.net.sever("m2", true)
+		w.until("their end", 5*time.Second, func() bool { return held.Load() == 0 })
+		if n := late.Load(); n > 0 {
+			t.Errorf("the contexts of %d of %d keys ended after the claim; want none", n, keys)
+		}
+		cancel()
+		run.Wait()
+	})
+}
+
+// TestEventsHang: a Group whose OnEvent hangs leads all the same, and can be closed.
+func TestEventsHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), newHolding(t)
+		hang := make(chan struct{})
+		p := w.member("m1", func(c *Config) { c.Keys, c.OnEvent = Range(8), func(Event) { <-hang } })
+		p.run(h)
+		w.until("all keys to be led", 30*time.Second, func() bool { return h.total() == 8 })
+		began := time.Now()
+		if err := p.Close(); err == nil || !strings.Contains(err.Error(), "has not returned; want") {
+			t.Errorf("Close: %v; want what hangs", err)
+		}
+		if took := time.Since(began); took > 2*closeTime {
+			t.Errorf("Close took %v; want at most %v", took, 2*closeTime)
+		}
+		close(hang)
+	})
+}
+
+// blocks is a log that blocks.
+type blocks struct {
+	slog.Handler
+	until chan struct{}
+}
+
+func (b *blocks) Enabled(context.Context, slog.Level) bool { return true }
+
+func (b *blocks) Handle(context.Context, slog.Record) error {
+	<-b.until
+	return nil
+}
+
+// TestLogHangs: a member whose Logger hangs can be closed.
+func TestLogHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.member("m1", nil)
+		log := &blocks{until: make(chan struct{})}
+		p := w.member("m2", func(c *Config) { c.Observer, c.Logger = true, slog.New(log) }) // it logs how connections end
+		w.net.sever("m2", true)
+		<-time.After(time.Second)
+		began := time.Now()
+		if err := p.Close(); err == nil || !strings.Contains(err.Error(), "has not returned; want") {
+			t.Errorf("Close: %v; want what hangs", err)
+		}
+		if took := time.Since(began); took > 3*closeTime {
+			t.Errorf("Close took %v; want at most %v", took, 3*closeTime)
+		}
+		close(log.until)
+	})
+}
+
+// TestCloseWhileItLeaves: Close takes no longer because another goroutine leaves.
+func TestCloseWhileItLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.member("m1", func(c *Config) { c.Keys = Range(1) })
+		goOn, ran := make(chan struct{}), make(chan error)
+		go func() {
+			ran <- p.Run(t.Context(), func(context.Context, *Shard) error {
+				<-goOn
+				return nil
+			})
+		}()
+		w.until("the key", 10*time.Second, func() bool { return p.Counts().Starts == 1 })
+		left := make(chan error)
+		go func() { left <- p.Leave(t.Context(), 0) }()
+		synctest.Wait()
+		began := time.Now()
+		if err := p.Close(); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != closeTime {
+			t.Errorf("Close while it leaves: %v after %v; want an error after %v", err, time.Since(began), closeTime)
+		}
+		close(goOn)
+		<-ran
+		if err := <-left; err != nil || p.Close() != nil {
+			t.Errorf("Leave: %v, and Close after it: %v", err, p.Close())
+		}
+	})
+}
