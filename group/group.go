@@ -109,8 +109,8 @@ type Group struct {
 }
 
 // Join makes this process a member of the group whose coordinator is the leader of election, and lets it stand in that
-// election, whose metadata it adds its address to. The Group owns the election, unless Join returns an error. ctx bounds
-// the call only. Join does not wait for a coordinator.
+// election, whose metadata it adds its address to, and which is not NonExclusive. The Group owns the election, unless Join
+// returns an error. ctx bounds the call only. Join does not wait for a coordinator.
 func Join(ctx context.Context, election *elect.Election, cfg Config) (*Group, error) {
 	return join(ctx, election, cfg, system())
 }

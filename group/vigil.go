@@ -129,7 +129,9 @@ func (g *Group) bypass(term *elect.Term) bool {
 
 // preside coordinates for one term.
 func (g *Group) preside(ctx context.Context, term *elect.Term, v *vigil) served {
-	if err := term.Check(); err != nil {
+	if err := term.Check(); errors.Is(err, elect.ErrNotExclusive) {
+		return served{err: fmt.Errorf("%w; want elect.Config.NonExclusive false in the coordinator's election", err)}
+	} else if err != nil {
 		return served{}
 	}
 	c, err := newCoordinator(g, term, v)

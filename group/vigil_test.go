@@ -426,3 +426,33 @@ func TestOrdersOfAHungPlacer(t *testing.T) {
 		})
 	})
 }
+
+// premature is a back end whose leader is not proven exclusive.
+type premature struct{ driver.Elector }
+
+type unproven struct{ driver.Mandate }
+
+func (u unproven) Check() error { return driver.ErrNotExclusive }
+
+func (p premature) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
+	m, err := p.Elector.Campaign(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return unproven{m}, nil
+}
+
+// TestNonExclusive: a member does not coordinate in a term that is not proven exclusive, and says what is wrong.
+func TestNonExclusive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.place = func(e *memory.Elector) driver.Elector { return premature{e} }
+		w.elect.NonExclusive = true
+		a := w.member("m1", nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := a.Status(ctx); err == nil || !strings.Contains(err.Error(), "want elect.Config.NonExclusive false") {
+			t.Errorf("Status: %v; want why there is no coordinator", err)
+		}
+	})
+}

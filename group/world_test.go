@@ -25,6 +25,7 @@ type world struct {
 	began time.Time
 	slept atomic.Int64                         // how long the machines have slept
 	place func(*memory.Elector) driver.Elector // nil: the memory's own
+	elect elect.Config                         // of the coordinator's election
 
 	mu  sync.Mutex
 	all []*part
@@ -57,7 +58,7 @@ func (w *world) join(id string, change func(*Config)) (*part, error) {
 	if w.place != nil {
 		place = w.place(p.place)
 	}
-	e, err := elect.New(place, elect.Config{})
+	e, err := elect.New(place, w.elect)
 	if err != nil {
 		return nil, err
 	}
