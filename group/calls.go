@@ -95,6 +95,7 @@ type calls struct {
 	changed chan struct{} // closed when link changes
 	lost    error         // why there is no link, if that is known
 	final   bool          // it is not worth waiting for one
+	blind   error         // why the coordinator's election cannot be observed; then lost may be of an earlier coordinator
 }
 
 type pending struct {
@@ -125,6 +126,16 @@ func (c *calls) without(why error, final bool) {
 	}
 	c.lost, c.final = why, final
 	c.wakeAll()
+}
+
+// unseen says why the coordinator's election cannot be observed; nil is that it can.
+func (c *calls) unseen(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.blind = why; why != nil {
+		c.blind, c.final = fmt.Errorf("the coordinator's election cannot be observed: %w", why), false
+		c.wakeAll()
+	}
 }
 
 // detached ends the calls of a connection; nil ends all.
@@ -165,6 +176,9 @@ func (c *calls) call(ctx context.Context, gone <-chan struct{}, method string, i
 	for {
 		c.mu.Lock()
 		l, changed, lost, final := c.link, c.changed, c.lost, c.final
+		if c.blind != nil && !final {
+			lost = c.blind
+		}
 		var answer chan *wire.Side
 		var n uint64
 		if l != nil {

@@ -120,63 +120,62 @@ func (c *Client) Close() error {
 	return c.election.Close()
 }
 
-// follow learns who leads the election, and stays connected with it.
+// follow learns who leads the election, and stays connected with it. What the election calls permanent is tried again.
 func (c *Client) follow() {
+	var r retries
 	var last target
 	stop := func() {}
 	defer func() { stop() }()
+	for {
+		err := c.look(&r, func(t target) {
+			if t.token <= last.token {
+				return
+			}
+			last = t
+			stop()
+			var ctx context.Context
+			ctx, stop = context.WithCancel(c.ctx)
+			c.calls.without(nil, false)
+			c.work.Go(func() {
+				attach(ctx, t, &c.calls, func() error { return c.connect(ctx, t) }, func(why error, _ bool) {
+					c.log.Debug("the connection with the coordinator has ended", "coordinator", t.id, "error", why)
+				})
+			})
+		})
+		if c.ctx.Err() != nil {
+			return
+		}
+		c.log.Error("the coordinator's election cannot be observed", "error", err)
+		c.calls.without(err, true)
+		if errors.Is(err, elect.ErrClosed) || !r.wait(c.ctx) {
+			return
+		}
+	}
+}
+
+// look aims at the leaders of the election until the Client ends, or the election cannot be observed.
+func (c *Client) look(r *retries, aim func(target)) error {
 	for s, err := range c.election.Watch(c.ctx) {
 		switch {
-		case err != nil && c.ctx.Err() == nil:
-			c.log.Error("the coordinator's election cannot be observed", "error", err)
-			c.calls.without(err, true)
-			return
 		case err != nil:
-			return
+			return err
 		case s.Stale:
-			c.calls.without(s.Cause, false)
+			c.calls.unseen(s.Cause)
 			continue
 		case s.Leader == nil:
 			c.calls.without(fmt.Errorf("%w: the group %q has no coordinator", driver.ErrNoLeader, c.hello.Group), true)
 			continue
 		}
+		r.pause = 0
+		c.calls.unseen(nil)
 		t, err := targetOf(s.Leader)
 		if err != nil {
 			c.calls.without(fmt.Errorf("%w: %w", driver.ErrUnreachable, err), true)
 			continue
 		}
-		if t.token <= last.token {
-			continue
-		}
-		last = t
-		stop()
-		ctx, cancel := context.WithCancel(c.ctx)
-		stop = cancel
-		c.calls.without(nil, false)
-		c.work.Go(func() { c.attach(ctx, t) })
+		aim(t)
 	}
-}
-
-// attach connects with a coordinator again and again, until there is another one.
-func (c *Client) attach(ctx context.Context, t target) {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		began := time.Now()
-		err := c.connect(ctx, t)
-		if ctx.Err() != nil {
-			return
-		}
-		if time.Since(began) > lastPause {
-			pause = firstPause
-		}
-		_, refused := errors.AsType[*refusedError](err)
-		c.log.Debug("the connection with the coordinator has ended", "coordinator", t.id, "error", err)
-		c.calls.without(fmt.Errorf("%w: the coordinator, %s at %s: %w", driver.ErrUnreachable, t.id, t.addr, err), refused)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		}
-	}
+	return elect.ErrClosed
 }
 
 // connect connects once, and serves the connection until it ends.
@@ -186,6 +185,17 @@ func (c *Client) connect(ctx context.Context, t target) error {
 		return err
 	}
 	l := link.New(nc, c.stall)
+	l.Expect(2 * silence * c.stall) // an answer to one of the pings
+	go func() {
+		for {
+			select {
+			case <-time.After(c.stall):
+				l.Send(wire.Packet{Side: &wire.Side{Kind: wire.Call, Method: "ping", Body: []byte("{}")}})
+			case <-l.Done():
+				return
+			}
+		}
+	}()
 	stop := context.AfterFunc(ctx, func() { l.Close(link.ErrClosed) })
 	defer stop()
 	c.use(nil, l)

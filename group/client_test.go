@@ -23,7 +23,11 @@ func (w *world) client(id string, cfg Config) *Client {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	e, err := elect.New(place, elect.Config{NonExclusive: true})
+	var elector driver.Elector = place
+	if w.place != nil {
+		elector = w.place(place)
+	}
+	e, err := elect.New(elector, elect.Config{NonExclusive: true})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -296,5 +300,57 @@ func TestCoordinatorWithoutKeys(t *testing.T) {
 		if l, err := c.Lookup(ctx, "named"); err != nil || l.ID != "m2" || l.Metadata["is"] != "shown" {
 			t.Errorf("an election is led by %+v, %v; want m2, with what it shows", l, err)
 		}
+	})
+}
+
+// TestClientOfDeadConnection: a client whose connection was cut without a word has another one soon.
+func TestClientOfDeadConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.member("m1", nil)
+		c := w.client("asks", Config{})
+		asks := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := c.Status(ctx)
+			return err
+		}
+		w.until("an answer", 10*time.Second, func() bool { return asks() == nil })
+		<-time.After(time.Minute)
+		c.mu.Lock()
+		first := c.link
+		c.mu.Unlock()
+		select {
+		case <-first.Done():
+			t.Errorf("a connection that is well was ended: %v", first.Err())
+		default:
+		}
+		w.net.swallow("asks", true)
+		if asks() == nil {
+			t.Fatal("a dead connection answers")
+		}
+		w.net.swallow("asks", false)
+		w.until("another connection", 5*silence*c.stall, func() bool { return asks() == nil })
+	})
+}
+
+// TestClientDenied: a permanent error of the coordinator's election is tried again. A caller meanwhile gets the error.
+func TestClientDenied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.member("m1", nil)
+		d := &denied{}
+		d.on.Store(true)
+		w.place = func(e *memory.Elector) driver.Elector { d.Elector = e; return d }
+		c := w.client("asks", Config{})
+		<-time.After(5 * time.Minute)
+		if _, err := c.Status(t.Context()); err == nil || !strings.Contains(err.Error(), "permission denied") {
+			t.Errorf("Status: %v; want why there is no coordinator", err)
+		}
+		d.on.Store(false)
+		w.until("an answer", lastRetry+5*time.Second, func() bool {
+			_, err := c.Status(t.Context())
+			return err == nil
+		})
 	})
 }

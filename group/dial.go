@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/group/internal/link"
 	"github.com/electd/elect/group/internal/wire"
 	machine "github.com/electd/elect/internal/protocol/group"
@@ -104,7 +106,7 @@ func (g *Group) follow() {
 			}
 			continue
 		}
-		g.member.calls.without(fmt.Errorf("the coordinator's election cannot be observed: %w", err), false)
+		g.member.calls.unseen(err)
 		if g.acceptor.news(err.Error()) {
 			g.log.Error("the coordinator's election cannot be observed", "error", err)
 		}
@@ -121,7 +123,7 @@ func (g *Group) look(ctx context.Context, r *retries) error {
 			return err
 		}
 		if s.Stale && s.Cause != nil {
-			g.member.calls.without(fmt.Errorf("the coordinator's election cannot be observed: %w", s.Cause), false)
+			g.member.calls.unseen(s.Cause)
 			if g.acceptor.news(s.Cause.Error()) {
 				g.log.Warn("the coordinator's election cannot be observed now", "error", s.Cause)
 			}
@@ -130,9 +132,13 @@ func (g *Group) look(ctx context.Context, r *retries) error {
 			continue // the coordinator that is known may go on
 		}
 		r.pause = 0
+		g.member.calls.unseen(nil)
 		t, err := targetOf(s.Leader)
 		if err != nil {
-			g.log.Warn(err.Error())
+			g.member.calls.without(fmt.Errorf("%w: %w", driver.ErrUnreachable, err), true)
+			if g.acceptor.news(err.Error()) {
+				g.log.Warn(err.Error())
+			}
 			continue
 		}
 		g.aim(t)
@@ -169,37 +175,50 @@ func (g *Group) aim(t target) {
 	}
 	var ctx context.Context
 	ctx, g.unaim = context.WithCancel(g.ctx)
-	g.work.Go(func() { g.attach(ctx, t) })
+	g.member.calls.without(nil, false)
+	g.work.Go(func() {
+		attach(ctx, t, &g.member.calls, func() error { return g.connect(ctx, t) }, func(why error, refused bool) { g.apart(t, why, refused) })
+	})
 }
 
-// attach connects with a coordinator again and again, until there is another one.
-func (g *Group) attach(ctx context.Context, t target) {
-	pause := firstPause
-	said := ""
-	for ctx.Err() == nil {
+// attach connects with a coordinator again and again, until ctx has ended. Calls learn why there is no connection, and so
+// does ended.
+func attach(ctx context.Context, t target, calls *calls, connect func() error, ended func(why error, refused bool)) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		began := time.Now()
-		err := g.connect(ctx, t)
+		err := connect()
 		if ctx.Err() != nil {
 			return
 		}
 		if time.Since(began) > lastPause {
 			pause = firstPause
 		}
-		if refusal, ok := errors.AsType[*refusedError](err); ok {
-			if said != refusal.Error() {
-				said = refusal.Error()
-				g.log.Error("the coordinator refuses this member", "coordinator", t.id, "error", said)
-				g.event(Event{Kind: EventRefused, Member: t.id, Err: refusal})
-			}
+		_, refused := errors.AsType[*refusedError](err)
+		if refused {
 			pause = lastPause
 		}
-		g.log.Debug("the connection with the coordinator has ended", "coordinator", t.id, "error", err)
+		ended(err, refused)
+		calls.without(fmt.Errorf("%w: the coordinator, %s at %s: %w", driver.ErrUnreachable, t.id, t.addr, err), refused)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return
 		}
-		pause = min(2*pause, lastPause)
+	}
+}
+
+// apart says why this member has no connection with a coordinator.
+func (g *Group) apart(t target, why error, refused bool) {
+	switch {
+	case refused:
+		if g.acceptor.news(why.Error()) {
+			g.log.Error("the coordinator refuses this member", "coordinator", t.id, "error", why)
+			g.event(Event{Kind: EventRefused, Member: t.id, Err: why})
+		}
+	case !errors.Is(why, io.EOF) && g.acceptor.news("no connection with "+t.id): // the texts of some errors differ each time
+		g.log.Warn("there is no connection with the coordinator", "coordinator", t.id, "address", t.addr, "error", why)
+	default:
+		g.log.Debug("the connection with the coordinator has ended", "coordinator", t.id, "error", why)
 	}
 }
 

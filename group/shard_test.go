@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/group/placement"
 )
 
@@ -358,5 +360,25 @@ func TestManyKeys(t *testing.T) {
 		placer.mu.Unlock()
 		cancel()
 		served.Wait()
+	})
+}
+
+// TestNoConnection: a member says why it has no connection with the coordinator, once a minute.
+func TestNoConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.member("m1", nil)
+		w.net.sever("m2", true)
+		said := &lines{text: "there is no connection with the coordinator"}
+		a := w.member("m2", func(c *Config) { c.Observer, c.Logger = true, slog.New(said) })
+		<-time.After(90 * time.Second)
+		if n := said.n.Load(); n != 2 {
+			t.Errorf("%d lines say it in 90 s; want 2", n)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := a.Status(ctx); !errors.Is(err, driver.ErrUnreachable) || !strings.Contains(err.Error(), "no route") {
+			t.Errorf("Status: %v; want why there is no connection", err)
+		}
 	})
 }
