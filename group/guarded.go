@@ -14,14 +14,16 @@ import (
 type guarded struct {
 	g *Group
 
-	mu  sync.Mutex // held while the guardian is asked: no other work begins before it has answered
+	mu  sync.Mutex
 	all map[*epoch]*guard
 }
 
-// guard is a session that the guardian has.
+// guard is a session that the guardian has, or is asked to take.
 type guard struct {
-	users int
+	users int           // guarded by the lock of guarded
+	ready chan struct{} // closed when the guardian has answered
 	done  func()
+	err   error
 }
 
 // enter is called before the work of a key begins, by the goroutine of that work.
@@ -30,21 +32,28 @@ func (w *guarded) enter(e *epoch) error {
 		return nil
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	have := w.all[e]
-	if have == nil {
-		done, err := w.g.cfg.Guardian.Lead(driver.Guarded{Mandate: &claim{w.g, e}, Exclusive: true})
-		if err != nil {
-			return err
-		}
-		have = &guard{done: done}
+	first := have == nil
+	if first {
+		have = &guard{ready: make(chan struct{})}
 		if w.all == nil {
 			w.all = map[*epoch]*guard{}
 		}
 		w.all[e] = have
 	}
 	have.users++
-	return nil
+	w.mu.Unlock()
+	if first {
+		have.done, have.err = w.g.cfg.Guardian.Lead(driver.Guarded{Mandate: &claim{w.g, e}, Exclusive: true})
+		if have.err != nil { // who comes later asks again
+			w.mu.Lock()
+			delete(w.all, e)
+			w.mu.Unlock()
+		}
+		close(have.ready)
+	}
+	<-have.ready
+	return have.err
 }
 
 // leave is called when work that has entered was joined, before its key is given up.
@@ -53,10 +62,14 @@ func (w *guarded) leave(e *epoch) {
 		return
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	have := w.all[e]
-	if have.users--; have.users == 0 {
+	have.users--
+	last := have.users == 0
+	if last {
 		delete(w.all, e)
+	}
+	w.mu.Unlock()
+	if last {
 		have.done()
 	}
 }
