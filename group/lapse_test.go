@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -70,5 +71,30 @@ func TestLapse(t *testing.T) {
 		p.gate.shut(false)
 		leads.Wait()
 		_ = m.Release(t.Context())
+	})
+}
+
+// TestOverrunsAreOneLine: a lapse is one line of the log and a line of its overruns, however many these are.
+func TestOverrunsAreOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		said := &lines{text: "has not returned"}
+		p := w.member("m1", func(c *Config) { c.Keys, c.Logger = Range(8), slog.New(said) })
+		goOn, ctx, ran := make(chan struct{}), t.Context(), make(chan error, 1)
+		go func() {
+			ran <- p.Run(ctx, func(context.Context, *Shard) error {
+				<-goOn
+				return nil
+			})
+		}()
+		w.until("all keys", 10*time.Second, func() bool { return p.Counts().Starts == 8 })
+		p.cut(true)
+		w.until("overruns", 10*time.Second, func() bool { return p.Counts().Overruns == 8 })
+		if n := said.n.Load(); n != 1 {
+			t.Errorf("%d lines say it; want 1", n)
+		}
+		close(goOn)
+		_ = p.Close()
+		<-ran
 	})
 }

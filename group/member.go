@@ -492,12 +492,16 @@ func (m *member) lapsed() {
 	m.g.counted.lapsed.Add(1)
 	m.g.event(Event{Kind: EventExpired})
 	m.g.log.Warn("the claim of this member has ended, and with it all its keys", "session", m.epoch.session)
+	n, one := 0, (*tenure)(nil)
 	for _, t := range m.tenures {
 		if t.epoch == m.epoch && !t.returned() {
+			n, one = n+1, t
 			m.g.counted.overruns.Add(1)
 			m.g.event(Event{Kind: EventOverrun, Key: string(t.key), Token: t.fence()})
-			m.g.log.Error("the claim of a key has ended and its work has not returned", "key", t.key, "token", t.fence())
 		}
+	}
+	if n > 0 {
+		m.g.log.Error("the claim of keys has ended and their work has not returned", "keys", n, "one", one.key, "token", one.fence())
 	}
 }
 

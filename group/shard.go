@@ -153,7 +153,9 @@ func (s *server) run(t *tenure) {
 
 // unguarded gives a key up whose work does not begin because the guardian does not have it.
 func (s *server) unguarded(t *tenure, why error) {
-	s.m.g.log.Error("the guardian does not take the work of a key, which does not begin", "key", t.key, "error", why)
+	if s.m.g.acceptor.news(why.Error()) { // it may be so for all keys
+		s.m.g.log.Error("the guardian does not take the work of a key, which does not begin", "key", t.key, "error", why)
+	}
 	t.lose(fmt.Errorf("%w: %w", driver.ErrUnhealthy, why))
 	s.m.returns(t, false)
 	s.active.Done()

@@ -69,27 +69,32 @@ type witnessed struct {
 func (w *witnessed) knows(change func(*remains)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := w.now.Bare
 	change(&w.now)
-	if (before == 0) == (w.now.Bare == 0) && before != w.now.Bare {
-		return // some is as good as much
-	}
 	w.write()
 }
 
-// bare notes work that no keeper has. It is called before the work begins.
+// bare notes work that no keeper has. It is called before the work begins. Some is as good as much: only the first and
+// the last is written.
 func (w *witnessed) bare(t *tenure) {
-	w.knows(func(e *remains) { t.bare = true; e.Bare++ })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.bare = true
+	if w.now.Bare++; w.now.Bare == 1 {
+		w.write()
+	}
 }
 
 // settle notes that work has returned, or that a keeper has it.
 func (w *witnessed) settle(t *tenure) {
-	w.knows(func(e *remains) {
-		if t.bare {
-			t.bare = false
-			e.Bare--
-		}
-	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !t.bare {
+		return
+	}
+	t.bare = false
+	if w.now.Bare--; w.now.Bare == 0 {
+		w.write()
+	}
 }
 
 // coordinates notes a term as coordinator. What it says stays true after its end.

@@ -83,3 +83,29 @@ func TestWitnessed(t *testing.T) {
 		}
 	})
 }
+
+// TestReturnsWriteNothing: the end of work that a keeper has changes nothing for a witness, and writes nothing.
+func TestReturnsWriteNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newWorld(t).member("m1", nil)
+		left := a.witnessed.testament(nil)
+		before := make([]byte, 1)
+		if _, err := left.Keep[0].WriteAt([]byte("?"), 0); err != nil {
+			t.Fatal(err)
+		}
+		a.witnessed.settle(&tenure{})
+		if _, err := left.Keep[0].ReadAt(before, 0); err != nil || string(before) != "?" {
+			t.Errorf("the file begins with %q, %v; want what was there", before, err)
+		}
+		work := &tenure{}
+		a.witnessed.bare(work)
+		if e, err := findRemains(a.process); err != nil || e.Bare != 1 {
+			t.Errorf("bare work: %+v, %v", e, err)
+		}
+		a.witnessed.settle(work)
+		a.witnessed.settle(work)
+		if e, err := findRemains(a.process); err != nil || e.Bare != 0 {
+			t.Errorf("after bare work: %+v, %v", e, err)
+		}
+	})
+}
