@@ -112,7 +112,7 @@ type EventKind string
 // The kinds of [Event].
 const (
 	EventAttached    EventKind = "attached"    // this member has joined a coordinator; Member is that one
-	EventDetached    EventKind = "detached"    // it has lost the coordinator; Err says why
+	EventDetached    EventKind = "detached"    // it has lost the coordinator Member; Err says why
 	EventExpired     EventKind = "expired"     // its claim has lapsed, and with it all its keys
 	EventOverrun     EventKind = "overrun"     // the claim of Key has ended and its work had not returned
 	EventBegan       EventKind = "began"       // Key is held by this member

@@ -57,7 +57,7 @@ type coordinator struct {
 	over   chan struct{}
 }
 
-// connection is one at the coordinator, or at a member, for which only the first fields are set.
+// connection is one at the coordinator, or at a member, for which only conn, link, name and backlog are set.
 type connection struct {
 	conn    machine.Conn
 	link    *link.Conn

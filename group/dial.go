@@ -235,7 +235,7 @@ func (g *Group) connect(ctx context.Context, t target) error {
 		g.work.Go(func() {
 			g.acceptor.serve(far, nil, &connection{member: g.id, name: g.id, addr: "the coordinator itself", shards: len(g.shards) > 0, place: g.hello().Addr})
 		})
-		return g.run(ctx, n, near, nil)
+		return g.run(ctx, t, n, near, nil)
 	}
 	nc, r, err := dial(ctx, g.reach, g.hello(), t)
 	if err != nil {
@@ -243,14 +243,14 @@ func (g *Group) connect(ctx context.Context, t target) error {
 	}
 	l := link.New(nc, g.settings.Promise)
 	l.Expect(silence * g.settings.Promise) // a coordinator answers polls
-	return g.run(ctx, n, l, r)
+	return g.run(ctx, t, n, l, r)
 }
 
 // run serves a connection with a coordinator.
-func (g *Group) run(ctx context.Context, n machine.Conn, l *link.Conn, r *wire.Reader) error {
+func (g *Group) run(ctx context.Context, t target, n machine.Conn, l *link.Conn, r *wire.Reader) error {
 	stop := context.AfterFunc(ctx, func() { l.Close(link.ErrClosed) })
 	defer stop()
-	from, refused := &connection{conn: n, link: l, backlog: newBacklog()}, error(nil)
+	from, refused := &connection{conn: n, link: l, name: t.id, backlog: newBacklog()}, error(nil)
 	err := l.Run(r, func(p wire.Packet) {
 		if !from.backlog.add(&p, l.Done(), nil) {
 			return

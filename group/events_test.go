@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -124,6 +125,37 @@ func TestCloseWhileItLeaves(t *testing.T) {
 		<-ran
 		if err := <-left; err != nil || p.Close() != nil {
 			t.Errorf("Leave: %v, and Close after it: %v", err, p.Close())
+		}
+	})
+}
+
+// TestAttachedEvents: events say which coordinator a member has joined and lost, and why.
+func TestAttachedEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.member("m1", nil)
+		w.until("a coordinator", 10*time.Second, func() bool { return coordinates(first) == first })
+		p := w.member("m2", func(c *Config) { c.Observer = true })
+		attached := func() (all []Event) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return slices.DeleteFunc(slices.Clone(p.event), func(e Event) bool { return e.Kind != EventAttached && e.Kind != EventDetached })
+		}
+		w.until("m2 to join", 10*time.Second, func() bool { return len(attached()) == 1 })
+		w.member("m3", nil)
+		first.crash()
+		w.until("m2 to join m3", 10*time.Second, func() bool { return len(attached()) == 3 })
+		for i, e := range attached() {
+			kind, id := EventAttached, "m1"
+			switch i {
+			case 1:
+				kind = EventDetached
+			case 2:
+				id = "m3"
+			}
+			if e.Kind != kind || e.Member != id || (e.Err != nil) != (kind == EventDetached) || (e.Token > 1) != (id == "m3") {
+				t.Errorf("event %d is %+v; want %s of %s", i+1, e, kind, id)
+			}
 		}
 	})
 }

@@ -33,6 +33,7 @@ type member struct {
 	view      machine.View
 	until     protocol.Instant // the last claim that has ended, by time or by a goodbye
 	goodbyeOn *link.Conn       // that the last goodbye was sent on
+	joined    Event            // of the coordinator that it is attached to
 	watch     watches
 
 	mu       sync.Mutex
@@ -298,7 +299,7 @@ func (m *member) handle(it *arrival) {
 		m.in = machine.Input{Kind: machine.Receive, Conn: from.conn, Message: *it.packet.Message}
 		m.step()
 		if it.packet.Message.Type == machine.Greet && m.view.Tenure != 0 && m.view.Tenure == it.packet.Message.Tenure {
-			m.attach(from.link)
+			m.attach(from)
 		}
 		if it.packet.Message.Type == machine.Over && from.link == m.goodbyeOn {
 			m.goodbyeOn = nil
@@ -319,7 +320,10 @@ func (m *member) handle(it *arrival) {
 }
 
 // attach begins what goes on beside the machine with a coordinator.
-func (m *member) attach(l *link.Conn) {
+func (m *member) attach(from *connection) {
+	l := from.link
+	m.joined = Event{Kind: EventAttached, Token: fence.Token(m.view.Tenure), Member: from.name}
+	m.g.event(m.joined)
 	var all []wire.Entry
 	for _, t := range m.tenures {
 		if t.named {
@@ -346,6 +350,9 @@ func (m *member) detached(l *link.Conn) {
 	m.mu.Unlock()
 	if was {
 		m.watch.detached()
+		e := m.joined
+		e.Kind, e.Err = EventDetached, l.Err()
+		m.g.event(e)
 	}
 	m.calls.detached(l) // those of an earlier connection, too
 }
@@ -478,12 +485,6 @@ func (m *member) publish() {
 	}
 	m.epoch.view.Store(&v)
 	m.seen.Store(&v)
-	if before.Tenure == 0 && v.Tenure != 0 {
-		m.g.event(Event{Kind: EventAttached, Token: fence.Token(v.Tenure)})
-	}
-	if before.Tenure != 0 && v.Tenure == 0 {
-		m.g.event(Event{Kind: EventDetached, Token: fence.Token(before.Tenure)})
-	}
 	m.g.counted.view(before, v)
 }
 
