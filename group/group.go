@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	crand "crypto/rand"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -295,12 +296,19 @@ func (c *Config) exposed(at net.Addr, advertised string) error {
 
 // ownName is the member that the own certificate names.
 func ownName(t TLS) (string, error) {
-	cert, err := t.Server().GetCertificate(nil)
-	if err != nil {
-		return "", err
+	var cert *tls.Certificate
+	own := t.Server()
+	if own.GetCertificate != nil {
+		var err error
+		if cert, err = own.GetCertificate(&tls.ClientHelloInfo{}); err != nil {
+			return "", err
+		}
 	}
-	if cert.Leaf == nil {
-		return "", errors.New("the certificate is not parsed; want group.Config.ID")
+	if cert == nil && len(own.Certificates) > 0 {
+		cert = &own.Certificates[0]
+	}
+	if cert == nil || cert.Leaf == nil {
+		return "", errors.New("there is no certificate that is parsed; want group.Config.ID")
 	}
 	return named(cert.Leaf)
 }

@@ -202,3 +202,35 @@ func TestLoopback(t *testing.T) {
 		}
 	}
 }
+
+// presented is an identity with another configuration of its server.
+type presented struct {
+	*identity
+	server *tls.Config
+}
+
+func (p *presented) Server() *tls.Config { return p.server }
+
+// TestOwnName: an empty id is that of the certificate, however the configuration has it.
+func TestOwnName(t *testing.T) {
+	i := newAuthority(t).member(t, "m1")
+	get := func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if h.ServerName != "" {
+			return nil, errors.New("another name")
+		}
+		return &i.cert, nil
+	}
+	for what, c := range map[string]struct {
+		server *tls.Config
+		says   string
+	}{
+		"a function":   {&tls.Config{GetCertificate: get}, ""},
+		"a list":       {&tls.Config{Certificates: []tls.Certificate{i.cert}}, ""},
+		"nothing":      {&tls.Config{}, "want group.Config.ID"},
+		"what is none": {&tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, nil }}, "want group.Config.ID"},
+	} {
+		if id, err := ownName(&presented{i, c.server}); c.says == "" && (err != nil || id != "m1") || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %q, %v; want m1, or an error %q", what, id, err, c.says)
+		}
+	}
+}
