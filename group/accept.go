@@ -206,6 +206,9 @@ func (g *Group) welcome(nc net.Conn, secure func(net.Conn) (net.Conn, shown, err
 	}
 	g.acceptor.mu.Unlock()
 	if many {
+		if why := fmt.Sprintf("%d connections have not said who they are; want fewer at a time", maxUnknown); g.acceptor.news(why) {
+			g.log.Warn("a connection is refused", "from", raw.RemoteAddr(), "error", why)
+		}
 		return
 	}
 	nc, r, from, err := g.meet(nc, secure)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -410,4 +411,24 @@ func TestFlood(t *testing.T) {
 			t.Errorf("%s: %+v, %d keys; want none interrupted", g.ID(), n, g.Measure().Keys)
 		}
 	}
+}
+
+// TestManyUnknown: connections that do not say who they are are refused when there are too many, and the log says so.
+func TestManyUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		said := &lines{text: "a connection is refused"}
+		a := w.member("m1", func(c *Config) { c.Logger = slog.New(said) })
+		for range maxUnknown + 3 {
+			c, err := w.net.dial("stranger")(t.Context(), a.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+		}
+		synctest.Wait()
+		if n := said.n.Load(); n != 1 {
+			t.Errorf("%d lines say that there are too many; want 1", n)
+		}
+	})
 }

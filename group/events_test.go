@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/electd/elect/driver"
 )
 
 // TestSlowEvents: an OnEvent that takes its time delays no end of a key: all contexts end before the claim
@@ -156,6 +158,39 @@ func TestAttachedEvents(t *testing.T) {
 			if e.Kind != kind || e.Member != id || (e.Err != nil) != (kind == EventDetached) || (e.Token > 1) != (id == "m3") {
 				t.Errorf("event %d is %+v; want %s of %s", i+1, e, kind, id)
 			}
+		}
+	})
+}
+
+// TestEndedOnce: the end of a key is one event, however many reasons there are for it.
+func TestEndedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.member("m1", nil)
+		m, err := p.Elector("nightly").Campaign(t.Context(), driver.Candidacy{Exclusive: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Elector("nightly").(driver.Resigner).Resign(t.Context(), m.Token()); err != nil {
+			t.Fatal(err)
+		}
+		closed := make(chan error)
+		go func() { closed <- p.Close() }()
+		<-time.After(time.Second)
+		if err := m.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		n := 0
+		for _, e := range p.event {
+			if e.Kind == EventEnded {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d events say that the key has ended; want 1", n)
 		}
 	})
 }

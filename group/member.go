@@ -404,8 +404,12 @@ func (m *member) side(l *link.Conn, s *wire.Side) {
 	}
 }
 
-// tell ends the context of work, and has its call-back called.
+// tell ends the context of work, and has its call-back called, once.
 func (m *member) tell(t *tenure, why error) {
+	if t.told {
+		return
+	}
+	t.told = true
 	t.lose(why)
 	m.g.event(Event{Kind: EventEnded, Key: string(t.key), Token: t.fence(), Err: lost(t.fence(), *t.over.Load())})
 	m.stop(t)

@@ -54,6 +54,7 @@ type share struct {
 	g     *Group
 	c     *Client // instead of g, for a process that can be no member
 	err   error
+	early bool // the context of the opening that was to make it had ended
 }
 
 func (s *sharing) open(ctx context.Context, t driver.Target) (driver.Elector, error) {
@@ -76,6 +77,7 @@ func (s *sharing) open(ctx context.Context, t driver.Target) (driver.Elector, er
 	if first {
 		s.mu.Unlock()
 		e.err = s.join(ctx, t, inner, cfg, e)
+		e.early = ctx.Err() != nil
 		s.mu.Lock()
 		if e.err != nil {
 			delete(s.all, key)
@@ -88,6 +90,9 @@ func (s *sharing) open(ctx context.Context, t driver.Target) (driver.Elector, er
 	case <-ctx.Done():
 		_ = s.leave(key, e)
 		return nil, context.Cause(ctx)
+	}
+	if e.err != nil && e.early && ctx.Err() == nil {
+		return s.open(ctx, t)
 	}
 	if e.err != nil {
 		return nil, e.err

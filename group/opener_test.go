@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -197,4 +198,55 @@ func TestOpenerBesideOneThatGivesUp(t *testing.T) {
 	if err := errors.Join(m.Release(ctx), e.Close()); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestOpenerAfterOneThatGivesUp: when the context of the opening that makes the member ends, another one that waits for
+// it makes it.
+func TestOpenerAfterOneThatGivesUp(t *testing.T) {
+	store := memory.NewStore(0)
+	begun, first := make(chan struct{}), true
+	opener := Opener(func(ctx context.Context, target driver.Target) (driver.Elector, error) {
+		if first {
+			first = false
+			close(begun)
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		return store.Open(ctx, target)
+	})
+	u, _ := url.Parse("group+memory:")
+	ended, cancel := context.WithCancel(t.Context())
+	gaveUp := make(chan error, 1)
+	go func() {
+		_, err := opener(ended, driver.Target{URL: u, Name: "a", ID: "m1"})
+		gaveUp <- err
+	}()
+	<-begun
+	waits := make(chan struct{})
+	ctx := &noted{t.Context(), sync.OnceFunc(func() { close(waits) })}
+	go func() {
+		<-waits
+		cancel()
+	}()
+	e, err := opener(ctx, driver.Target{URL: u, Name: "b", ID: "m1"})
+	if err != nil {
+		t.Fatalf("an opening fails with the context of another: %v", err)
+	}
+	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// noted is a context that notes that it is waited for.
+type noted struct {
+	context.Context
+	note func()
+}
+
+func (n *noted) Done() <-chan struct{} {
+	n.note()
+	return n.Context.Done()
 }

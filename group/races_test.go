@@ -208,6 +208,29 @@ func TestBadLoad(t *testing.T) {
 	})
 }
 
+// TestNoLoad: a key that costs nothing is not placed as one whose cost nobody has told.
+func TestNoLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), newHolding(t)
+		a := w.member("m1", func(c *Config) { c.Keys = Range(1) })
+		a.run(h)
+		w.until("the key", time.Minute, func() bool { return h.total() == 1 })
+		h.shards["0"].Load(0)
+		var load float64
+		w.until("its load", time.Second, func() bool {
+			got := make(chan float64)
+			a.mu.Lock()
+			a.coordinator.put(arrival{do: func() { got <- a.coordinator.loads["0"] }})
+			a.mu.Unlock()
+			load = <-got
+			return load != 0
+		})
+		if load > 0.001 {
+			t.Errorf("its load is %v; want a thousandth", load)
+		}
+	})
+}
+
 // TestStartsTooLate: work does not begin whose claim has ended since it was assigned, and the key is given up.
 func TestStartsTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -69,9 +69,14 @@ func (s *Shard) HandOver(state []byte) error {
 	return nil
 }
 
-// Load tells placement what this key costs, in any unit that all members share. The default is 1. What is not a number
-// from 0 to [placement.MaxLoad] is ignored.
-func (s *Shard) Load(load float64) { s.t.m.load(s.t.key, load) }
+// Load tells placement what this key costs, in any unit that all members share. The default is 1, and the least a
+// thousandth, which 0 is, too. What is not a number from 0 to [placement.MaxLoad] is ignored.
+func (s *Shard) Load(load float64) {
+	if load == 0 {
+		load = 0.001 // where 0 is the default
+	}
+	s.t.m.load(s.t.key, load)
+}
 
 // server runs the work of shards: for Run a goroutine each, for Serve call-backs.
 type server struct {

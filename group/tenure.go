@@ -80,6 +80,7 @@ type tenure struct {
 	named  bool // it is of a named election
 	bare   bool // guarded by the lock of witnessed: no keeper has the work
 	pinned bool // owned by the member's loop
+	told   bool // the same: its end was told
 }
 
 // extra is what only some tenures need. The lock of the tenure guards it.
