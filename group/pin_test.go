@@ -68,6 +68,7 @@ func TestPinned(t *testing.T) {
 		stay := func(when string) {
 			t.Helper()
 			<-time.After(30 * time.Second)
+			synctest.Wait()
 			for _, key := range moved {
 				if h.by[key] != "m2" {
 					t.Errorf("%s: %s was moved to m2, and is held by %q", when, key, h.by[key])
