@@ -253,7 +253,10 @@ func (g *Group) meet(nc net.Conn, secure func(net.Conn) (net.Conn, shown, error)
 	refused := "the connection does not begin with a hello; want a member or a client of a group"
 	var from *connection
 	if p.Hello != nil {
-		if refused = g.refuses(p.Hello, who); refused == "" {
+		if refused = g.refuses(p.Hello, who); refused != "" && p.Hello.Admitted && who.is(p.Hello.ID) && g.yields(refused) {
+			return nc, nil, nil, errors.New(refused)
+		}
+		if refused == "" {
 			from = &connection{member: p.Hello.ID, name: p.Hello.ID, addr: nc.RemoteAddr().String(), control: p.Hello.Control, shards: p.Hello.Keys > 0, place: p.Hello.Addr, readOnly: who.readOnly}
 			if who.id != "" {
 				from.name = who.id
@@ -300,11 +303,31 @@ func (g *Group) refuses(h *wire.Hello, who shown) string {
 	case h.Keys != 0 && mine.Keys != 0 && (h.Keys != mine.Keys || h.Digest != mine.Digest):
 		return fmt.Sprintf("%s knows %d shards with the digest %016x, and the coordinator, %s, %d with %016x; want the same group.Config.Keys at all members",
 			h.ID, h.Keys, h.Digest, g.id, mine.Keys, mine.Digest)
-	case h.Promise > mine.Cover:
-		return fmt.Sprintf("the promise of %s is %v, and the cover of the coordinator, %s, %v; want a cover of at least the promise: raise group.Config.Cover at all members first",
-			h.ID, time.Duration(h.Promise), g.id, g.settings.Cover)
 	}
 	return ""
+}
+
+// yields has the coordinator of this process give way, during its cover, to members that have keys and do not fit (G14).
+// It reports false if they are to be refused: its cover is over.
+func (g *Group) yields(refused string) bool {
+	g.mu.Lock()
+	c := g.coordinator
+	g.mu.Unlock()
+	if c == nil {
+		return true // it may be elected already, and not begun
+	}
+	covered := make(chan bool, 1)
+	c.put(arrival{do: func() {
+		if covered <- c.machine.Covered(); !c.machine.Covered() && c.resigned == "" {
+			c.resigned, c.aside = machine.Misfit+": "+refused, 2*g.settings.Cover
+		}
+	}})
+	select {
+	case is := <-covered:
+		return !is
+	case <-c.over:
+		return true
+	}
 }
 
 func (g *Group) hello() *wire.Hello {
@@ -312,10 +335,11 @@ func (g *Group) hello() *wire.Hello {
 	if g.cfg.Observer {
 		at = ""
 	}
+	v := g.member.seen.Load()
 	return &wire.Hello{
-		Addr:    at,
+		Addr: at, Admitted: v != nil && v.Admitted && v.Proven(g.env.now()),
 		Version: wire.Version, Group: g.cfg.Name, ID: g.id, Keys: uint64(len(g.shards)), Digest: g.digest,
-		Promise: uint64(g.settings.Promise), Cover: uint64(g.settings.Cover), Bits: uint64(g.settings.Bits),
+		Bits: uint64(g.settings.Bits),
 	}
 }
 

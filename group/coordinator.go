@@ -154,7 +154,7 @@ func (c *coordinator) take(from *connection, p wire.Packet) {
 // run coordinates until the term has ended or is to be given up. It returns why, and how long not to stand again.
 func (c *coordinator) run(ctx context.Context) (why string, aside time.Duration) {
 	defer c.end()
-	c.in = machine.Input{Kind: machine.Begin, Tenure: uint64(c.term.Token())}
+	c.in = machine.Input{Kind: machine.Begin, Tenure: uint64(c.term.Token()), Cover: time.Duration(c.g.member.cover.Load())}
 	c.step()
 	c.g.acceptor.set(c)
 	var items []arrival

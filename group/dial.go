@@ -18,7 +18,7 @@ import (
 	machine "github.com/electd/elect/internal/protocol/group"
 )
 
-// metadataKey is where the candidacy for coordinator shows the address of the listener and the process.
+// metadataKey is where the candidacy for coordinator shows the address of the listener, the process and the cover.
 const metadataKey = "group"
 
 const (
@@ -36,6 +36,7 @@ type target struct {
 	id      string
 	addr    string
 	process string
+	cover   time.Duration
 }
 
 // showAddress has this member's candidacy show where it is, beside what the program shows.
@@ -44,41 +45,46 @@ func (g *Group) showAddress() error {
 	if m == nil {
 		m = map[string]string{}
 	}
-	m[metadataKey] = g.addr + " " + g.process.String()
+	m[metadataKey] = g.addr + " " + g.process.String() + " " + g.settings.Cover.String()
 	return g.election.SetMetadata(m)
 }
 
-// sight is whether the coordinator's election has to be observed.
-type sight struct {
-	mu     sync.Mutex
-	steady bool               // the coordinator has answered lately
-	rest   context.CancelFunc // ends the observation
-	doubt  chan struct{}      // has a value when it is to begin again; has room for one
+// pause is whether something in the coordinator's election has to rest: the observation of it while the coordinator has
+// answered lately, and the candidacy of this member while it is not to stand.
+type pause struct {
+	mu    sync.Mutex
+	rests bool
+	end   context.CancelFunc // ends what is under way
+	again chan struct{}      // has a value when it is to begin again; has room for one
 }
 
-// note takes in whether the coordinator has answered lately.
-func (s *sight) note(steady bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if steady == s.steady {
-		return
-	}
-	if s.steady = steady; steady {
-		s.rest()
-		return
-	}
-	ring(s.doubt)
+func (p *pause) init(rests bool) {
+	p.rests, p.end, p.again = rests, func() {}, make(chan struct{}, 1)
 }
 
-// begin returns the context of an observation, which has ended already if there is no need for one.
-func (s *sight) begin(ctx context.Context) (context.Context, context.CancelFunc) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ctx, s.rest = context.WithCancel(ctx)
-	if s.steady {
-		s.rest()
+// note takes in whether it has to rest.
+func (p *pause) note(rests bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if rests == p.rests {
+		return
 	}
-	return ctx, s.rest
+	if p.rests = rests; rests {
+		p.end()
+		return
+	}
+	ring(p.again)
+}
+
+// begin returns the context of what is paused, which has ended already if that has to rest.
+func (p *pause) begin(ctx context.Context) (context.Context, context.CancelFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ctx, p.end = context.WithCancel(ctx)
+	if p.rests {
+		p.end()
+	}
+	return ctx, p.end
 }
 
 // follow learns who leads the election, and stays connected with it. An election without a clock is observed only while
@@ -100,7 +106,7 @@ func (g *Group) follow() {
 			return
 		case rested:
 			select {
-			case <-g.sight.doubt:
+			case <-g.sight.again:
 			case <-g.ctx.Done():
 				return
 			}
@@ -128,12 +134,17 @@ func (g *Group) look(ctx context.Context, r *retries) error {
 				g.log.Warn("the coordinator's election cannot be observed now", "error", s.Cause)
 			}
 		}
-		if s.Leader == nil || s.Stale {
+		if s.Stale {
 			continue // the coordinator that is known may go on
 		}
 		r.pause = 0
 		g.member.calls.unseen(nil)
+		if s.Leader == nil {
+			g.member.led(target{})
+			continue
+		}
 		t, err := targetOf(s.Leader)
+		g.member.led(t)
 		if err != nil {
 			g.member.calls.without(fmt.Errorf("%w: %w", driver.ErrUnreachable, err), true)
 			if g.acceptor.news(err.Error()) {
@@ -148,11 +159,16 @@ func (g *Group) look(ctx context.Context, r *retries) error {
 
 // targetOf is where the leader of the coordinator's election is.
 func targetOf(l *elect.Leader) (target, error) {
-	addr, process, found := strings.Cut(l.Metadata[metadataKey], " ")
-	if !found {
-		return target{}, fmt.Errorf("the leader of the coordinator's election, %s, shows no address of a group; want an election of its own for each group", l.ID)
+	t := target{token: l.Token, id: l.ID}
+	place := strings.Fields(l.Metadata[metadataKey])
+	if len(place) == 3 {
+		t.addr, t.process = place[0], place[1]
+		t.cover, _ = time.ParseDuration(place[2])
 	}
-	return target{token: l.Token, id: l.ID, addr: addr, process: process}, nil
+	if t.cover <= 0 {
+		return t, fmt.Errorf("the leader of the coordinator's election, %s, shows no address of a group; want an election of its own for each group", l.ID)
+	}
+	return t, nil
 }
 
 // aim has this member connect with a coordinator, unless it knows a later one.
@@ -239,6 +255,9 @@ func (g *Group) connect(ctx context.Context, t target) error {
 	}
 	nc, r, err := dial(ctx, g.reach, g.hello(), t)
 	if err != nil {
+		if _, ok := errors.AsType[*refusedError](err); ok {
+			g.member.refused(t)
+		}
 		return err
 	}
 	l := link.New(nc, g.settings.Promise)
@@ -308,13 +327,20 @@ func dial(ctx context.Context, reach reach, hello *wire.Hello, t target) (nc net
 	return nc, r, nil
 }
 
-// stand leads the election again and again, and coordinates while it does. What the election calls permanent is tried
+// stand leads the election again and again while this member's machine says that it may, and coordinates while it does. What the election calls permanent is tried
 // again, too: an operator may mend it, and a group without candidates loses all its keys.
 func (g *Group) stand(ctx context.Context) {
 	var r retries
 	for ctx.Err() == nil {
 		var last served
-		once, cancel := context.WithCancel(ctx)
+		once, cancel := g.barred.begin(ctx)
+		if once.Err() != nil {
+			select {
+			case <-g.barred.again:
+			case <-ctx.Done():
+			}
+			continue
+		}
 		err := g.election.Lead(once, func(ctx context.Context, term *elect.Term) error {
 			if last = g.coordinate(ctx, term); last != (served{}) {
 				cancel() // Lead would stand again at once
@@ -324,10 +350,13 @@ func (g *Group) stand(ctx context.Context) {
 			}
 			return last.err
 		})
+		barred := once.Err() != nil && last == (served{})
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return
+		case barred:
+			g.log.Warn("this member does not stand as coordinator until a coordinator takes it, or nobody has been one for long")
 		case last.hangs != nil:
 			select {
 			case <-last.hangs:

@@ -81,7 +81,8 @@ type Group struct {
 	memberRecord, coordinatorRecord *record
 
 	member    *member
-	sight     sight
+	sight     pause // of the coordinator's election
+	barred    pause // from standing in it
 	acceptor  acceptor
 	witnessed witnessed
 	dialled   atomic.Uint64
@@ -156,7 +157,8 @@ func join(ctx context.Context, election *elect.Election, cfg Config, env env) (*
 	}
 	g.acceptor.init(g)
 	g.witnessed.g = g
-	g.sight.rest, g.sight.doubt = func() {}, make(chan struct{}, 1)
+	g.sight.init(false)
+	g.barred.init(true)
 	if err := g.listen(ctx, info); err != nil {
 		return nil, err
 	}

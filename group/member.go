@@ -47,6 +47,7 @@ type member struct {
 	owes     bool          // set before that: a coordinator keeps the session until it hears of it
 	heard    chan struct{} // closed when one has
 	seen     atomic.Pointer[machine.View]
+	cover    atomic.Int64 // that of a coordinator of this process, a time.Duration
 	active   atomic.Int64 // tenures whose work has not returned
 	slots    map[machine.Key]*candidacy
 	named    int     // tenures of elections whose work has not returned
@@ -195,6 +196,8 @@ func (m *member) turn(items []arrival) []arrival {
 	}
 	m.watch.send()
 	m.g.sight.note(m.steady())
+	m.cover.Store(int64(m.machine.Cover()))
+	m.g.barred.note(!m.machine.Stands())
 	if leaving && len(m.tenures) == 0 {
 		select {
 		case <-m.left:
@@ -204,6 +207,26 @@ func (m *member) turn(items []arrival) []arrival {
 		}
 	}
 	return items
+}
+
+// led says who leads the coordinator's election; the zero target is nobody.
+func (m *member) led(t target) {
+	s := machine.Session{Member: protocol.NodeID(t.id)}
+	if t.process == m.g.process.String() {
+		s.Process = m.g.process
+	}
+	m.put(arrival{do: func() {
+		m.in = machine.Input{Kind: machine.Led, Tenure: uint64(t.token), Cover: t.cover, Session: s}
+		m.step()
+	}})
+}
+
+// refused says that a coordinator does not take this member, before the machines know each other.
+func (m *member) refused(t target) {
+	m.put(arrival{do: func() {
+		m.in = machine.Input{Kind: machine.Receive, Message: machine.Message{Type: machine.Refuse, Tenure: uint64(t.token), Cover: t.cover}}
+		m.step()
+	}})
 }
 
 // fit drops what is handed over and has no room on the connection: it must not end for that.

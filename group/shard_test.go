@@ -172,37 +172,176 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
-// TestRefused: who does not fit is told what would be right, and nobody loses a key by it.
+// misfits are settings that do not fit those of right, and what a member with them is told.
+var misfits = map[string]struct {
+	change func(*Config)
+	says   string
+}{
+	"another group":    {func(c *Config) { c.Name = "other" }, "want the same group.Config.Name"},
+	"other keys":       {func(c *Config) { c.Keys = Range(7) }, "want the same group.Config.Keys"},
+	"a longer promise": {func(c *Config) { c.Promise = 9 * time.Second }, "raise group.Config.Cover"},
+	"a shorter cover":  {func(c *Config) { c.Promise = time.Second }, "want a cover of at least the promise"},
+	"token bits":       {func(c *Config) { c.TokenBits = 8 }, "want the same"},
+}
+
+// right are the settings of the other members: the promise outlives the election's lease of a second.
+func right(c *Config) { c.Keys, c.Promise = Range(6), 3*time.Second }
+
+// misfit joins as a candidate whose settings do not fit.
+func (w *world) misfit(id string, change func(*Config)) (p *part, refused chan error) {
+	refused = make(chan error, 100)
+	p = w.member(id, func(c *Config) {
+		right(c)
+		change(c)
+		seen := c.OnEvent
+		c.OnEvent = func(e Event) {
+			seen(e)
+			if e.Kind == EventRefused {
+				refused <- e.Err
+			}
+		}
+	})
+	return p, refused
+}
+
+// coordinated is how often a member was the coordinator.
+func (p *part) coordinated() (n int) {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	for _, e := range p.event {
+		if e.Kind == EventCoordinates {
+			n++
+		}
+	}
+	return n
+}
+
+// TestRefused: a candidate that does not fit is told what would be right, and is not elected, even when the coordinator
+// dies. No living member loses a key by it.
 func TestRefused(t *testing.T) {
+	for what, c := range misfits {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, h := newWorld(t), newHolding(t)
+				a := w.member("m1", right)
+				a.run(h)
+				w.until("all keys at m1", 10*time.Second, func() bool { return h.count()["m1"] == 6 })
+				m, refused := w.misfit("m2", c.change)
+				m.run(h)
+				b := w.member("m3", right)
+				b.run(h)
+				select {
+				case err := <-refused:
+					if !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
+						t.Errorf("%v; want a line with %q", err, c.says)
+					}
+				case <-time.After(10 * time.Second):
+					t.Errorf("it is not refused; want a line with %q", c.says)
+				}
+				w.until("three keys each", 20*time.Second, func() bool { return h.count()["m1"] == 3 && h.count()["m3"] == 3 })
+				<-time.After(10 * time.Second)
+				began, tokens := h.begun, h.held("m3")
+				b.place.Freeze(true) // the misfit is elected if it stands
+				a.crash()
+				<-time.After(1500 * time.Millisecond)
+				b.place.Freeze(false)
+				w.until("all keys at m3", 20*time.Second, func() bool { return h.count()["m3"] == 6 })
+				if h.begun != began+3 {
+					t.Errorf("work began %d times when the coordinator had died; want it for its 3 keys", h.begun-began)
+				}
+				for k, token := range h.held("m3") {
+					if was, ok := tokens[k]; ok && was != token {
+						t.Errorf("%s has the token %v at m3, and had %v", k, token, was)
+					}
+				}
+				if n := b.Counts(); m.coordinated() > 0 || n.Lapsed+n.Overruns > 0 {
+					t.Errorf("the misfit coordinated %d times, and m3 %+v", m.coordinated(), n)
+				}
+			})
+		})
+	}
+}
+
+// TestShortCover: when the coordinator dies and the other member with keys is cut off, one with a shorter cover gives its
+// keys to nobody while its claim lasts.
+func TestShortCover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), newHolding(t)
+		a, b := w.member("m1", right), w.member("m3", right)
+		a.run(h)
+		b.run(h)
+		m, _ := w.misfit("m2", func(c *Config) { c.Promise = time.Second })
+		m.run(h)
+		<-time.After(15 * time.Second)
+		b.cut(true)
+		a.crash()
+		<-time.After(3 * time.Second) // work that begins beside that of m3 is an error
+	})
+}
+
+// TestMisfitGivesWay: a misfit that nobody could refuse, because it is elected when it has just started and nobody leads,
+// gives way to members that have keys.
+func TestMisfitGivesWay(t *testing.T) {
+	for what, c := range misfits {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, h := newWorld(t), newHolding(t)
+				a := w.member("m1", right)
+				w.until("a coordinator", 10*time.Second, func() bool { return a.coordinated() == 1 })
+				b := w.member("m3", right)
+				b.run(h)
+				w.until("all keys at m3", 10*time.Second, func() bool { return h.count()["m3"] == 6 })
+				<-time.After(5 * time.Second)
+				b.place.Freeze(true)
+				a.crash()
+				<-time.After(1200 * time.Millisecond) // the lease has run out
+				m, _ := w.misfit("m2", c.change)
+				w.until("the misfit to coordinate", time.Second, func() bool { return m.coordinated() == 1 })
+				b.place.Freeze(false)
+				w.until("m3 to coordinate", time.Second, func() bool { return b.coordinated() == 1 })
+				<-time.After(20 * time.Second)
+				if n := b.Counts(); h.begun != 6 || n.Lapsed+n.Overruns > 0 || m.coordinated() != 1 {
+					t.Errorf("work began %d times, m3 %+v, the misfit coordinated %d times; want 6, nothing lost, and once", h.begun, n, m.coordinated())
+				}
+			})
+		})
+	}
+}
+
+// TestMisfitAlone: if none but refused members are left, one of them coordinates after a while, and a group of their
+// settings goes on.
+func TestMisfitAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), newHolding(t)
+		a := w.member("m1", right)
+		stop := a.run(h)
+		w.until("all keys at m1", 10*time.Second, func() bool { return h.count()["m1"] == 6 })
+		longer := func(c *Config) { c.Promise = 5 * time.Second }
+		m, refused := w.misfit("m2", longer)
+		m.run(h)
+		w.until("a refusal", 10*time.Second, func() bool { return len(refused) > 0 })
+		stop()
+		if err := a.Leave(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(4 * time.Second)
+		if m.coordinated() > 0 {
+			t.Error("the refused member coordinates at once")
+		}
+		w.until("all keys at m2", 20*time.Second, func() bool { return h.count()["m2"] == 6 })
+		b, _ := w.misfit("m1", longer)
+		b.run(h)
+		w.until("three keys each", 20*time.Second, func() bool { return h.count()["m1"] == 3 && h.count()["m2"] == 3 })
+	})
+}
+
+// TestConfigRefused: what can never be right is refused by Join and by an election.
+func TestConfigRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, h := newWorld(t), newHolding(t)
 		a := w.member("m1", func(c *Config) { c.Keys = Range(4) })
 		a.run(h)
 		w.until("all keys at m1", 10*time.Second, func() bool { return h.count()["m1"] == 4 })
-		for what, c := range map[string]struct {
-			change func(*Config)
-			says   string
-		}{
-			"another group": {func(c *Config) { c.Name = "other" }, "want the same group.Config.Name"},
-			"other keys":    {func(c *Config) { c.Keys = Range(5) }, "want the same group.Config.Keys"},
-			"a promise":     {func(c *Config) { c.Promise = 9 * time.Second }, "raise group.Config.Cover"},
-			"token bits":    {func(c *Config) { c.TokenBits = 8 }, "want the same"},
-		} {
-			said := make(chan error, 100)
-			p := w.member("m2", func(cfg *Config) {
-				cfg.Observer = true
-				c.change(cfg)
-				cfg.OnEvent = func(e Event) {
-					if e.Kind == EventRefused {
-						said <- e.Err
-					}
-				}
-			})
-			if err := <-said; !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%s: %v", what, err)
-			}
-			p.end()
-		}
 		for what, c := range map[string]struct {
 			change func(*Config)
 			says   string

@@ -199,6 +199,19 @@ func (h *holding) end(s *Shard) {
 	}
 }
 
+// held returns the tokens of a member's keys.
+func (h *holding) held(id string) map[string]elect.Token {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := map[string]elect.Token{}
+	for k, by := range h.by {
+		if by == id {
+			all[k] = h.tokens[k]
+		}
+	}
+	return all
+}
+
 func (h *holding) count() map[string]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -31,8 +31,8 @@ func Decode(b []byte) (p Packet, err error) {
 			return Packet{Hello: h}, d.err
 		}
 		h.Group, h.ID = d.text(maxKey), d.text(maxKey)
-		h.Keys, h.Digest, h.Promise, h.Cover, h.Bits = d.uint(), d.uint(), d.uint(), d.uint(), d.uint()
-		h.Control = d.boolean()
+		h.Keys, h.Digest, h.Bits = d.uint(), d.uint(), d.uint()
+		h.Control, h.Admitted = d.boolean(), d.boolean()
 		h.Addr = d.text(maxAddr)
 		p.Hello = h
 	case kindWelcome:
@@ -207,6 +207,9 @@ func (d *decoder) message() *group.Message {
 	}
 	if has&hasMembers != 0 {
 		m.Members = d.uint()
+	}
+	if has&hasCover != 0 {
+		m.Cover = d.duration()
 	}
 	if has&hasRegistry != 0 {
 		m.Registry = &group.Registry{Tenure: d.uint(), Version: d.uint()}

@@ -44,6 +44,7 @@ const (
 	hasTraits
 	hasText
 	hasMembers
+	hasCover
 	allBits = 1<<iota - 1
 )
 
@@ -64,8 +65,9 @@ func Append(b []byte, p *Packet) []byte {
 		b = uints(b, h.Version)
 		b = text(b, h.Group)
 		b = text(b, h.ID)
-		b = uints(b, h.Keys, h.Digest, h.Promise, h.Cover, h.Bits)
+		b = uints(b, h.Keys, h.Digest, h.Bits)
 		b = boolean(b, h.Control)
+		b = boolean(b, h.Admitted)
 		return text(b, h.Addr)
 	case p.Welcome != nil:
 		b = append(b, kindWelcome)
@@ -128,14 +130,14 @@ func appendMessage(b []byte, m *group.Message) []byte {
 		bit(m.Seq != 0, hasSeq) | bit(m.Acked != 0, hasAcked) | bit(m.Admitted, isAdmitted) | bit(m.Promise != 0, hasPromise) |
 		bit(m.Registry != nil, hasRegistry) | bit(len(m.Held) > 0, hasHeld) | bit(len(m.Overruns) > 0, hasOverruns) |
 		bit(len(m.Wants) > 0, hasWants) | bit(len(m.Unwants) > 0, hasUnwants) | bit(m.Traits != group.Traits{}, hasTraits) |
-		bit(m.Text != "", hasText) | bit(m.Members != 0, hasMembers)
+		bit(m.Text != "", hasText) | bit(m.Members != 0, hasMembers) | bit(m.Cover != 0, hasCover)
 	b = uints(b, has)
 	if has&hasSession != 0 {
 		b = session(b, m.Session)
 	}
 	for _, f := range []struct {
 		bit, value uint64
-	}{{hasNumber, m.Number}, {hasTenure, m.Tenure}, {hasSeq, m.Seq}, {hasAcked, m.Acked}, {hasPromise, uint64(m.Promise)}, {hasMembers, m.Members}} {
+	}{{hasNumber, m.Number}, {hasTenure, m.Tenure}, {hasSeq, m.Seq}, {hasAcked, m.Acked}, {hasPromise, uint64(m.Promise)}, {hasMembers, m.Members}, {hasCover, uint64(m.Cover)}} {
 		if has&f.bit != 0 {
 			b = uints(b, f.value)
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // Version is that of this format. Both ends of a connection have the same one.
-const Version = 1
+const Version = 2
 
 // Bounds.
 const (
@@ -73,11 +73,11 @@ type Hello struct {
 	ID      string
 	Keys    uint64 // how many shards it knows
 	Digest  uint64 // of them
-	Promise uint64 // D_V in nanoseconds
-	Cover   uint64 // W in nanoseconds
 	Bits    uint64
 	// Control: it is no member, and only asks, or is the witness of a member that is dead.
 	Control bool
+	// Admitted: a coordinator has admitted it, and its claim is live.
+	Admitted bool
 	// Addr is where it can be reached as a coordinator; "" if it never is one.
 	Addr string
 }

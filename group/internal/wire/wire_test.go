@@ -17,12 +17,12 @@ import (
 func sample() map[string]Packet {
 	s := group.Session{Member: "n1", Process: protocol.Nonce{0x0102030405060708, 0x1112131415161718}, Epoch: 3}
 	return map[string]Packet{
-		"hello":   {Hello: &Hello{Version: Version, Group: "g", ID: "n1", Keys: 64, Digest: 1 << 63, Promise: 3e9, Cover: 4e9, Bits: 16, Control: true, Addr: "h:1"}},
+		"hello":   {Hello: &Hello{Version: Version, Group: "g", ID: "n1", Keys: 64, Digest: 1 << 63, Bits: 16, Control: true, Admitted: true, Addr: "h:1"}},
 		"welcome": {Welcome: &Welcome{Version: Version, ID: "n2", Process: "5f", Refused: "no"}},
 		"poll":    {Message: &group.Message{Type: group.Poll, Tenure: 7, Number: 2, Seq: 300, Acked: 5, Admitted: true}},
 		"answer":  {Message: &group.Message{Type: group.Answer, Tenure: 7, Number: 2, Seq: 300, Promise: 3 * time.Second, Members: 3}},
 		"report": {Message: &group.Message{
-			Type: group.Report, Session: s, Number: 1, Tenure: 7, Seq: 1, Promise: time.Second, Registry: &group.Registry{Tenure: 6, Version: 2, Sessions: []group.Session{s}},
+			Type: group.Report, Session: s, Number: 1, Tenure: 7, Seq: 1, Promise: time.Second, Cover: 2 * time.Second, Registry: &group.Registry{Tenure: 6, Version: 2, Sessions: []group.Session{s}},
 			Held:     []group.Held{{Key: "shard-10", Token: group.Token{Tenure: 7, N: 1}}, {Key: "shard-11", Token: group.Token{Tenure: 6, N: 2}}},
 			Overruns: []group.Held{{Key: "x", Token: group.Token{Tenure: 5, N: 1}}},
 			Wants:    []group.Want{{Key: "a"}, {Key: "ab", Priority: -1}}, Traits: group.Traits{Weight: 100, Zone: "z", Draining: true, Back: time.Minute},
@@ -40,13 +40,13 @@ func TestGolden(t *testing.T) {
 	golden := map[string]string{
 		"answer":  "030ace80010207ac0280bcc1960b03",
 		"assign":  "030b86020207030200016b0e010102686900016c000100",
-		"hello":   "01010167026e31408080808080808080800180bcc1960b80d0acf30e100103683a31",
+		"hello":   "01020167026e31408080808080808080800110010103683a31",
 		"poll":    "03043e0207ac0205",
 		"refuse":  "0302804003776879",
 		"reply":   "040209016d0163027b7d00",
-		"report":  "0303cf2f026e3101020304050607081112131415161718030107018094ebdc03060201026e3101020304050607081112131415161718030102000873686172642d31300e01070131010201010001780a0104020001610001016201c801017a0180b09dc2df01",
+		"report":  "0303cfaf02026e3101020304050607081112131415161718030107018094ebdc0380a8d6b907060201026e3101020304050607081112131415161718030102000873686172642d31300e01070131010201010001780a0104020001610001016201c801017a0180b09dc2df01",
 		"states":  "04050000000001016b026e31070205097b2261223a2262227d80808080808080fc3f",
-		"welcome": "0201026e32023566026e6f",
+		"welcome": "0202026e32023566026e6f",
 		"wish":    "03078210010003000161010162000162",
 	}
 	for name, p := range sample() {

@@ -15,6 +15,7 @@ const (
 	Deserted   = "most of its members are silent"
 	UsedUp     = "a key has used up the numbers of its assignments"
 	TooGreat   = "the count of its token leaves no bits for assignments"
+	Misfit     = "its settings do not fit those of members that have keys"
 	Resigned   = "asked to resign"
 	Unanswered = "asked to resign; a voucher did not acknowledge the registry in time"
 )
@@ -62,6 +63,7 @@ type Coordinator struct {
 
 	begunAt   protocol.Instant
 	cover     protocol.Instant // cover ends then
+	wait      time.Duration    // W: its own, or that of a coordinator before it
 	covered   bool             // cover is over
 	account   account
 	enrolment enrolment
@@ -144,7 +146,10 @@ func (c *Coordinator) begin(in *Input, fx *Effects) {
 		c.before, c.provenOnce = in.Now, in.Proven
 	}
 	c.begunAt = in.Now.Boot
-	cover := c.cfg.Cover
+	if c.wait = max(c.cfg.Cover, min(in.Cover, longest)); c.cfg.Mutant.Has("own-cover-only") {
+		c.wait = c.cfg.Cover
+	}
+	cover := c.wait
 	switch {
 	case c.cfg.Mutant.Has("no-cover"):
 		cover = 0
@@ -175,12 +180,12 @@ func (c *Coordinator) end(fx *Effects, why string, aside time.Duration) {
 // jumped extends all that is measured by the clock.
 func (c *Coordinator) jumped(now protocol.Reading) {
 	c.clock = now
-	until := now.Boot.Add(c.cfg.longestPromise())
+	until := now.Boot.Add(c.longestPromise())
 	for _, s := range c.sessions {
 		s.promise = until
 	}
 	if !c.covered {
-		c.cover = now.Boot.Add(c.cfg.Cover)
+		c.cover = now.Boot.Add(c.wait)
 	}
 	c.wake = now.Boot
 	c.known.heardAll(now.Boot)
@@ -192,7 +197,7 @@ func (c *Coordinator) jumped(now protocol.Reading) {
 }
 
 // longestPromise is what a report is promised: it may hold an older coordinator's promise.
-func (s *Settings) longestPromise() time.Duration { return max(s.Cover, s.Promise) }
+func (c *Coordinator) longestPromise() time.Duration { return max(c.wait, c.cfg.Promise) }
 
 // take handles what an input reports.
 func (c *Coordinator) take(in *Input, now protocol.Instant, fx *Effects) {

@@ -10,7 +10,7 @@
 // # Rules
 //
 // The promise is D_V ([Settings].Promise), the claim D_L = Drift.Claim(D_V), and W ([Settings].Cover) the wait of a new
-// coordinator, not less than any D_V in use.
+// coordinator, not less than any D_V in use (G14).
 //
 //   - G1 session. A session is (member, process, epoch). When its claim has lapsed it is over for ever: the epoch
 //     rises, and work that still runs is an overrun of the old one. A member's id says nothing about older sessions:
@@ -47,7 +47,14 @@
 //   - G13 deserted. A coordinator that has not heard half of its members for 2·D_V resigns, and stands aside for as
 //     long, W + D_V after t0 at the earliest. It learns the number of its members from them, who have it from the last
 //     coordinator.
-//   - G14 settings. A member whose promise is longer than the coordinator's W is refused.
+//   - G14 settings. A coordinator refuses a member whose promise is longer than its W or that of an admitted session, or
+//     whose W is shorter than its promise or that of one. So those that are admitted in one tenure fit each other, and
+//     the next coordinator of them waits long enough. During cover it refuses none that is admitted: it resigns, and
+//     stands aside. Its own wait is W, or that of the coordinator that its process saw last in E, if that is longer.
+//   - G15 standing. A process stands in E when the latest coordinator that it saw has admitted its session, until that is
+//     over, it is refused for its settings, or a later coordinator refuses it; when it saw that nobody leads E and
+//     was not refused; and when no coordinator was seen or heard for as long as it would wait (G14). So a group is
+//     never without candidates.
 //
 // A member obeys no coordinator below the greatest T that it has seen.
 //

@@ -40,6 +40,7 @@ func (c *Coordinator) enrol(now protocol.Instant, fx *Effects) {
 	}
 	r.pass, r.waiting = false, false
 	known, vouchers := c.knownToAll()
+	promise, cover := c.inUse()
 	// All that can be admitted now are decided at once: each is told a registry that contains the others.
 	for _, s := range c.sessions {
 		if s.admitted || s.conn == 0 {
@@ -49,6 +50,11 @@ func (c *Coordinator) enrol(now protocol.Instant, fx *Effects) {
 			r.waiting = true
 			continue
 		}
+		if why := c.unfit(s.longest, s.cover, promise, cover); why != "" {
+			c.refuseUnfit(s.conn, fx, why)
+			continue
+		}
+		promise, cover = s.uses(promise, cover)
 		s.admitted = true
 		if c.cfg.Vouchers == 0 || vouchers < c.cfg.Vouchers {
 			s.voucher = true

@@ -60,8 +60,9 @@ type Member struct {
 	polls   []sent // of the latest attachment, in the order of their numbers
 	pollAt  protocol.Instant
 
-	keys  memberKeys
-	draft *Message // of the mutant report-before-greet
+	keys     memberKeys
+	standing standing
+	draft    *Message // of the mutant report-before-greet
 }
 
 // NewMember returns a machine that waits for its Start, or an error that says what is wrong with the configuration.
@@ -82,6 +83,7 @@ func (m *Member) Step(in *Input, fx *Effects) {
 		if !m.started {
 			m.started, m.clock = true, in.Now
 			m.session = Session{Member: m.cfg.ID, Process: in.Session.Process, Epoch: 1}
+			m.standing.quiet = in.Now.Boot
 		}
 		return
 	}
@@ -101,6 +103,7 @@ func (m *Member) Step(in *Input, fx *Effects) {
 		m.poll(now, fx)
 	}
 	m.leave(fx)
+	m.stand(now)
 }
 
 // take handles what an input reports.
@@ -121,6 +124,8 @@ func (m *Member) take(in *Input, fx *Effects) {
 		m.choose(in, fx)
 	case Returned:
 		m.returned(in.Held, fx)
+	case Led:
+		m.led(in)
 	case Leave:
 		if m.leaving {
 			return
@@ -167,6 +172,7 @@ func (m *Member) live(now protocol.Instant) bool {
 func (m *Member) end(why protocol.Reason, now protocol.Instant, fx *Effects) {
 	m.stopAll(why, fx)
 	m.claim = protocol.Always
+	m.forgotten()
 	m.keys.overrun()
 	m.session.Epoch++
 	vouches := m.registry
@@ -245,7 +251,7 @@ func (m *Member) compose(now protocol.Instant) Message {
 	if !m.admitted && !m.cfg.Mutant.Has("unadmitted-vouches") && !m.cfg.Mutant.Has("lapsed-vouches") {
 		m.registry = nil
 	}
-	msg := Message{Type: Report, Session: m.session, Admitted: m.admitted, Promise: m.cfg.Promise, Traits: m.traits, Members: m.members}
+	msg := Message{Type: Report, Session: m.session, Admitted: m.admitted, Promise: m.cfg.Promise, Cover: m.cfg.Cover, Traits: m.traits, Members: m.members}
 	msg.Registry = m.Vouches(now)
 	m.keys.report(&msg)
 	return msg
@@ -286,11 +292,15 @@ func (m *Member) poll(now protocol.Instant, fx *Effects) {
 // receive takes a coordinator's message. Beside a Greet only those of the latest attachment count.
 func (m *Member) receive(in *Input, fx *Effects) {
 	msg, now := &in.Message, in.Now.Boot
+	m.heard(now)
 	if msg.Type == Greet {
 		m.greeted(in.Conn, msg.Tenure, now, fx)
 		return
 	}
 	if msg.Type == Refuse {
+		if msg.Cover != 0 {
+			m.judged(unfitted, msg.Tenure, now)
+		}
 		if in.Conn == m.at.conn {
 			m.detach()
 		}
@@ -340,6 +350,9 @@ func (m *Member) answered(msg *Message, now protocol.Instant) {
 		return
 	}
 	m.members = msg.Members
+	if m.admitted {
+		m.judged(fits, m.at.tenure, now)
+	}
 	from := m.polls[i].at
 	m.polls = append(m.polls[:0], m.polls[i+1:]...)
 	switch {
@@ -378,6 +391,7 @@ func (m *Member) admit(r *Registry, now protocol.Instant, fx *Effects) {
 		m.keep(r)
 	}
 	m.admitted = true
+	m.judged(fits, m.at.tenure, now)
 	m.poll(now, fx)
 }
 
@@ -509,6 +523,9 @@ func (m *Member) NextFire() protocol.Instant {
 		if m.keys.running > 0 {
 			next = min(next, m.claim.Add(-m.cfg.Drain))
 		}
+	}
+	if !m.standing.is {
+		next = min(next, m.standing.quiet.Add(m.Cover()))
 	}
 	return next
 }

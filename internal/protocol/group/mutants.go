@@ -17,6 +17,7 @@ const (
 	Vouched   = "known-to-vouchers" // who may vouch knows every admitted session with a live claim
 	Healed    = "healed"            // when all faults have ended, every key is held again in time
 	Untouched = "untouched"         // a coordinator's end interrupts no living member if the next one is there in time
+	Unfit     = "misfits"           // no member that does not fit gets a key from another, costs others a key, or is elected
 	Alone     = "one-work"          // no work of a key begins while a member has said that older work of it still runs
 )
 
@@ -72,6 +73,10 @@ func Mutants() []Mutant {
 		{"overruns-not-covered", "G12", "Reported overruns cover no keys.", Alone},
 		{"no-deserted", "G13", "A coordinator that hears few of its members does not resign.", Healed},
 		{"longer-promise-admitted", "G14", "A coordinator takes members with a longer promise than its cover.", OneHolder},
+		{"shorter-cover-admitted", "G14", "A coordinator takes members with a shorter cover than its promise.", Unfit},
+		{"misfit-goes-on", "G14", "A coordinator refuses members that have keys during its cover, and goes on.", Unfit},
+		{"own-cover-only", "G14", "A coordinator covers for its own W, and not for that of the one before it.", OneHolder},
+		{"refused-stands", "G15", "A member that is refused can be elected.", Unfit},
 		{"jump-ignored-by-member", "G14", "A jump of a member's clock has no effect.", OneHolder},
 		{"jump-ignored-by-coordinator", "G14", "A jump of a coordinator's clock has no effect.", OneHolder},
 		{"resigns-at-once", "G6", "A coordinator resigns before its vouchers have acknowledged who has left.", Untouched},

@@ -306,6 +306,114 @@ var rulesOfTenures = []rule{
 			w.fail("%v; want a report of another's session refused", w.sent)
 		}
 	}},
+	{"a shorter cover than a promise in use is refused", func(mutate mutation) {
+		w := newWorld(mutate, settings(), "n1")
+		w.begin(1, "n1")
+		w.set.Promise, w.set.Cover = time.Second, 2*time.Second
+		w.set.Poll, w.set.Drain = 100*time.Millisecond, 50*time.Millisecond
+		w.start("n2", 2)
+		w.connect("n2")
+		if w.sent[Refuse] != 1 || len(w.c.Sessions(nil)) != 1 {
+			w.fail("%v; want it refused", w.sent)
+		}
+		w.sleep(time.Minute)
+		w.set = settings()
+		w.set.Promise = w.set.Cover // two that fit the coordinator, and not each other
+		w.start("n3", 3)
+		w.connect("n3")
+		w.set.Promise, w.set.Cover = 3*time.Second, 3*time.Second
+		w.start("n4", 4)
+		w.connect("n4")
+		if s, ok := w.standing(w.session("n3")); w.sent[Refuse] != 2 || !ok || !s.Admitted {
+			w.fail("%v, %+v; want the later one of two refused that do not fit each other", w.sent, s)
+		}
+	}},
+	{"of two in cover that do not fit, one is admitted", func(mutate mutation) {
+		w := newWorld(mutate, settings())
+		w.set.Promise = w.set.Cover
+		w.start("n1", 1)
+		w.set.Promise, w.set.Cover = 3*time.Second, 3*time.Second
+		w.start("n2", 2)
+		w.set = settings()
+		w.begin(1, "n1", "n2")
+		w.sleep(5 * time.Second)
+		if n := w.sent[Refuse]; n != 1 || !w.members["n1"].m.View().Admitted || w.members["n2"].m.View().Admitted {
+			w.fail("%d refused; want n2 refused, and n1 admitted", n)
+		}
+	}},
+	{"a coordinator that does not fit members with keys gives way", func(mutate mutation) {
+		for _, d := range []time.Duration{time.Second, 9 * time.Second} {
+			w := ready(mutate, settings(), "n1", "n2")
+			w.sent = map[MessageType]int{}
+			w.set.Promise, w.set.Cover = d, d
+			w.set.Poll, w.set.Drain = d/10, d/20
+			w.begin(2, "n1")
+			if w.resign != Misfit || w.aside < 2*d || w.sent[Refuse] != 0 || len(w.members["n1"].running) != 2 {
+				w.fail("with %v: %q, %v, %v; want it to resign, and to refuse nobody", d, w.resign, w.aside, w.sent)
+			}
+			w.start("n3", 3)
+			w.begin(3, "n3")
+			w.sleep(10 * time.Second)
+			w.sent = map[MessageType]int{}
+			w.connect("n2")
+			if w.resign != "" || w.sent[Refuse] != 1 {
+				w.fail("with %v: %q, %v; want it refused after cover", d, w.resign, w.sent)
+			}
+		}
+	}},
+	{"cover is as long as that of the coordinator before", func(mutate mutation) {
+		w := newWorld(mutate, settings(), "n1")
+		w.led("n1", 1, "", 9*time.Second)
+		w.before = w.members["n1"].m.Cover()
+		w.begin(2)
+		w.sleep(8900 * time.Millisecond)
+		if w.c.Covered() {
+			w.fail("cover is over after %v; want it to last for 9 s", 8900*time.Millisecond)
+		}
+		w.sleep(100 * time.Millisecond)
+		if !w.c.Covered() {
+			w.fail("cover goes on after 9 s")
+		}
+	}},
+	{"who stands", func(mutate mutation) {
+		w := newWorld(mutate, settings(), "n1", "n2", "n3")
+		stands := func(id protocol.NodeID, want bool, when string) {
+			if got := w.members[id].m.Stands(); got != want {
+				w.fail("%s stands: %v; want %v %s", id, got, want, when)
+			}
+		}
+		stands("n1", false, "before E was seen")
+		w.led("n1", 0, "", 0)
+		stands("n1", true, "when nobody leads")
+		w.led("n1", 1, "n1", w.set.Cover)
+		stands("n1", true, "when it leads")
+		w.led("n2", 1, "n1", w.set.Cover)
+		stands("n2", false, "before it is admitted")
+		w.begin(1, "n1", "n2")
+		w.sleep(w.set.Cover + w.set.Poll)
+		stands("n2", true, "when it is admitted")
+		w.led("n2", 2, "n1", 5*time.Second)
+		stands("n2", true, "when a later coordinator has not refused it")
+		refuse := func() {
+			w.members["n2"].give(Input{Kind: Receive, Message: Message{Type: Refuse, Tenure: 2, Cover: w.set.Cover}})
+		}
+		w.lose = func(_, to string, _ *Message) bool { return to == "n2" }
+		refuse()
+		stands("n2", false, "when it is refused")
+		w.led("n2", 0, "", 0)
+		w.sleep(4900 * time.Millisecond)
+		stands("n2", false, "soon after it was refused")
+		w.sleep(200 * time.Millisecond)
+		stands("n2", true, "when no coordinator was heard for as long as the cover of the last one")
+		refuse()
+		w.led("n2", 3, "n2", w.set.Cover)
+		stands("n2", false, "when a refusal comes between")
+		w.led("n3", 1, "n1", w.set.Cover)
+		w.sleep(w.set.Cover + 1)
+		stands("n3", true, "when it hears nothing of the coordinator")
+		w.led("n3", 2, "n1", w.set.Cover)
+		stands("n3", false, "when there is another one")
+	}},
 	{"a jump of the clock ends a session", func(mutate mutation) {
 		w := ready(mutate, settings(), "n1", "n2")
 		n := w.members["n1"]

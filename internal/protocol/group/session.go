@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/electd/elect/internal/protocol"
 )
@@ -15,6 +16,8 @@ type session struct {
 	conn    Conn   // 0 if it is closed
 	number  uint64 // of its latest report
 	promise protocol.Instant
+	longest time.Duration // its D_V,
+	cover   time.Duration // and its W; 0: it never coordinates
 	traits  Traits
 	peer    *peer
 
@@ -52,6 +55,42 @@ func (c *Coordinator) refuse(conn Conn, fx *Effects, format string, args ...any)
 	delete(c.links, conn)
 }
 
+// refuseUnfit takes no connection because the member's settings do not fit (G14).
+func (c *Coordinator) refuseUnfit(conn Conn, fx *Effects, why string) {
+	c.refuse(conn, fx, "%s", why)
+	fx.Sends[len(fx.Sends)-1].Message.Cover = c.cfg.Cover
+}
+
+// unfit says why a member's settings do not fit a promise and a cover that are in use (G14); "" if they do.
+func (c *Coordinator) unfit(promise, cover, longest, shortest time.Duration) string {
+	switch {
+	case promise > shortest && !c.cfg.Mutant.Has("longer-promise-admitted"):
+		return fmt.Sprintf("the member's promise is %v, and a cover of this group %v; want a cover of at least the promise: raise group.Config.Cover at all members first", promise, shortest)
+	case cover != 0 && cover < longest && !c.cfg.Mutant.Has("shorter-cover-admitted"):
+		return fmt.Sprintf("the member's cover is %v, and a promise of this group %v; want a cover of at least the promise: the same group.Config.Promise and Cover at all members", cover, longest)
+	}
+	return ""
+}
+
+// inUse returns the longest promise and the shortest cover of this coordinator and the sessions that are admitted.
+func (c *Coordinator) inUse() (promise, cover time.Duration) {
+	promise, cover = c.cfg.Promise, c.cfg.Cover
+	for _, s := range c.sessions {
+		if s.admitted {
+			promise, cover = s.uses(promise, cover)
+		}
+	}
+	return promise, cover
+}
+
+// uses adds the settings of a session to those in use.
+func (s *session) uses(promise, cover time.Duration) (longest, shortest time.Duration) {
+	if s.cover != 0 {
+		cover = min(cover, s.cover)
+	}
+	return max(promise, s.longest), cover
+}
+
 // life is a process of a member. What one member says of a nonce is about no process of another.
 type life struct {
 	member  protocol.NodeID
@@ -81,8 +120,18 @@ func (c *Coordinator) report(l *link, conn Conn, msg *Message, now protocol.Inst
 	case id.Member != l.from || id.Member == "" || id.Process == (protocol.Nonce{}) || id.Epoch == 0:
 		c.refuse(conn, fx, "a report of the session %v; want one of %q, from epoch 1", id, l.from)
 		return
-	case msg.Promise > c.cfg.Cover && !c.cfg.Mutant.Has("longer-promise-admitted"):
-		c.refuse(conn, fx, "the member's promise is %v, and this coordinator's cover is %v; want a cover of at least the promise: raise the cover everywhere first", msg.Promise, c.cfg.Cover)
+	}
+	why := c.unfit(msg.Promise, msg.Cover, c.cfg.Promise, c.cfg.Cover)
+	if why != "" && msg.Admitted && !c.covered && !c.cfg.Mutant.Has("misfit-goes-on") {
+		c.end(fx, Misfit, 2*c.longestPromise())
+		return
+	}
+	if why == "" {
+		promise, cover := c.inUse()
+		why = c.unfit(msg.Promise, msg.Cover, promise, cover)
+	}
+	if why != "" {
+		c.refuseUnfit(conn, fx, why)
 		return
 	}
 	if excess := c.excess(msg); excess != "" {
@@ -129,6 +178,7 @@ func (c *Coordinator) report(l *link, conn Conn, msg *Message, now protocol.Inst
 	} else if !msg.Admitted && !c.cfg.Mutant.Has("report-keeps-admission") {
 		s.admitted, s.voucher = false, false
 	}
+	s.longest, s.cover = msg.Promise, msg.Cover
 	s.conn, s.number, s.traits, s.shown, s.acked = conn, msg.Number, msg.Traits, s.admitted && msg.Admitted, 0
 	fx.Members = true
 	if msg.Registry != nil && msg.Registry.Tenure == c.tenure {
@@ -136,7 +186,7 @@ func (c *Coordinator) report(l *link, conn Conn, msg *Message, now protocol.Inst
 	}
 	s.toldAt = protocol.Always
 	c.enrolment.pass = true
-	promise := c.cfg.longestPromise()
+	promise := c.longestPromise()
 	if c.cfg.Mutant.Has("report-promised-as-a-poll") {
 		promise = c.cfg.Promise
 	}
@@ -393,7 +443,7 @@ func (k *knownMembers) heardAll(now protocol.Instant) {
 
 // patience is until when a coordinator waits at first: those that are gone for good are out of the registry, and not
 // counted any more, so that the next coordinator is not deserted too.
-func (c *Coordinator) patience() protocol.Instant { return c.begunAt.Add(c.cfg.Cover + c.cfg.Promise) }
+func (c *Coordinator) patience() protocol.Instant { return c.begunAt.Add(c.wait + c.cfg.Promise) }
 
 // deserted is G13: more than half of the members have been silent for 2·D_V. It says when to look next. Members whose
 // sessions have ended are forgotten when most of the others are there.
@@ -420,11 +470,11 @@ func (c *Coordinator) deserted(now protocol.Instant) bool {
 		}
 		return true
 	}
-	if since := now.Add(-c.cfg.longestPromise()); half >= since && c.begunAt < since {
+	if since := now.Add(-c.longestPromise()); half >= since && c.begunAt < since {
 		c.known.told = 0
 		for id, p := range c.known.peers {
 			// Those that have fallen silent with half of all may be cut off with them.
-			if max(p.heard, c.begunAt).Add(c.cfg.longestPromise()) < half && !slices.ContainsFunc(c.sessions, func(s *session) bool { return s.peer == p }) {
+			if max(p.heard, c.begunAt).Add(c.longestPromise()) < half && !slices.ContainsFunc(c.sessions, func(s *session) bool { return s.peer == p }) {
 				delete(c.known.peers, id)
 			}
 		}

@@ -47,6 +47,12 @@ func (m *Member) state(c *protocol.Coder) {
 		c.Instants(&p.at)
 	})
 	c.Instants(&m.pollAt)
+	s := &m.standing
+	c.Bools(&s.is, &s.vacant, &s.own)
+	protocol.Small(c, &s.word, "a coordinator's word", unheard, unfitted)
+	c.Uints(&s.top)
+	c.Durations(&s.cover)
+	c.Instants(&s.quiet)
 	m.keys.state(c)
 }
 
@@ -115,6 +121,7 @@ func (c *Coordinator) state(e *protocol.Coder) {
 	e.Reading(&c.before)
 	e.Bools(&c.provenOnce)
 	e.Instants(&c.begunAt, &c.cover)
+	e.Durations(&c.wait)
 	e.Bools(&c.covered, &c.account.vouched)
 	c.account.all = codeList(e, c.account.all, 32, codeSession)
 	codeRegistry(e, &c.enrolment.registry)
@@ -169,6 +176,7 @@ func (c *Coordinator) stateOfSessions(e *protocol.Coder) {
 		codeSession(e, &s.id)
 		e.Uints((*uint64)(&s.conn), &s.number)
 		e.Instants(&s.promise)
+		e.Durations(&s.longest, &s.cover)
 		codeTraits(e, &s.traits)
 		e.Bools(&s.admitted, &s.shown, &s.voucher)
 		e.Uints(&s.since, &s.acked)

@@ -108,11 +108,11 @@ type MessageType string
 const (
 	// Greet is the coordinator's first on a connection [Tenure, Promise: its W].
 	Greet MessageType = "greet"
-	// Refuse is its last on one that it does not take [Text].
+	// Refuse is its last on one that it does not take [Tenure, Text, Cover: its W if the settings do not fit].
 	Refuse MessageType = "refuse"
 
 	// Report is a member's first, composed after the Greet, and its first poll [Session, Number, Tenure, Seq, Admitted,
-	// Promise: its D_V, Registry: vouched if not nil, Held, Overruns, Wants: all, Traits, Members].
+	// Promise: its D_V, Cover: its W, Registry: vouched if not nil, Held, Overruns, Wants: all, Traits, Members].
 	Report MessageType = "report"
 	// Poll renews [Number, Tenure, Seq, Acked, Admitted].
 	Poll MessageType = "poll"
@@ -151,6 +151,7 @@ type Message struct {
 	Acked    uint64        `json:"acked,omitzero"`  // the version of the registry of this Tenure that is kept
 	Admitted bool          `json:"admitted,omitzero"`
 	Promise  time.Duration `json:"promise,omitzero"`
+	Cover    time.Duration `json:"cover,omitzero"`
 	Registry *Registry     `json:"registry,omitempty"`
 	Held     []Held        `json:"held,omitempty"`
 	Overruns []Held        `json:"overruns,omitempty"`
@@ -176,7 +177,7 @@ const (
 	Fire
 
 	// Begin is a coordinator's first input: the tenure with Tenure was proven, and Now read after that. Tenure is the
-	// whole token, in which the count has the lower 48 bits.
+	// whole token, in which the count has the lower 48 bits. Cover is that of this process's Member.
 	Begin
 	// Opened: a member has connected on Conn, From.
 	Opened
@@ -197,6 +198,8 @@ const (
 	Returned
 	// Leave: give all up, say goodbye, and attach no more.
 	Leave
+	// Led: E was observed. Tenure leads it, of Session's Process, which shows its W as Cover; 0: nobody does.
+	Led
 )
 
 // Input is one event for a machine, which keeps no reference to it, but may keep the slices of its Message.
@@ -212,6 +215,7 @@ type Input struct {
 	From    protocol.NodeID `json:"from,omitzero"`
 	Message Message         `json:"message,omitzero"`
 	Tenure  uint64          `json:"tenure,omitzero"`
+	Cover   time.Duration   `json:"cover,omitzero"`
 	Session Session         `json:"session,omitzero"`
 	Moves   []Move          `json:"moves,omitempty"`
 	Wants   []Want          `json:"wants,omitempty"`

@@ -20,6 +20,7 @@ func settings() Settings {
 type world struct {
 	set     Settings
 	mutate  func(*MemberConfig, *CoordinatorConfig) // nil: no mutant
+	before  time.Duration                           // the cover that the next coordinator's member knows
 	clocked bool                                    // its coordinators' election depends on no clock
 	now     protocol.Instant
 	c       *Coordinator
@@ -104,11 +105,20 @@ func (w *world) begin(tenure uint64, connect ...protocol.NodeID) {
 	}
 	w.c, w.resign = c, ""
 	clear(w.conns)
-	w.coordinate(Input{Kind: Begin, Tenure: tenure})
+	w.coordinate(Input{Kind: Begin, Tenure: tenure, Cover: w.before})
 	for _, id := range connect {
 		w.connect(id)
 	}
 	w.run()
+}
+
+// led shows a member who leads E.
+func (w *world) led(to protocol.NodeID, tenure uint64, leader protocol.NodeID, cover time.Duration) {
+	in := Input{Kind: Led, Tenure: tenure, Cover: cover}
+	if n := w.members[leader]; n != nil {
+		in.Session = n.m.View().Session
+	}
+	w.members[to].give(in)
 }
 
 func (w *world) connect(id protocol.NodeID) Conn {

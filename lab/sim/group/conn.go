@@ -86,6 +86,9 @@ func (w *World) dial(m, c *node) {
 			p.deliver(func() { w.dial(m, c) })
 			return
 		}
+		if !w.meet(p, c.p) {
+			return
+		}
 		w.conns++
 		k := &conn{id: w.conns, member: p, cand: c.p, open: [2]bool{true, true}}
 		p.conns[c.index] = k

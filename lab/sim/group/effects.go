@@ -121,7 +121,7 @@ func (p *process) part(b batch, part int) {
 func (p *process) send(b batch, s *machine.Send) {
 	w := p.w
 	if b.c != nil {
-		p.judgeGiven(b, &s.Message)
+		p.judgeGiven(b, s.Conn, &s.Message)
 		if i := slices.IndexFunc(p.accepted, func(k *conn) bool { return k.id == s.Conn }); i >= 0 {
 			w.tellMessage(p.node, p.accepted[i].member.node, &s.Message)
 			w.send(p.accepted[i], down, s.Message)
@@ -168,23 +168,34 @@ func (p *process) publish(v *machine.View, now protocol.Reading) {
 	p.view = &view{View: *v, p: p}
 }
 
+// resigns gives a tenure up, and stands aside for a while.
+func (p *process) resigns(c *coordinator, why string, aside time.Duration) {
+	w := p.w
+	if aside > 0 {
+		p.node.aside = w.now + sim.Time(aside)
+	}
+	switch why {
+	case machine.Deserted:
+		w.saw(sawDeserted)
+		w.stats.Deserted++
+	case machine.Misfit:
+		w.saw(sawGaveWay)
+	}
+	w.tell(p.node, "resigns: %s", why)
+	w.e.end(c.tenure, "the coordinator resigned", w.e.r.Exp(3*time.Millisecond))
+	if q := w.e.peers; q != nil {
+		q.resign(c.tenure, aside)
+	}
+	if p.c == c {
+		p.drop()
+	}
+}
+
 // afterCoordinator does what follows a coordinator's step.
 func (p *process) afterCoordinator(b batch) {
 	w := p.w
 	if b.resign {
-		if b.fx.Aside > 0 {
-			p.node.aside = w.now + sim.Time(b.fx.Aside)
-			w.saw(sawDeserted)
-			w.stats.Deserted++
-		}
-		w.tell(p.node, "resigns: %s", b.fx.Reason)
-		w.e.end(b.c.tenure, "the coordinator resigned", w.e.r.Exp(3*time.Millisecond))
-		if q := w.e.peers; q != nil {
-			q.resign(b.c.tenure, b.fx.Aside)
-		}
-		if p.c == b.c {
-			p.drop()
-		}
+		p.resigns(b.c, b.fx.Reason, b.fx.Aside)
 		return
 	}
 	if p.c == b.c && b.c.planner != nil {

@@ -13,6 +13,7 @@ type election struct {
 	w      *World
 	peers  *peers // nil: E is abstract
 	r      *sim.Stream
+	sight  *sim.Stream // of how late processes see who leads
 	count  uint64
 	tenure *tenure // nil: nobody leads
 	next   bool    // an election is planned
@@ -56,7 +57,7 @@ func (e *election) elect() {
 func (e *election) choose(not *process) *process {
 	var all []*process
 	for _, n := range e.w.nodes {
-		if n.p != nil && n.Candidate && n.aside <= e.w.now && n.p != not && !n.p.leaving && (!n.p.frozen || e.r.Chance(0.2)) {
+		if n.p != nil && n.Candidate && n.aside <= e.w.now && n.p.stands() && n.p != not && !n.p.leaving && (!n.p.frozen || e.r.Chance(0.2)) {
 			all = append(all, n.p)
 		}
 	}
@@ -81,6 +82,8 @@ func (e *election) begin(t *tenure) {
 	}
 	e.last = p
 	w.tell(p.node, "is elected with T %d", t.count)
+	p.judgeElected()
+	e.shown()
 	w.in(e.r.Exp(time.Millisecond), func() { p.deliver(func() { p.begin(t) }) })
 }
 
@@ -93,6 +96,7 @@ func (e *election) end(t *tenure, why string, next time.Duration) {
 	e.w.tell(t.p.node, "E's tenure %d ends: %s", t.count, why)
 	if e.tenure == t {
 		e.tenure = nil
+		e.shown()
 		e.soon(next)
 	}
 	// Its process learns of it later, by a Check or by a word of E.
@@ -108,6 +112,35 @@ func (e *election) end(t *tenure, why string, next time.Duration) {
 			}
 		})
 	})
+}
+
+// stands reports whether E may elect it (G15). Among peers all stand.
+func (p *process) stands() bool { return p.m == nil || p.w.e.peers != nil || p.m.Stands() }
+
+// shown shows all processes who leads now.
+func (e *election) shown() {
+	for _, n := range e.w.nodes {
+		if p := n.p; p != nil && p.m != nil && e.peers == nil {
+			led := e.led()
+			e.w.in(e.sight.Exp(time.Millisecond), func() { p.deliver(func() { p.step(led) }) })
+		}
+	}
+}
+
+// show shows a process that has just started who leads.
+func (e *election) show(p *process) {
+	if e.peers == nil {
+		p.step(e.led())
+	}
+}
+
+func (e *election) led() machine.Input {
+	in := machine.Input{Kind: machine.Led}
+	if t := e.tenure; t != nil {
+		in.Tenure, in.Cover = t.count, t.p.settings.Cover
+		in.Session = machine.Session{Member: t.p.node.ID, Process: t.p.nonce}
+	}
+	return in
 }
 
 // gap is how long E takes to elect another one.

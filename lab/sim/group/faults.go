@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	machine "github.com/electd/elect/internal/protocol/group"
@@ -152,9 +153,7 @@ func (w *World) fault(f *Fault) {
 	case Rollout:
 		w.rollout(f)
 	case Misfit:
-		if n = w.nodes[len(w.s.Nodes)-1]; !n.Candidate {
-			w.misfit(n)
-		}
+		w.misfit(n, f)
 	}
 }
 
@@ -294,13 +293,82 @@ func (w *World) rollout(f *Fault) {
 	}
 }
 
-// misfit restarts a node with settings that no coordinator may take.
-func (w *World) misfit(n *node) {
-	w.kill(n, &Fault{})
-	n.misfit = true
+// unfit is how a process does not fit into the group.
+type unfit int
+
+const (
+	longer  unfit = iota // its promise is longer than the cover of the others
+	shorter              // its cover is shorter than their promise
+	foreign              // its keys, or something else that a coordinator sees first, are others
+	unfitKinds
+	fitting unfit = -1
+)
+
+// misfit restarts a node with settings that no coordinator may take, for a while. There is one at a time.
+func (w *World) misfit(n *node, f *Fault) {
+	if !n.Member || n.twin || slices.ContainsFunc(w.nodes, func(o *node) bool { return o.unfit != fitting || o.p != nil && o.p.unfit != fitting }) {
+		return
+	}
+	w.kill(n, f)
+	n.unfit = unfit(f.Part)
 	w.in(time.Millisecond, func() { w.start(n) })
-	w.in(w.s.Span/5, func() {
-		w.kill(n, &Fault{})
-		w.in(time.Millisecond, func() { w.start(n) })
+	w.in(f.For, func() {
+		if p := n.p; p != nil && p.unfit != fitting {
+			w.kill(n, f)
+			w.in(time.Millisecond, func() { w.start(n) })
+		}
 	})
+}
+
+// unfits gives a process settings that do not fit. One with a short cover has seen who coordinates: no rule protects
+// from it otherwise.
+func (p *process) unfits(how unfit) {
+	s := &p.settings
+	switch {
+	case how == longer:
+		s.Promise += 2 * s.Cover
+		s.Cover = s.Promise
+	case how == shorter && p.w.e.tenure != nil:
+		s.Promise, s.Poll, s.Drain = 200*time.Millisecond, 40*time.Millisecond, 5*time.Millisecond
+		s.Cover = s.Promise
+	case how != foreign:
+		return
+	}
+	p.unfit = how
+	p.w.saw(sawMisfit)
+	p.w.tell(p.node, "does not fit: %d", how)
+}
+
+// meet is the beginning of a connection of a member with a process of other keys. It reports whether they fit.
+func (w *World) meet(p, q *process) bool {
+	if (p.unfit == foreign) == (q.unfit == foreign) {
+		return true
+	}
+	again := func() {
+		w.in(w.net.Between(50*time.Millisecond, 150*time.Millisecond), func() { w.dial(p.node, q.node) })
+	}
+	has := p.hasKeys()
+	q.deliver(func() {
+		c := q.c
+		switch {
+		case c == nil:
+		case has && !c.Covered() && w.s.Mutant != "misfit-goes-on":
+			w.tell(q.node, "gives way to %s", p.node.ID)
+			q.resigns(c, machine.Misfit, 2*q.settings.Cover)
+		default:
+			q.judgeRefused(p)
+			w.in(w.delay(p.node, q.node), func() {
+				p.deliver(func() {
+					p.step(machine.Input{Kind: machine.Receive, Message: machine.Message{Type: machine.Refuse, Tenure: c.tenure.count, Cover: q.settings.Cover}})
+				})
+			})
+		}
+		again()
+	})
+	return false
+}
+
+// hasKeys reports whether the member may have keys.
+func (p *process) hasKeys() bool {
+	return p.view != nil && p.view.Admitted && p.view.Proven(p.reading())
 }

@@ -21,7 +21,7 @@ const (
 	Admitted sim.Invariant = "admitted"          // no work begins in a session that is not admitted
 	Account  sim.Invariant = "by-account"        // in a rolling restart no coordinator but the first waits for W
 	Placed   sim.Invariant = "placement"         // placement accepts what it is told, and its moves name members
-	Misfits  sim.Invariant = "misfits"           // no member with a promise beyond the coordinator's cover is given a key
+	Misfits  sim.Invariant = "misfits"           // a member that does not fit gets no key of another, is not elected, and costs nobody a key
 )
 
 // judgeKey checks the works of a key against each other. It is called where one begins or a claim grows: in between
@@ -52,8 +52,8 @@ func (p *process) judgeStart(x *work) {
 	if !x.view.Admitted {
 		w.fail(Admitted, p.node, "work of %s begins in %v, which is not admitted", x.name, x.view.Session)
 	}
-	if p.misfit && p.c == nil {
-		w.fail(Misfits, p.node, "work of %s begins with a promise of %v", x.name, p.settings.Promise)
+	if p.unfit != fitting && p.c == nil {
+		w.fail(Misfits, p.node, "work of %s begins with a promise of %v and a cover of %v", x.name, p.settings.Promise, p.settings.Cover)
 	}
 	for _, y := range p.works {
 		if y.key == x.key && !y.stopping {
@@ -130,10 +130,13 @@ func (p *process) judgeSaid(b batch, m *machine.Message) {
 }
 
 // judgeGiven checks what a coordinator gives.
-func (p *process) judgeGiven(b batch, m *machine.Message) {
+func (p *process) judgeGiven(b batch, to machine.Conn, m *machine.Message) {
 	w := p.w
 	if m.Type == machine.Refuse {
 		w.saw(sawRefused)
+	}
+	if i := slices.IndexFunc(p.accepted, func(k *conn) bool { return k.id == to }); i >= 0 && m.Cover != 0 && m.Type == machine.Refuse {
+		p.judgeRefused(p.accepted[i].member)
 	}
 	if m.Type != machine.Assign {
 		return
@@ -161,6 +164,20 @@ func (p *process) judgeGiven(b batch, m *machine.Message) {
 				}
 			}
 		}
+	}
+}
+
+// judgeRefused: a coordinator refuses the settings of none that may have keys.
+func (p *process) judgeRefused(of *process) {
+	if of.hasKeys() {
+		p.w.fail(Misfits, of.node, "%s refuses it, and its claim goes on until %v", p.node.ID, of.view.Claim)
+	}
+}
+
+// judgeElected: E elects nobody whose settings a coordinator has just refused.
+func (p *process) judgeElected() {
+	if least := p.settings.Cover * 8 / 10; p.refused != 0 && p.w.now < p.refused+sim.Time(least) {
+		p.w.fail(Misfits, p.node, "E elects it, and its settings were refused %v before", time.Duration(p.w.now-p.refused))
 	}
 }
 
@@ -225,14 +242,14 @@ func (w *World) missing() string {
 	for _, k := range w.keys {
 		wanted := false
 		for _, n := range w.nodes {
-			wanted = wanted || n.p != nil && n.p.m != nil && !n.p.leaving && !n.p.misfit && n.p.wants[k.name]
+			wanted = wanted || n.p != nil && n.p.m != nil && !n.p.leaving && n.p.wants[k.name]
 		}
 		if wanted && !k.led() {
 			return "nobody leads " + string(k.name)
 		}
 	}
 	for _, n := range w.nodes {
-		if p := n.p; p != nil && p.m != nil && !p.leaving && !p.misfit {
+		if p := n.p; p != nil && p.m != nil && !p.leaving {
 			if v := p.m.View(); !v.Admitted || !v.Proven(p.reading()) {
 				return "the member of " + string(n.ID) + " is not admitted"
 			}

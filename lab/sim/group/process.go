@@ -34,7 +34,9 @@ type process struct {
 	left     bool // its goodbye was sent
 	leftBy   sim.Time
 	resigned bool // its coordinator was asked to resign
-	misfit   bool
+	unfit    unfit
+	led      uint64   // the greatest T that E has shown
+	refused  sim.Time // when the coordinator of that has refused its settings
 	c        *coordinator
 	term     *tenure // of E's participant, among peers
 	accepted []*conn
@@ -94,13 +96,10 @@ func (w *World) start(n *node) {
 		return
 	}
 	w.lives++
-	p := &process{w: w, node: n, nonce: protocol.Nonce{w.chance.Uint64(), w.lives}, settings: w.s.Settings[n.settings], conns: map[int]*conn{}, wants: map[machine.Key]bool{}}
+	p := &process{w: w, node: n, nonce: protocol.Nonce{w.chance.Uint64(), w.lives}, settings: w.s.Settings[n.settings], unfit: fitting, conns: map[int]*conn{}, wants: map[machine.Key]bool{}}
 	p.armed = [2]sim.Time{forever, forever}
-	if n.misfit {
-		n.misfit, p.misfit = false, true
-		p.settings.Promise += 2 * p.settings.Cover
-		p.settings.Cover = p.settings.Promise
-	}
+	p.unfits(n.unfit)
+	n.unfit = fitting
 	n.p = p
 	w.tell(n, "starts, process %04x", p.nonce[0]>>48)
 	for _, m := range w.nodes {
@@ -117,6 +116,7 @@ func (w *World) start(n *node) {
 	}
 	p.m = m
 	p.step(machine.Input{Kind: machine.Start, Session: machine.Session{Member: n.ID, Process: p.nonce}})
+	w.e.show(p)
 	p.choose(w.chance.Chance(0.7))
 	for _, c := range w.nodes {
 		w.dial(n, c)
@@ -165,12 +165,23 @@ func (p *process) step(in machine.Input) {
 		return
 	}
 	w := p.w
-	in.Now, in.Rand = p.now(), w.chance.Uint64()
+	if in.Now = p.now(); in.Kind != machine.Led { // what else is drawn does not depend on who sees E
+		in.Rand = w.chance.Uint64()
+	}
 	w.fx.Reset()
 	p.m.Step(&in, &w.fx)
 	p.traceTurn(nil, &in, &w.fx)
 	w.digest(uint64(w.now), w.events, uint64(in.Kind), uint64(len(w.fx.Stops)), uint64(len(w.fx.Sends)), uint64(len(w.fx.Starts)))
 	p.notice(&in)
+	if t := w.e.tenure; t != nil && t.p == p && !p.stands() {
+		w.e.end(t, "it does not stand any more", w.e.gap())
+	}
+	if in.Kind == machine.Receive && in.Message.Type == machine.Refuse && in.Message.Cover != 0 && in.Message.Tenure == p.led {
+		p.refused = w.now
+	}
+	if in.Kind == machine.Led {
+		p.led = max(p.led, in.Tenure)
+	}
 	top := p.top
 	if in.Kind == machine.Receive {
 		switch in.Message.Type {
@@ -221,7 +232,11 @@ func (p *process) begin(t *tenure) {
 	}
 	p.c = c
 	p.armed[1] = forever
-	p.coordinate(c, machine.Input{Kind: machine.Begin, Tenure: t.count})
+	in := machine.Input{Kind: machine.Begin, Tenure: t.count}
+	if p.m != nil {
+		in.Cover = p.m.Cover()
+	}
+	p.coordinate(c, in)
 	for _, k := range slices.Clone(p.accepted) {
 		if p.c == c {
 			p.opened(k)

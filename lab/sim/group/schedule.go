@@ -46,7 +46,7 @@ const (
 	Overlap   Kind = "overlap"  // E elects another one while the tenure goes on for For: its contract breaks
 	Desert    Kind = "desert"   // the coordinator's node is unreachable for most members, for ever
 	Rollout   Kind = "rollout"  // the processes restart one by one, For apart, with the settings numbered Part
-	Misfit    Kind = "misfit"   // Node's process restarts with a promise beyond every coordinator's cover
+	Misfit    Kind = "misfit"   // Node's process restarts with settings that no coordinator takes: which of them says Part
 )
 
 // Fault is one event of a schedule.
@@ -133,6 +133,7 @@ func profiles() []profile {
 		{name: "rolling", says: "nothing but rolling restarts of three"},
 		{name: "leaving", says: "goodbyes, drains, resignations and rolling restarts", kinds: []Kind{Leave, Rolling, Drain, Resign, Move, Crash, Choose}, dense: 250 * time.Millisecond},
 		{name: "settings", says: "a longer promise is rolled out in two steps, among faults", kinds: []Kind{Pause, Crash, Both, Lapse, Break, Stall, Fade, Orphan, Misfit}, dense: 120 * time.Millisecond},
+		{name: "misfits", says: "candidates come with settings that do not fit, and coordinators die", kinds: []Kind{Pause, Crash, Both, Lapse, Break, Stall, Fade, Move, Misfit}, dense: 150 * time.Millisecond},
 		{name: "mixed", says: "half of the processes have the longer promise already", kinds: []Kind{Orphan, Orphan, Fade, Stall, Lapse, Move}, dense: 150 * time.Millisecond, all: true},
 		{name: "jumps", says: "machines sleep, and clocks jump", kinds: []Kind{Suspend, Jump, Pause, Lapse, Crash, Break, Stall}, dense: 100 * time.Millisecond, all: true},
 		{name: "halts", says: "all processes stand still at once, or all machines sleep, in the end for up to ten minutes", kinds: []Kind{Halt, Crash, Lapse, Move, Break, Stall, Slow, GiveUp}, dense: 300 * time.Millisecond, all: true},
@@ -338,7 +339,13 @@ func (s *Schedule) draw(p profile, rho int64) {
 		}
 		if r.Chance(0.3) {
 			s.Nodes[len(s.Nodes)-1].Candidate, s.Nodes[len(s.Nodes)-1].Member = false, true
-			s.Faults = append(s.Faults, Fault{At: sim.Time(r.Between(0, s.Span)), Kind: Misfit, Node: len(s.Nodes) - 1})
+			s.Faults = append(s.Faults, Fault{At: sim.Time(r.Between(0, s.Span)), Kind: Misfit, Node: len(s.Nodes) - 1, For: s.Span / 5})
+		}
+	case "misfits":
+		for at := r.Between(0, s.Span/4); at < s.Span; at += r.Between(0, s.Span/2) {
+			s.Faults = append(s.Faults, Fault{
+				At: sim.Time(at), Kind: Misfit, Node: r.Below(len(s.Nodes)), For: r.Between(100*time.Millisecond, 2*time.Second), Part: r.Below(int(unfitKinds)), Witness: r.Chance(0.5),
+			})
 		}
 	case "rolling":
 		s.Span = 5 * time.Second

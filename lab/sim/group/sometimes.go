@@ -41,6 +41,8 @@ const (
 	sawHalt
 	sawRevokedReported
 	sawTooLate
+	sawMisfit
+	sawGaveWay
 
 	situationCount
 )
@@ -77,6 +79,8 @@ var sayings = [situationCount][2]string{
 	sawSuspend:         {"suspend", "a machine sleeps"},
 	sawJump:            {"jump", "a clock jumps"},
 	sawHalt:            {"halt", "all processes stand still at once"},
+	sawMisfit:          {"misfit", "a process has settings that do not fit"},
+	sawGaveWay:         {"gave-way", "a coordinator gives way to members that have keys, because they do not fit"},
 	sawTooLate:         {"too-late", "a process stands still before it begins work, until its claim has passed"},
 	sawRevokedReported: {"revoked-report", "a key that is reported is another's, and is revoked"},
 }

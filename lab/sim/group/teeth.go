@@ -39,6 +39,7 @@ func Mutants() []Mutant {
 func Harmless() map[string]string {
 	return map[string]string{
 		"old-attachment-counts":  "within one session a release names a token whose work was joined, a poll proves less than a later one, and a member that keeps a newer registry knows what it acknowledged before",
+		"own-cover-only":         "in no run a coordinator with a shorter cover is elected at once after one with a longer promise, and hears of no member with keys before its own cover is over. A story of package internal/protocol/group notices it",
 		"report-keeps-admission": "a session whose report does not show its admission was never told of it, and is admitted again. Who may vouch then knows it: each voucher of its first admission had acknowledged a version that lists it, one that was chosen later keeps no registry before that of its choice, which lists it, too, and one of an earlier tenure reported during cover, before anybody was admitted. Meanwhile it is given nothing, and those that come wait for its acknowledgement or need none of it",
 	}
 }
@@ -61,6 +62,8 @@ func grounds(m Mutant) []string {
 		return []string{"deserted"}
 	case m.Name == "longer-promise-admitted":
 		return []string{"settings"}
+	case m.Rule == "G15", m.Name == "shorter-cover-admitted", m.Name == "misfit-goes-on", m.Name == "own-cover-only":
+		return []string{"misfits"}
 	case m.Name == "report-promised-as-a-poll":
 		return []string{"mixed"}
 	case m.Name == "older-tenure-obeyed":

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
@@ -18,6 +19,7 @@ type twin struct {
 	set      machine.Settings
 	tenure   uint64
 	until    protocol.Instant // of its cover, by time
+	wait     time.Duration    // the longest that an older promise lasts
 	covered  bool
 	resigns  bool
 	links    map[machine.Conn]*twinLink
@@ -45,6 +47,7 @@ type twinSession struct {
 	conn                     machine.Conn
 	number                   uint64
 	promise                  protocol.Instant
+	longest, cover           time.Duration // its settings
 	admitted, shown, voucher bool
 	acked                    uint64
 	draining                 bool
@@ -57,7 +60,8 @@ func (t *twin) step(in *machine.Input) {
 	now := in.Now.Boot
 	switch in.Kind {
 	case machine.Begin:
-		t.until = now.Add(t.set.Cover)
+		t.wait = max(t.set.Cover, in.Cover)
+		t.until = now.Add(t.wait)
 		return
 	case machine.Opened:
 		t.links[in.Conn] = &twinLink{from: in.From}
@@ -100,14 +104,16 @@ func (t *twin) decide(now protocol.Instant) {
 			known = known && (!v.voucher || v.acked > 0 && slices.Contains(t.versions[v.acked-1], id))
 		}
 		if s := t.sessions[id]; known && !s.admitted && s.conn != 0 {
-			admit = append(admit, id)
+			if s.admitted = t.fits(s.longest, s.cover); s.admitted {
+				admit = append(admit, id)
+			} else {
+				delete(t.links, s.conn) // refused
+				s.conn = 0
+			}
 		}
 		if t.sessions[id].voucher {
 			vouchers++
 		}
-	}
-	for _, id := range admit {
-		t.sessions[id].admitted = true
 	}
 	for _, id := range append(admit, all...) { // whom it admits is told the registry with that anyway
 		s := t.sessions[id]
@@ -116,6 +122,15 @@ func (t *twin) decide(now protocol.Instant) {
 			vouchers++
 		}
 	}
+}
+
+// fits: nobody has a longer promise than another one's cover.
+func (t *twin) fits(promise, cover time.Duration) bool {
+	fit := promise <= t.set.Cover && t.set.Promise <= cover
+	for _, s := range t.sessions {
+		fit = fit && (!s.admitted || promise <= s.cover && s.longest <= cover)
+	}
+	return fit
 }
 
 // accounted: somebody has vouched, and all that everybody has vouched for are here or over.
@@ -206,7 +221,7 @@ func (t *twin) report(l *twinLink, conn machine.Conn, m *machine.Message, now pr
 	switch n := id.Process; {
 	case m.Tenure != t.tenure:
 		return
-	case m.Promise > t.set.Cover || t.over[n] == math.MaxUint64:
+	case !t.fits(m.Promise, m.Cover) || t.over[n] == math.MaxUint64:
 		delete(t.links, conn) // refused
 		return
 	case m.Number <= t.number[n]:
@@ -228,7 +243,8 @@ func (t *twin) report(l *twinLink, conn machine.Conn, m *machine.Message, now pr
 		s.admitted, s.voucher = false, false
 	}
 	s.conn, s.number, s.shown, s.acked, s.draining = conn, m.Number, s.admitted, 0, m.Traits.Draining
-	s.promise = max(s.promise, now.Add(max(t.set.Cover, t.set.Promise)))
+	s.promise = max(s.promise, now.Add(max(t.wait, t.set.Promise)))
+	s.longest, s.cover = m.Promise, m.Cover
 	if r := m.Registry; r != nil {
 		if r.Tenure == t.tenure {
 			s.acked = r.Version

@@ -53,10 +53,10 @@ type node struct {
 	clock    sim.Clock
 	rate     int64 // of the clock of E's participant
 	asleep   bool
-	p        *process // nil: none runs
-	aside    sim.Time // E does not elect it before
-	settings int      // of the next process, in the schedule's
-	misfit   bool
+	p        *process      // nil: none runs
+	aside    sim.Time      // E does not elect it before
+	settings int           // of the next process, in the schedule's
+	unfit    unfit         // of the next process
 	slow     sim.Time      // until then its work returns late
 	linger   time.Duration // by as much
 	drained  bool
@@ -91,7 +91,7 @@ func New(s *Schedule, out io.Writer) (*World, error) {
 	}
 	w := &World{s: s, profile: p, out: out, links: map[[2]int]*link{}, byName: map[machine.Key]*key{}}
 	w.net, w.chance, w.wait = sim.NewStream(s.Seed, "net"), sim.NewStream(s.Seed, "chance"), sim.NewStream(s.Seed, "work")
-	w.e = election{w: w, r: sim.NewStream(s.Seed, "election")}
+	w.e = election{w: w, r: sim.NewStream(s.Seed, "election"), sight: sim.NewStream(s.Seed, "sight")}
 	for i := range s.Keys {
 		k := &key{name: machine.Key(fmt.Sprintf("k%02d", i+1))}
 		w.keys = append(w.keys, k)
@@ -121,7 +121,7 @@ func New(s *Schedule, out io.Writer) (*World, error) {
 }
 
 func (w *World) addNode(n Node) *node {
-	x := &node{Node: n, index: len(w.nodes), clock: sim.NewClock(protocol.Instant(n.Zero), n.Rate), rate: n.Rate, settings: n.Settings}
+	x := &node{Node: n, index: len(w.nodes), clock: sim.NewClock(protocol.Instant(n.Zero), n.Rate), rate: n.Rate, settings: n.Settings, unfit: fitting}
 	w.nodes = append(w.nodes, x)
 	return x
 }
@@ -253,7 +253,10 @@ func (w *World) heal() {
 	w.tell(nil, "the faults are over")
 	w.trace(nil, &trace.Event{Kind: trace.Heal, Says: "the faults are over"})
 	for _, n := range w.nodes {
-		n.slow, n.drained = 0, false
+		n.slow, n.drained, n.unfit = 0, false, fitting
+		if n.p != nil && n.p.unfit != fitting {
+			w.kill(n, &Fault{})
+		}
 		if n.twin {
 			if n.p != nil && w.chance.Chance(0.5) {
 				w.kill(n, &Fault{})
