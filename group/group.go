@@ -533,7 +533,8 @@ func (g *Group) Plan(ctx context.Context) (Plan, error) {
 
 // Move moves a key that is held to the member with the id to. It returns when the holder has been asked to give the key
 // up. A move that is not possible is [elect.ErrIneligible]. The key is pinned: placement leaves it with that member until
-// that gives it up, dies, is drained or loses its claim, the key is moved elsewhere, or [Group.Unpin].
+// that gives it up, dies, is drained or loses its claim, the key is moved elsewhere, or [Group.Unpin]. If to is "" the
+// coordinator chooses another member of the greatest priority, and the key is not pinned.
 func (g *Group) Move(ctx context.Context, key, to string) error {
 	return g.member.call(ctx, "move", request{Key: key, To: to}, nil)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -152,7 +153,16 @@ func TestHandOver(t *testing.T) {
 		if err := b.Move(ctx, "0", to); err != nil {
 			t.Fatal(err)
 		}
-		w.until("the move", 10*time.Second, func() bool { n, err := b.Lookup(ctx, "0"); return err == nil && n.Token > l.Token })
+		var now elect.Leader
+		w.until("the move", 10*time.Second, func() bool { now, err = b.Lookup(ctx, "0"); return err == nil && now.Token > l.Token })
+		if err := b.Move(ctx, "0", ""); err != nil {
+			t.Fatal(err)
+		}
+		w.until("the move to any other", 10*time.Second, func() bool { n, err := b.Lookup(ctx, "0"); return err == nil && n.Token > now.Token })
+		all, err := b.Keys(ctx)
+		if i := slices.IndexFunc(all, func(k KeyStatus) bool { return k.Pinned }); err != nil || i >= 0 {
+			t.Errorf("%+v, %v; want no key that is pinned", all, err)
+		}
 		const before = 2
 		w.until("two keys each at rest", 10*time.Second, func() bool {
 			s, err := a.Status(ctx)

@@ -36,7 +36,8 @@ has them lead all keys, and brings some of them down.
   coordinator  SIGKILL to the member that coordinates → its keys are led again
   leave        a member leaves in good order: each key from the end of its work → it is
                led again
-  move         --moves single keys are moved, one after the other: the same
+  move         --moves single keys are moved, one after the other: the same. Placement
+               evens the load out with other keys, which are counted as interrupted
 
 --use says how the keys are led, and several, with commas between them, take turns:
 

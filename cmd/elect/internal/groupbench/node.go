@@ -162,7 +162,10 @@ func (n *node) obey(ctx context.Context, p player, o *order) (a answer, err erro
 		s, err = n.g.Status(ctx)
 		status = &s
 	case doMove:
-		err = n.g.Move(ctx, name(o.Key), o.To)
+		// One of two candidates that has just lost the key does not stand again yet.
+		for err = n.g.Move(ctx, name(o.Key), ""); errors.Is(err, elect.ErrIneligible) && wait(ctx, look) == nil; {
+			err = n.g.Move(ctx, name(o.Key), "")
+		}
 	case doGive:
 		err = p.give(o.Key)
 	case doLeave:

@@ -89,47 +89,37 @@ func (s *setup) victim(ctx context.Context, kind Kind) (int, error) {
 // moves moves keys, one after the other.
 func (s *setup) moves(ctx context.Context) error {
 	var moved []int
-	var events []ofNode
 	for range s.cfg.Moves {
 		key := rand.IntN(s.keys)
 		if slices.Contains(moved, key) {
 			continue
 		}
 		moved = append(moved, key)
-		more, err := s.logs(ctx) // placement may have evened the load out after the move before
-		if err != nil {
-			return err
-		}
-		events = append(events, more...)
-		s.judge(more)
 		begun, err := s.begun(ctx)
 		if err != nil {
 			return err
 		}
-		holder := s.nodes[s.state[key].node]
-		if s.system.Group {
-			// The candidate beside the node whose own the key is, or any other member.
-			to := s.nodes[(key%Nodes+1)%Nodes]
-			if to == holder {
-				to = s.nodes[key%Nodes]
-			}
-			_, err = holder.ask(ctx, order{Do: doMove, Key: key, To: to.id})
-		} else {
-			_, err = holder.ask(ctx, order{Do: doGive, Key: key})
+		// The coordinator chooses the taker: placement, which evens the load out, may have moved the key since it was joined.
+		give := order{Do: doMove, Key: key}
+		if !s.system.Group {
+			give.Do = doGive
 		}
-		if err != nil {
+		if _, err = s.nodes[s.state[key].node].ask(ctx, give); err != nil {
 			return err
 		}
-		if err := s.until(ctx, "the key is led again", func(_, now int) bool { return now > begun }); err != nil {
+		if err := s.until(ctx, "the key is led again", func(held, now int) bool { return held == s.keys && now > begun }); err != nil {
 			return err
 		}
 	}
-	more, err := s.logs(ctx)
+	if err := s.settled(ctx); err != nil { // logs of nodes that change meanwhile are not of one instant
+		return err
+	}
+	events, err := s.logs(ctx)
 	if err != nil {
 		return err
 	}
-	s.judge(more)
-	s.result.moved(moved, append(events, more...))
+	s.judge(events)
+	s.result.moved(moved, events)
 	return nil
 }
 

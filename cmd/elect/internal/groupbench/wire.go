@@ -19,7 +19,7 @@ const (
 	doLog     = "log"     // what has happened since the last time
 	doHeap    = "heap"    // collect garbage, and say what is left
 	doStatus  = "status"  // of the group
-	doMove    = "move"    // move a key of the group
+	doMove    = "move"    // move a key of the group to any other node
 	doGive    = "give"    // give up one key that is led here, and stand for it again
 	doLeave   = "leave"   // give all up and leave, in good order
 )
@@ -28,7 +28,6 @@ const (
 type order struct {
 	Do  string `json:"do"`
 	Key int    `json:"key,omitempty"`
-	To  string `json:"to,omitempty"`
 }
 
 // answer is one line that a node writes: one when it is ready, and one for each order.
