@@ -33,11 +33,16 @@ has them lead all keys, and brings some of them down.
   join         all members are told to lead the keys → all keys are led
   idle         what all processes cost over --idle, while nothing happens
   member       SIGKILL to a member that does not coordinate → its keys are led again
+  power        SIGKILL to all processes of such a member at once, as if its machine had
+               died → its keys are led again: within the promise and some 300 ms. Only
+               of shards: elections have no keeper, and member is the same
   coordinator  SIGKILL to the member that coordinates → its keys are led again
   leave        a member leaves in good order: each key from the end of its work → it is
                led again
   move         --moves single keys are moved, one after the other: the same. Placement
                evens the load out with other keys, which are counted as interrupted
+  joins        a fourth member joins → it leads its share, a quarter of the keys. Only of
+               shards. Members that come or go are waited for: 2 s are in it
 
 --use says how the keys are led, and several, with commas between them, take turns:
 

@@ -25,7 +25,7 @@ const (
 	look = 10 * time.Millisecond
 	// calm is how long nodes must have used little of a processor until they count as idle, and little is that much.
 	calm, little = 500 * time.Millisecond, 0.1
-	// Nodes is how many each system has.
+	// Nodes is how many each system has, but while one more joins.
 	Nodes = 3
 )
 
@@ -61,7 +61,7 @@ type setup struct {
 	place   Place
 	keys    int
 	cluster *cluster.Cluster
-	nodes   [Nodes]*member
+	nodes   [Nodes + 1]*member // the last one is there only to join
 	result  *Result
 	empty   map[*member]uint64 // bytes on the heap of a node that leads nothing
 
@@ -112,7 +112,7 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 		cfg.Progress("round %d of %d", round+1, cfg.Rounds)
 		for _, kind := range kinds() {
 			for _, s := range all { // they take turns
-				if kind == Coordinator && !s.system.Group {
+				if !kind.of(&s.system) {
 					continue
 				}
 				if err := s.round(ctx, kind); err != nil {
@@ -135,7 +135,7 @@ func (s *setup) begin(ctx context.Context) error {
 	if s.place, err = s.system.Place(); err != nil {
 		return err
 	}
-	for i := range s.nodes {
+	for i := range Nodes {
 		if err := s.start(ctx, i); err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (s *setup) begin(ctx context.Context) error {
 	if err := s.admitted(ctx); err != nil {
 		return err
 	}
-	for _, m := range s.nodes {
+	for _, m := range s.living() {
 		a, err := m.ask(ctx, order{Do: doHeap})
 		if err != nil {
 			return err
@@ -291,7 +291,7 @@ func (s *setup) admitted(ctx context.Context) error {
 				n++
 			}
 		}
-		return n == Nodes && len(a.Status.Members) == Nodes && !a.Status.Covering
+		return n == len(s.living()) && len(a.Status.Members) == n && !a.Status.Covering
 	})
 }
 

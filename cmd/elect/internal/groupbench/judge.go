@@ -12,12 +12,25 @@ type Kind string
 // The kinds.
 const (
 	Member      Kind = "member"      // SIGKILL to the program of a member that does not coordinate
+	Power       Kind = "power"       // SIGKILL to all processes of such a member, as if its machine had died
 	Coordinator Kind = "coordinator" // SIGKILL to the program that coordinates
 	Leave       Kind = "leave"       // a member leaves in good order
 	Move        Kind = "move"        // single keys are moved, or given up
+	Joins       Kind = "joins"       // one more member joins
 )
 
-func kinds() []Kind { return []Kind{Member, Coordinator, Leave, Move} }
+func kinds() []Kind { return []Kind{Member, Power, Coordinator, Leave, Move, Joins} }
+
+// of reports whether the kind is one of a system: shards have keepers, and are moved for balance.
+func (k Kind) of(s *System) bool {
+	switch k {
+	case Power, Joins:
+		return s.Use == Shards
+	case Coordinator:
+		return s.Group
+	}
+	return true
+}
 
 // ofNode is an event at a node.
 type ofNode struct {

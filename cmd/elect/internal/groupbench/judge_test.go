@@ -87,6 +87,10 @@ func TestReport(t *testing.T) {
 		x.joined(0, []ofNode{begin(0, 0, 1, 1), begin(0, 1, ms/2, 1), begin(0, 2, ms, 1), end(0, 1, ms, 1)})
 		x.took(Member, time.Duration(100e6), map[int32]bool{0: true}, []ofNode{begin(1, 0, 100+ms, 2), end(2, 1, 105, 1)})
 	}
+	x.balanced(100e6, map[int32]bool{0: true}, []ofNode{end(0, 0, 290, 1), begin(3, 0, 300, 2), end(1, 1, 300, 1)})
+	if k := x.kind(Joins); k.Keys != 1 || k.All != 200 || k.Interrupted != 1 {
+		t.Errorf("joins: %+v; want the time since it joined", k)
+	}
 	x.Idle, x.Memory = &Idle{Seconds: 60, CPU: 0.25, Resident: 3 << 20}, &Memory{Coordinator: 300, Member: 150}
 	if j := x.Join; j.Rounds != 3 || j.Half != 10 || j.All != 20 || j.Worst != 30 {
 		t.Errorf("join: %+v", j)
@@ -107,7 +111,7 @@ func TestReport(t *testing.T) {
 	if err := r.Write(&b); err != nil || r.Err() != nil {
 		t.Fatal(err, r.Err())
 	}
-	if want := "member     3  3  20.0  20.0   30.0            3 shards of 3 at file:"; !strings.Contains(b.String(), want) {
+	if want := "member     3  3   20.0   20.0   30.0            3 shards of 3 at file:"; !strings.Contains(b.String(), want) {
 		t.Errorf("%q is not in:\n%s", want, b.String())
 	}
 	x.found("key 1")

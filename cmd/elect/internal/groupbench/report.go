@@ -111,9 +111,17 @@ func (r *Result) joined(at time.Duration, events []ofNode) {
 	for key := range r.Keys {
 		all[int32(key)] = true
 	}
-	begun := slices.DeleteFunc(slices.Clone(events), func(e ofNode) bool { return e.Ended })
-	r.joins = append(r.joins, spreadOf(gaps(begun, all, at)))
+	r.joins = append(r.joins, spreadOf(gaps(begun(events), all, at)))
 	r.Join = times(r.joins)
+}
+
+// balanced takes the events since one more member joined, which has got some keys.
+func (r *Result) balanced(at time.Duration, keys map[int32]bool, events []ofNode) {
+	r.kind(Joins).add(gaps(begun(events), keys, at), interrupted(events, keys))
+}
+
+func begun(events []ofNode) []ofNode {
+	return slices.DeleteFunc(slices.Clone(events), func(e ofNode) bool { return e.Ended })
 }
 
 // took takes the events since something befell a node.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"time"
 
@@ -17,8 +18,11 @@ func (s *setup) round(ctx context.Context, kind Kind) error {
 	if err := s.join(ctx); err != nil {
 		return err
 	}
-	if kind == Move {
+	switch kind {
+	case Move:
 		return s.moves(ctx)
+	case Joins:
+		return s.joins(ctx)
 	}
 	victim, err := s.victim(ctx, kind)
 	if err != nil {
@@ -28,18 +32,21 @@ func (s *setup) round(ctx context.Context, kind Kind) error {
 	before := s.mine(victim)
 	var events []ofNode
 	at := stamp.Now()
-	if kind == Leave {
-		a, err := m.ask(ctx, order{Do: doLeave})
-		if err != nil {
-			return err
+	switch kind {
+	case Leave:
+		events, err = s.leave(ctx, m)
+	case Power:
+		err = cluster.Kill(m.keeper) // which would tell of it
+		for _, pid := range []int{m.pid, m.cand.PID} {
+			if one := cluster.Kill(pid); !errors.Is(one, os.ErrProcessDone) { // each of the three ends without the others
+				err = errors.Join(err, one)
+			}
 		}
-		if events, err = addLog(events, victim, a.Log); err != nil {
-			return err
-		}
-	} else {
-		if err := cluster.Kill(m.pid); err != nil {
-			return err
-		}
+	default:
+		err = cluster.Kill(m.pid)
+	}
+	if err != nil {
+		return err
 	}
 	s.nodes[victim] = nil
 	_ = m.in.Close()
@@ -56,15 +63,70 @@ func (s *setup) round(ctx context.Context, kind Kind) error {
 		s.killed(victim)
 	}
 	s.judge(events)
-	select {
-	case <-m.cand.Done(): // its keeper, too
-	case <-time.After(patience):
-		return fmt.Errorf("something of %s still lives", m.id)
+	if err := m.gone(); err != nil {
+		return err
 	}
 	if err := s.start(ctx, victim); err != nil {
 		return err
 	}
 	return s.admitted(ctx)
+}
+
+// leave has a node leave, and returns what has happened there.
+func (s *setup) leave(ctx context.Context, m *member) ([]ofNode, error) {
+	a, err := m.ask(ctx, order{Do: doLeave})
+	if err != nil {
+		return nil, err
+	}
+	return addLog(nil, m.index, a.Log)
+}
+
+// gone waits until nothing of a node lives.
+func (m *member) gone() error {
+	select {
+	case <-m.cand.Done(): // its keeper, too
+		return nil
+	case <-time.After(patience):
+		return fmt.Errorf("something of %s still lives", m.id)
+	}
+}
+
+// joins has one more node join, which leaves again when it has its share of the keys.
+func (s *setup) joins(ctx context.Context) error {
+	if err := s.start(ctx, Nodes); err != nil {
+		return err
+	}
+	if err := s.admitted(ctx); err != nil {
+		return err
+	}
+	m := s.nodes[Nodes]
+	at := stamp.Now()
+	if _, err := m.ask(ctx, order{Do: doStand}); err != nil {
+		return err
+	}
+	if err := s.settled(ctx); err != nil {
+		return err
+	}
+	events, err := s.logs(ctx)
+	if err != nil {
+		return err
+	}
+	s.judge(events)
+	s.result.balanced(at, s.mine(Nodes), events)
+	if events, err = s.leave(ctx, m); err != nil {
+		return err
+	}
+	s.nodes[Nodes] = nil
+	_ = m.in.Close()
+	if err := s.led(ctx); err != nil {
+		return err
+	}
+	more, err := s.logs(ctx)
+	if err != nil {
+		return err
+	}
+	s.judge(append(events, more...))
+	return errors.Join(m.gone(), s.admitted(ctx))
 }
 
 // victim chooses a node: the coordinator, or another one.
