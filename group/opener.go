@@ -13,6 +13,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/group/placement"
 )
 
 // schemePrefix comes before the scheme of the coordinator's election.
@@ -24,7 +25,8 @@ const schemePrefix = "group+"
 // **Group returns that member, for its metrics.
 //
 // Parameters of the group are those of [Config]: group-name, group-listen, group-advertise, group-promise, group-cover,
-// group-token-bits, group-zone, group-weight, group-flight, and group-insecure=true. The others are inner's.
+// group-token-bits, group-zone, group-weight, group-flight, group-insecure=true, and group-rate, which is Rate of
+// [placement.Settings]. The others are inner's.
 func Opener(inner driver.Opener) driver.Opener { return OpenerWith(inner, nil) }
 
 // NameOf returns the name of the group that a URL names.
@@ -210,6 +212,7 @@ func (s *sharing) parse(t driver.Target) (*url.URL, Config, error) {
 		{"group-token-bits", func(v string) error { return number(v, &cfg.TokenBits) }},
 		{"group-zone", func(v string) error { cfg.Zone = v; return nil }},
 		{"group-weight", func(v string) error { return number(v, &cfg.Weight) }},
+		{"group-rate", func(v string) error { return rate(v, &cfg) }},
 		{"group-flight", func(v string) error { cfg.Flight = v; return nil }},
 		{"group-insecure", func(v string) error {
 			if v != "true" {
@@ -249,5 +252,17 @@ func number(text string, to *int) error {
 	if _, err := fmt.Sscanf(text, "%d", to); err != nil || fmt.Sprint(*to) != text {
 		return errors.New("want a number")
 	}
+	return nil
+}
+
+func rate(text string, cfg *Config) error {
+	var n int
+	switch err := number(text, &n); {
+	case err != nil || n < 0:
+		return errors.New("want how many held keys may begin to move in a second, or 0 for no limit")
+	case cfg.Placement != nil:
+		return errors.New("this program has a placement of its own; want the parameter left out")
+	}
+	cfg.Placement = func() (placement.Placer, error) { return placement.New(placement.Settings{Rate: n}) }
 	return nil
 }

@@ -78,6 +78,8 @@ func TestOpener(t *testing.T) {
 		"group-weight=x":                "want a number",
 		"group-weight=1&group-weight=2": "want it once",
 		"group-insecure=yes":            "want true",
+		"group-rate=-1":                 "group-rate=\"-1\": want how many held keys may begin to move in a second, or 0",
+		"group-rate=10/s":               "want how many",
 		"group-listen=0.0.0.0:0":        "want group.Config.TLS",
 		"wrong=1":                       "want at most one lease",
 	} {

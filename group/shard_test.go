@@ -3,7 +3,9 @@ package group
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -45,6 +47,48 @@ func TestShards(t *testing.T) {
 			if n := p.Counts(); n.Lapsed+n.Overruns > 0 {
 				t.Errorf("%s: %+v", p.id, n)
 			}
+		}
+	})
+}
+
+// TestJoinsAtARate: a fourth member gets a quarter of the keys, which begin to move at the rate of the URL.
+func TestJoinsAtARate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), newHolding(t)
+		const keys, rate = 120, 10
+		u, _ := url.Parse(fmt.Sprintf("group+memory:?group-rate=%d", rate))
+		_, at, err := (&sharing{}).parse(driver.Target{URL: u})
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := func(c *Config) { c.Keys, c.Placement = Range(keys), at.Placement }
+		for i := range 3 {
+			w.member(name(i+1), config).run(h)
+		}
+		<-time.After(time.Minute)
+		if n := h.count(); n["m1"] != 40 || n["m2"] != 40 || n["m3"] != 40 {
+			t.Fatalf("%v; want forty keys each", n)
+		}
+		before := h.begun
+		w.member("m4", config).run(h)
+		var first time.Time // when one has moved
+		for n := 0; n < keys/4; n = h.count()["m4"] {
+			if n > 0 && first.IsZero() {
+				first = time.Now()
+			}
+			if since := time.Since(first); n > 0 && float64(n) > rate*(1+since.Seconds())+1 {
+				t.Fatalf("%d keys have moved %v after the first", n, since)
+			}
+			if <-time.After(10 * time.Millisecond); time.Since(w.began) > 2*time.Minute {
+				t.Fatalf("%v after a minute; want thirty keys each", h.count())
+			}
+		}
+		if took := time.Since(first); took < 1900*time.Millisecond || took > 3*time.Second {
+			t.Errorf("they moved within %v; want ten at once, and twenty in the 2 s after it", took)
+		}
+		<-time.After(time.Minute)
+		if n := h.count(); h.begun-before != keys/4 || n["m4"] != keys/4 {
+			t.Errorf("%d keys moved, and %v are held; want a quarter of %d with the fourth member", h.begun-before, n, keys)
 		}
 	})
 }
