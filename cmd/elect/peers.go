@@ -357,9 +357,9 @@ func (p *place) ask(openers elect.Openers, verb string) (c *peer.Client, voters 
 }
 
 // amongPeers resolves the place, and refuses the verb, without asking any server, if the election is not held among
-// peers.
+// peers. In a group, too, a leader can be told to hand over.
 func (p *place) amongPeers(openers elect.Openers, verb string) error {
-	if err := p.resolve(openers); err != nil || p.isPeer() {
+	if err := p.resolve(openers); err != nil || p.isPeer() || verb == "transfer" && isGroup(p.election) {
 		return err
 	}
 	scheme, _, _ := strings.Cut(p.election, ":")
@@ -372,8 +372,8 @@ func (p *place) amongPeers(openers elect.Openers, verb string) error {
 
 // lacking says why the verb needs peers, and what to do instead.
 func lacking(verb, scheme string) string {
-	if instead := map[string]string{"transfer": "move", "members": "members"}[verb]; instead != "" && isGroup(scheme) {
-		return "that is not for groups; want elect group " + instead
+	if verb == "members" && isGroup(scheme) {
+		return "that is not for groups; want elect group members"
 	}
 	switch verb {
 	case "history":

@@ -27,6 +27,9 @@ fails later, or its position stays behind for two promises, another one may lead
 answer has the one that leads. Priorities still count: a peer with a greater priority
 gets leadership back after ten promises, unless it is paused (elect pause).
 
+In a group the coordinator is asked, as by elect group move KEY --to ID: the key is
+pinned to the candidate --to.
+
 Among peers with certificates it needs one with the role operate.
 
 -o json writes one object on one line: election, name, from and to. from and to have
