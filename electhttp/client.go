@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 
 	"github.com/electd/elect"
 )
@@ -27,7 +28,19 @@ type Client struct {
 	Token string       // of clients that may change something; may be empty
 	Now   bool         // Resign and Transfer do not wait for the leader's tenure: see [TooEarly]
 	HTTP  *http.Client // nil is http.DefaultClient. A Transport with a DialContext reaches a Unix socket
+
+	mu   sync.Mutex
+	keys map[string]holder // of Holder, by path
 }
+
+// holder is an answer about a key.
+type holder struct {
+	tag    string
+	leader elect.Leader
+}
+
+// maxHolders is how many answers about keys a Client keeps.
+const maxHolders = 65_536
 
 // Status is the state of an election, and of the server's participant.
 type Status struct {
@@ -97,6 +110,36 @@ func (c *Client) Leads(ctx context.Context, name string) (bool, error) {
 		return false, err
 	}
 	return true, resp.Body.Close()
+}
+
+// Holder returns who holds a key of a group. If nobody does the error is [elect.ErrNoLeader]. The server is asked each
+// time; the Client keeps its answers, so that it need not repeat one that is still right.
+func (c *Client) Holder(ctx context.Context, group, key string) (elect.Leader, error) {
+	path := "/v1/groups/" + url.PathEscape(group) + "/keys/" + url.PathEscape(key)
+	c.mu.Lock()
+	known := c.keys[path]
+	c.mu.Unlock()
+	resp, err := c.send(ctx, http.MethodGet, path, nil, known.tag)
+	if refused, ok := errors.AsType[*Refusal](err); ok && known.tag != "" && refused.Status == http.StatusNotModified {
+		return known.leader, nil
+	} else if ok && strings.HasSuffix(refused.Type, string(noLeader)) {
+		return elect.Leader{}, fmt.Errorf("%w: %w", elect.ErrNoLeader, err)
+	}
+	if err != nil {
+		return elect.Leader{}, err
+	}
+	defer resp.Body.Close()
+	var a struct{ Holder elect.Leader }
+	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
+		return elect.Leader{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.keys == nil || len(c.keys) >= maxHolders {
+		c.keys = map[string]holder{}
+	}
+	c.keys[path] = holder{resp.Header.Get("ETag"), a.Holder}
+	return a.Holder, nil
 }
 
 // Watch yields the present state and each change, and then one error: that of the connection, or the cause of ctx. A
@@ -172,8 +215,12 @@ func (c *Client) order(ctx context.Context, name, verb string, body map[string]a
 // of is the path of an election.
 func of(name string) string { return "/v1/elections/" + url.PathEscape(name) }
 
-// do sends a request. It returns a *Refusal for a status other than 200.
 func (c *Client) do(ctx context.Context, method, path string, body map[string]any) (*http.Response, error) {
+	return c.send(ctx, method, path, body, "")
+}
+
+// send sends a request, for another answer than that with the tag. It returns a *Refusal for a status other than 200.
+func (c *Client) send(ctx context.Context, method, path string, body map[string]any, tag string) (*http.Response, error) {
 	text, _ := json.Marshal(body) // strings and a truth value
 	if body == nil {
 		text = nil
@@ -187,6 +234,9 @@ func (c *Client) do(ctx context.Context, method, path string, body map[string]an
 	}
 	if c.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	if tag != "" {
+		r.Header.Set("If-None-Match", tag)
 	}
 	resp, err := cmp.Or(c.HTTP, http.DefaultClient).Do(r)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -214,5 +215,48 @@ func TestKeysWithoutCoordinator(t *testing.T) {
 	r, w := httptest.NewRequest("POST", "/v1/groups/shards", nil), httptest.NewRecorder()
 	if h.ServeHTTP(w, r); w.Code != 405 || w.Header().Get("Allow") != "GET, HEAD" {
 		t.Errorf("POST: %d, %v", w.Code, w.Header())
+	}
+}
+
+// TestHolder: a Client gets who holds a key, each time as the coordinator knows it, and the same answer only once.
+func TestHolder(t *testing.T) {
+	of := newCoordinator()
+	of.holders["c"] = elect.Leader{ID: "m2", Token: 65537}
+	h := electhttp.NewKeys("shards", of, nil)
+	var codes []int
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := httptest.NewRecorder()
+		h.ServeHTTP(got, r)
+		codes = append(codes, got.Code)
+		maps.Copy(w.Header(), got.Header())
+		w.WriteHeader(got.Code)
+		_, _ = w.Write(got.Body.Bytes())
+	}))
+	defer server.Close()
+	c := &electhttp.Client{URL: server.URL}
+	asked := func(key string, want elect.Leader, is error) {
+		t.Helper()
+		if l, err := c.Holder(t.Context(), "shards", key); !reflect.DeepEqual(l, want) || !errors.Is(err, is) {
+			t.Errorf("%s is held by %+v, %v; want %+v, %v", key, l, err, want, is)
+		}
+	}
+	for range 2 {
+		asked("a", of.holders["a"], nil)
+		asked("c", of.holders["c"], nil)
+		asked("b", elect.Leader{}, elect.ErrNoLeader)
+	}
+	of.holders["a"] = elect.Leader{ID: "m2", Token: 458754}
+	asked("a", of.holders["a"], nil)
+	delete(of.holders, "a")
+	asked("a", elect.Leader{}, elect.ErrNoLeader)
+	of.err = errors.New("the coordinator is new")
+	if _, err := c.Holder(t.Context(), "shards", "a"); err == nil || !strings.Contains(err.Error(), "503: the coordinator is new") || errors.Is(err, elect.ErrNoLeader) {
+		t.Errorf("without an answer: %v", err)
+	}
+	if _, err := c.Holder(t.Context(), "others", "a"); err == nil || !strings.Contains(err.Error(), "want shards") {
+		t.Errorf("another group: %v", err)
+	}
+	if want := []int{200, 200, 404, 304, 304, 404, 200, 404, 503, 404}; !slices.Equal(codes, want) {
+		t.Errorf("the answers are %v; want %v", codes, want)
 	}
 }

@@ -324,7 +324,7 @@ var repository = house{
 		{at: "agent/supervise", names: 100, why: "keeper; virtual addresses; limits and lease pages of commands; hooks; network guard of commands, and of what a program starts"},
 		{at: "driver", names: 157, why: "contract, timers of leases that are shared, and why work has ended; measurements of peers, of voters by their leader, and of requests to stores; durations; probes for doctor; streams between participants"},
 		{at: "driver/electtest", names: 25, why: "conformance"},
-		{at: "electhttp", names: 74, why: "tenure; HTTP of one election, of several in one process, and of the keys of a group; by which names it is called; why a participant stands aside; a client; what elect run tells its service manager"},
+		{at: "electhttp", names: 75, why: "tenure; HTTP of one election, of several in one process, and of the keys of a group; by which names it is called; why a participant stands aside; a client; what elect run tells its service manager"},
 		{at: "electprom", names: 12, why: "metrics of an election, and of a member of a group"},
 		{at: "fence", names: 98, why: "tokens"},
 		{at: "fence/fenceetcd", names: 32, why: "guard"},
