@@ -225,7 +225,7 @@ var repository = house{
 		{
 			at: "test/fencing/leases", may: []string{
 				".", "driver/...", "fence/...", "store/...", "internal/protocol", "internal/...", "test/fencing/server", "test/fencing/zombie", "file", "peer", "peer/certs",
-				"test/chaos/judge", "test/chaos/lives", "test/chaos/register", "test/chaos/skew",
+				"group", "agent/supervise", "test/chaos/judge", "test/chaos/lives", "test/chaos/register", "test/chaos/skew",
 			}, others: listed,
 			why: "a back end's proof, which needs the servers and the frozen processes that the guards' proofs have, and the judge of real processes",
 		},

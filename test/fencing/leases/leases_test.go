@@ -14,6 +14,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	_ "github.com/mattn/go-sqlite3" // a driver
 
+	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
 	"github.com/electd/elect/internal/long"
@@ -50,6 +51,10 @@ var openers = map[string]driver.Opener{
 }
 
 func TestMain(m *testing.M) {
+	supervise.KeeperMain(witness)
+	if arguments := os.Getenv(memberVariable); arguments != "" {
+		belong(strings.Fields(arguments))
+	}
 	serveNative()
 	serveJob()
 	if arguments := os.Getenv(crowdVariable); arguments != "" {
