@@ -49,7 +49,7 @@ long: ## all tests in full: storms, teeth, chaos, real servers, power loss, the 
 	ELECT_LONG=1 go test -count=1 -timeout 0 -p 1 $(LONG)
 	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./internal/runtime ./peer ./cmd/elect/internal/recipe/redis -run TestDrivingTeeth
 	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./internal/protocol/... -run TestMutants
-	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./lab/check -run TestTeeth
+	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./lab/check -run 'Teeth$$'
 	$(MAKE) adapters
 
 # Outside of go.work: client-go compiles for minutes on a fresh machine, and nothing else needs it.

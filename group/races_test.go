@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"reflect"
 	"slices"
@@ -309,11 +310,15 @@ func TestAnotherGroupAtTheAddress(t *testing.T) {
 		other.net = w.net
 		there := other.member("m1", nil)
 		w.member("m1", func(c *Config) { c.Advertise = there.addr })
-		m := w.member("m2", func(c *Config) { c.Observer = true })
+		said := &lines{text: "is not the coordinator m1, but another process, of m1; want the one that the election shows"}
+		m := w.member("m2", func(c *Config) { c.Observer, c.Logger = true, slog.New(said) })
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if s, err := m.Status(ctx); err == nil {
 			t.Errorf("m2 is a member of a group that it has not joined: %+v", s)
+		}
+		if said.n.Load() == 0 {
+			t.Error("m2 does not say why")
 		}
 	})
 }

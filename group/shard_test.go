@@ -432,9 +432,9 @@ func TestConfigRefused(t *testing.T) {
 func TestBadPlacement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, h := newWorld(t), newHolding(t)
-		wrong := &wrongPlacer{}
+		wrong, said := &wrongPlacer{}, &lines{text: "it names nobody; want the id of a member key=0 to=nobody"}
 		a := w.member("m1", func(c *Config) {
-			c.Keys = Range(4)
+			c.Keys, c.Logger = Range(4), slog.New(said)
 			c.Placement = func() (placement.Placer, error) {
 				p, err := eager()
 				wrong.Placer = p
@@ -449,6 +449,9 @@ func TestBadPlacement(t *testing.T) {
 		<-time.After(5 * time.Second)
 		if h.count()["m1"] != 4 || h.begun != 4 {
 			t.Errorf("%v, begun %d", h.count(), h.begun)
+		}
+		if n := said.n.Load(); n != 1 {
+			t.Errorf("it is said %d times that a move names nobody; want once", n)
 		}
 
 		// What is right beside it is carried out.

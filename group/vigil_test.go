@@ -32,7 +32,7 @@ func coordinates(all ...*part) (c *part) {
 	return c
 }
 
-// lines counts the lines of a log with a text.
+// lines counts the lines of a log with a text, in the message or in an attribute.
 type lines struct {
 	slog.Handler
 	text string
@@ -42,7 +42,9 @@ type lines struct {
 func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
 
 func (l *lines) Handle(_ context.Context, r slog.Record) error {
-	if strings.Contains(r.Message, l.text) {
+	all := r.Message
+	r.Attrs(func(a slog.Attr) bool { all += " " + a.String(); return true })
+	if strings.Contains(all, l.text) {
 		l.n.Add(1)
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the tests get into the transcripts, and into testdata/kills.txt")
+var rewrite = flag.Bool("rewrite", false, "write what the tests get into the transcripts, and into testdata/kills.md")
 
 // TestStories plays the transcripts: worlds in which what happens is said. Polls and answers are left out.
 //
