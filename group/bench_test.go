@@ -15,6 +15,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 	machine "github.com/electd/elect/internal/protocol/group"
 	"github.com/electd/elect/store/memory"
@@ -399,4 +400,21 @@ func BenchmarkCheck(b *testing.B) {
 	}
 	cancel()
 	<-done
+}
+
+// TestMemory: a key costs no more than the aims, 300 bytes at the coordinator and 150 at each member. What is whose differs
+// from run to run by more than the sum does.
+func TestMemory(t *testing.T) {
+	long.Test(t, "it needs seconds of a processor")
+	const keys, most = 20_000, 300 + 3*150
+	before := heap()
+	c := newCrowd(t, 3, keys)
+	c.serve()
+	c.held(keys)
+	c.settled()
+	coordinator, member := c.memory(before, keys)
+	t.Logf("%.0f bytes for a key at the coordinator, and %.0f at each member", coordinator, member)
+	if sum := coordinator + 3*member; sum > most {
+		t.Errorf("a key costs %.0f bytes, %.0f at the coordinator and %.0f at each of three members; want at most %d", sum, coordinator, member, most)
+	}
 }
