@@ -219,18 +219,20 @@ func (e *Elector) report(ctx context.Context) error {
 // outsiders counts the replicas of the announced master that are not in servers. They count for min-replicas-to-write, and
 // nobody takes them away from it.
 type outsiders struct {
-	of        string // the master
-	now, last int    // last is what the last look found
+	of        string    // the master
+	at        time.Time // of its INFO
+	now, last int       // last is what the last look found
 }
 
-// count looks again. One that replaces a replica of servers while that is not seen is not noticed; it needs two looks,
+// count looks again. One that replaces a replica of servers while that is not seen is not noticed; it needs two INFOs,
 // because a master may show a replica before that one shows its link.
 func (k *outsiders) count(e *Elector, master string) int {
 	if k.of != master {
 		*k = outsiders{of: master}
 	}
 	m := e.watchers[master].sight()
-	if now := time.Now(); m.fresh(now, e.cfg().DownAfter) && m.Info.Master {
+	if now := time.Now(); m.fresh(now, e.cfg().DownAfter) && m.Info.Master && m.InfoAt != k.at {
+		k.at = m.InfoAt
 		at := e.watchers[master].server.at
 		found, unseen := m.Info.Replicas, false
 		for id, w := range e.watchers {
@@ -239,7 +241,7 @@ func (k *outsiders) count(e *Elector, master string) int {
 			case !s.fresh(now, e.cfg().DownAfter):
 				unseen = true
 				found--
-			case s.Info.Of == at && (s.Info.Linked || s.Info.Syncing):
+			case s.Info.Of == at && (s.Info.Linked || s.Info.Syncing || m.Info.lists(w.server.at)): // it may wait for its copy
 				found--
 			}
 		}
@@ -250,8 +252,8 @@ func (k *outsiders) count(e *Elector, master string) int {
 		k.last = found
 	}
 	if k.now > 0 {
-		e.once("outsiders", func() {
-			e.log.Warn("the master has replicas that are not in servers: they count for min-replicas-to-write, so that it is not known to be fenced when it cannot be reached; want them in servers, with replica-priority 0, or a greater min-replicas-to-write", "master", master, "replicas", k.now)
+		e.once("outsiders of "+master, func() {
+			e.log.Warn("the master has replicas that are not in servers, and may take writes with them when it cannot be reached, so that time alone does not fence it; want them in servers, or a greater min-replicas-to-write", "master", master, "replicas", k.now)
 		})
 	}
 	return k.now

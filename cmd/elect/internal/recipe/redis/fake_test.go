@@ -41,6 +41,7 @@ type fakeRedis struct {
 	syncing  bool
 	unlinked int // how often its replicas' links were closed
 
+	waiting   bool // for a copy that its master has not begun
 	outsiders int  // replicas that are no servers of this world
 	nameless  bool // it refuses CLIENT SETNAME
 }
@@ -316,6 +317,8 @@ func (s *fakeRedis) answer(c net.Conn, id int, args []string) any {
 	case "INFO REPLICATION":
 		text := fmt.Sprintf("role:slave\r\nmaster_host:%s\r\nmaster_port:%d\r\nmaster_link_status:up\r\nslave_priority:%d\r\nslave_repl_offset:%d\r\n", s.of.Host, s.of.Port, s.priority, s.offset)
 		if m := w.servers[s.of.Host]; m == nil || m.life == 0 {
+			text = strings.Replace(text, "link_status:up", "link_status:down", 1)
+		} else if s.waiting {
 			text = strings.Replace(text, "link_status:up", "link_status:down", 1)
 		} else if s.syncing {
 			text = strings.Replace(text, "link_status:up", "link_status:down\r\nmaster_sync_in_progress:1", 1)

@@ -27,9 +27,10 @@ type Info struct {
 	Priority int // the smallest is promoted first; 0 is never promoted
 
 	// Of a master.
-	Replicas  int    // that are connected; one that has connected again counts once
-	Good      int    // of them with a small lag; -1: it does not count them, because min-replicas-to-write is 0
-	Switching string // the state of FAILOVER
+	Replicas  int            // that are connected
+	listed    map[string]int // their addresses, as in INFO, and how many connections of each have had a word lately
+	Good      int            // of them with a small lag; -1: it does not count them, because min-replicas-to-write is 0
+	Switching string         // the state of FAILOVER
 }
 
 // Address is a host and a port as Redis has them.
@@ -40,9 +41,18 @@ type Address struct {
 
 func (a Address) port() string { return strconv.Itoa(a.Port) }
 
+// deadLag is after how many seconds without a word a connection counts only if there is no other one of its address.
+const deadLag = 10
+
+// lists reports whether a master shows a replica with an address.
+func (i *Info) lists(a Address) bool {
+	_, ok := i.listed["ip="+a.Host+",port="+a.port()]
+	return ok
+}
+
 // parseInfo reads the sections server, replication and keyspace of INFO. What is missing is zero.
 func parseInfo(text string) Info {
-	f, replicas := map[string]string{}, map[string]bool{}
+	f, listed := map[string]string{}, map[string]int{}
 	i := Info{Good: -1}
 	for line := range strings.SplitSeq(text, "\n") {
 		key, value, ok := strings.Cut(strings.TrimSuffix(line, "\r"), ":")
@@ -54,8 +64,13 @@ func parseInfo(text string) Info {
 			i.Keys = true
 		}
 		if n, is := strings.CutPrefix(key, "slave"); is && strings.HasPrefix(value, "ip=") && strings.Trim(n, "0123456789") == "" {
-			address, _, _ := strings.Cut(value, ",state=")
-			replicas[address] = true
+			address, more, _ := strings.Cut(value, ",state=")
+			_, lag, _ := strings.Cut(more, "lag=")
+			alive := 0
+			if n, _ := strconv.Atoi(lag); n < deadLag {
+				alive = 1
+			}
+			listed[address] += alive
 		}
 	}
 	number := func(key string) int64 {
@@ -70,7 +85,10 @@ func parseInfo(text string) Info {
 		i.Previous, i.Until = "", 0
 	}
 	if i.Master {
-		i.Replicas, i.Switching = len(replicas), f["master_failover_state"]
+		i.listed, i.Switching = listed, f["master_failover_state"]
+		for _, alive := range listed {
+			i.Replicas += max(alive, 1)
+		}
 		if n, err := strconv.Atoi(f["min_slaves_good_slaves"]); err == nil {
 			i.Good = n
 		}

@@ -225,7 +225,7 @@ func (d *Decision) fenced(silent, outsiders int) (wait time.Duration, why string
 	case silent+outsiders <= d.ToWrite:
 		return d.fenceTime(), ""
 	}
-	why = fmt.Sprintf("%d servers cannot be reached, and may be a master with %d replicas, which with min-replicas-to-write: %d takes writes; want one of them back", silent, silent-1+outsiders, d.ToWrite)
+	why = fmt.Sprintf("%d of the servers cannot be reached, and may be a master with %d replicas, which with min-replicas-to-write: %d takes writes; want one of them back", silent, silent-1+outsiders, d.ToWrite)
 	if outsiders > 0 {
 		why += fmt.Sprintf("; %d of the replicas are not in servers", outsiders)
 	}

@@ -160,6 +160,15 @@ func TestFenced(t *testing.T) {
 	}
 }
 
+// A connection that has ended without a word, beside a newer one of the same replica, is no replica.
+func TestReplicasOfInfo(t *testing.T) {
+	i := parseInfo("role:master\r\nslave0:ip=10.0.0.2,port=6379,state=online,offset=1,lag=40\r\nslave1:ip=10.0.0.2,port=6379,state=online,offset=9,lag=0\r\n" +
+		"slave2:ip=10.0.0.9,port=6379,state=online,offset=9,lag=1\r\nslave3:ip=10.0.0.9,port=6379,state=wait_bgsave,offset=0,lag=0\r\n")
+	if i.Replicas != 3 || !i.lists(Address{"10.0.0.2", 6379}) || i.lists(Address{"10.0.0.3", 6379}) {
+		t.Errorf("%+v", i)
+	}
+}
+
 func TestOlderActors(t *testing.T) {
 	old, named, newer := olderActors("id=3 addr=x name=elect-orders-7 age=1\nid=4 name=elect-orders-9 x=y\nid=5 name=app\nid=6 name=elect-orders-8\n", 8)
 	if !slices.Equal(old, []string{"3"}) || !named || !newer {

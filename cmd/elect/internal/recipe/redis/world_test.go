@@ -141,6 +141,8 @@ func TestOutsiders(t *testing.T) {
 		w.isolate("r1", false)
 		w.pass(3 * time.Second)
 		w.wait("r1", 0)
+		w.change(func() { w.servers["r3"].waiting = true }) // which is no other one
+		w.pass(2 * time.Second)
 		w.isolate("r1", true)
 		for deadline := time.Now().Add(10 * time.Second); w.masters()["e1"] == "r1"; w.pass(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
