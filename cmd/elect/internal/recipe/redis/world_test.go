@@ -228,13 +228,13 @@ func TestFenceCommand(t *testing.T) {
 		toWrite  int
 	}{
 		"succeeds":            {[]string{"r1"}, "0", time.Second, 1500 * time.Millisecond, 1},
-		"fails":               {[]string{"r1"}, "1", 4400 * time.Millisecond, 6 * time.Second, 1},
-		"too many are silent": {[]string{"r1", "r2"}, "0", 4400 * time.Millisecond, 6 * time.Second, 1},
+		"fails":               {[]string{"r1"}, "1", 4400 * time.Millisecond, 6500 * time.Millisecond, 1},
+		"too many are silent": {[]string{"r1", "r2"}, "0", 4400 * time.Millisecond, 6500 * time.Millisecond, 1},
 		"fails, and too many": {[]string{"r1", "r2"}, "1", 0, 0, 1},
 		"all are silent":      {[]string{"r1", "r2", "r3"}, "0", 0, 0, 1},
 		"a replica is silent": {[]string{"r2"}, "0", 0, 0, 1},
-		"no replicas needed":  {[]string{"r1", "r2"}, "0", time.Second, 1500 * time.Millisecond, 0},
-		"is missing":          {[]string{"r1"}, "127", 4400 * time.Millisecond, 6 * time.Second, 1},
+		"no replicas needed":  {[]string{"r1", "r2"}, "0", time.Second, 2500 * time.Millisecond, 0},
+		"is missing":          {[]string{"r1"}, "127", 4400 * time.Millisecond, 6500 * time.Millisecond, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			told := filepath.Join(t.TempDir(), "told")
