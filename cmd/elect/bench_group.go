@@ -42,7 +42,7 @@ has them lead all keys, and brings some of them down.
   move         --moves single keys are moved, one after the other: the same. Placement
                evens the load out with other keys, which are counted as interrupted
   joins        a fourth member joins → it leads its share, a quarter of the keys. Only of
-               shards. Members that come or go are waited for: 2 s are in it
+               shards. It includes 2 s for which placement waits
 
 --use says how the keys are led, and several, with commas between them, take turns:
 

@@ -27,8 +27,8 @@ fails later, or its position stays behind for two promises, another one may lead
 answer has the one that leads. Priorities still count: a peer with a greater priority
 gets leadership back after ten promises, unless it is paused (elect pause).
 
-In a group the coordinator is asked, as by elect group move KEY --to ID: the key is
-pinned to the candidate --to.
+In a group the coordinator is asked, as by elect group move: with --to the key is
+pinned there; without it the coordinator chooses.
 
 Among peers with certificates it needs one with the role operate.
 
