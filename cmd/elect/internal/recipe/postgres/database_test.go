@@ -17,6 +17,7 @@ type fake struct {
 	i      int
 	done   chan struct{}
 	slow   time.Duration // of a copy
+	ends   time.Duration // of an orderly end
 	probe  error
 	frozen bool
 	ops    []string
@@ -105,7 +106,10 @@ func (f *fake) Done() <-chan struct{} {
 	return f.done
 }
 
-func (f *fake) Stop(_ context.Context, mode server.Mode) error {
+func (f *fake) Stop(ctx context.Context, mode server.Mode) error {
+	if mode == server.Fast {
+		pause(ctx, f.ends)
+	}
 	return f.with(fmt.Sprintf("stop %d", mode), func(s *pg) error {
 		if s.up && s.primary && mode == server.Fast { // the replicas get all, and the checkpoint
 			f.l.n++

@@ -379,7 +379,7 @@ func (n *Node) serve(ctx context.Context, term *elect.Term) error {
 			next, until = to, time.Now().Add(n.s.Patience)
 			n.log.Info("handing over in order", "to", to)
 			if refused = term.Transfer(next); errors.Is(refused, elect.ErrUnsupported) { // the others stand while this node rests
-				n.aside(term, holdTime)
+				n.aside(term, n.s.Grace+holdTime) // the rest begins before the orderly end; follow ends it
 			}
 		case err := <-probes:
 			probing = false
