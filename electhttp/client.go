@@ -19,7 +19,8 @@ import (
 )
 
 // Client asks a server of this package, such as elect agent on the same machine, for a program that stands in no
-// election itself. The zero Client with a URL is ready. Any number of goroutines may use it.
+// election itself. The zero Client with a URL is ready. Any number of goroutines may use it. A Client must not be copied after its
+// first use.
 //
 // Its answers are what the server knew when it answered. Where an action by a former leader would do harm, send the token
 // along, to a resource that checks it.
@@ -113,7 +114,8 @@ func (c *Client) Leads(ctx context.Context, name string) (bool, error) {
 }
 
 // Holder returns who holds a key of a group. If nobody does the error is [elect.ErrNoLeader]. The server is asked each
-// time; the Client keeps its answers, so that it need not repeat one that is still right.
+// time; the Client keeps its answers, so that it need not repeat one that is still right. The metadata must not be
+// changed.
 func (c *Client) Holder(ctx context.Context, group, key string) (elect.Leader, error) {
 	path := "/v1/groups/" + url.PathEscape(group) + "/keys/" + url.PathEscape(key)
 	c.mu.Lock()
