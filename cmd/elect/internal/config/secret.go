@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
@@ -13,16 +14,21 @@ func ReadSecret(field, path string, least int) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	text, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w; want a file with one line, which this user can read", field, err)
 	}
-	info, err := os.Stat(path)
+	defer f.Close()
+	info, err := f.Stat()
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", field, err)
 	}
 	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o007 != 0 {
-		return "", fmt.Errorf("%s: %s has mode %04o, with which all users can read it or write to it; want 0600 or 0640", field, path, mode)
+		return "", fmt.Errorf("%s: %s has mode %04o, with which all users can read it or write to it; want 0600 or 0640 (in a Kubernetes volume defaultMode: 0400, in Docker mode: 0400)", field, path, mode)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, 64<<10))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w; want a file with one line, which this user can read", field, err)
 	}
 	line := strings.TrimRight(string(text), "\r\n")
 	if strings.ContainsAny(line, "\r\n") {
