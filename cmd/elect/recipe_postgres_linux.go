@@ -24,7 +24,11 @@ import (
 // runPostgres runs a node. The program is guarded: whatever becomes of it, its PostgreSQL is dead before its lease ends.
 func runPostgres(cmd *cobra.Command, openers elect.Openers, path string, s *postgres.Settings, logs *logFlags) error {
 	// Before anything else this process becomes two. The other one, which waits, writes little.
-	guardian, err := supervise.Guard(supervise.GuardConfig{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Grace: s.Grace + 10*time.Second})
+	var handler slog.Handler = slog.NewTextHandler(os.Stderr, nil)
+	if logs.format == "json" {
+		handler = slog.NewJSONHandler(os.Stderr, nil)
+	}
+	guardian, err := supervise.Guard(supervise.GuardConfig{Logger: slog.New(handler), Grace: s.Grace + 10*time.Second})
 	if err != nil {
 		return exit.With(1, err)
 	}
