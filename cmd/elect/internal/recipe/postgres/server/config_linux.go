@@ -263,7 +263,7 @@ func (s *Server) Reload(ctx context.Context, cfg Config) (restart []string, err 
 		return nil, err
 	}
 	// PostgreSQL would go on with the former lines, and not start with these.
-	refused, err := value[string](ctx, s, "SELECT coalesce(min(format('line %s of '||current_setting('hba_file')||': %s', line_number, error)), '') FROM pg_hba_file_rules WHERE error IS NOT NULL")
+	refused, err := value[string](ctx, s, "SELECT coalesce((array_agg(format('line %s of '||current_setting('hba_file')||': %s', line_number, error) ORDER BY line_number))[1], '') FROM pg_hba_file_rules WHERE error IS NOT NULL")
 	if err != nil {
 		return nil, err
 	}
@@ -285,6 +285,9 @@ func (s *Server) Reload(ctx context.Context, cfg Config) (restart []string, err 
 	}
 	for tick := time.NewTicker(poll); ; { // the postmaster reads, and then tells its processes
 		now, err := s.loaded(ctx)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		if err != nil || now != loaded {
 			break
 		}

@@ -442,7 +442,10 @@ func TestSettings(t *testing.T) {
 	// What it refuses when it runs changes nothing.
 	former := a.config()
 	for want, change := range map[string]func(*Config){
-		"hba: PostgreSQL refuses line ": func(c *Config) { c.HBA = []string{"host all all 127.0.0.1/33 trust"} },
+		"hba: PostgreSQL refuses line 9 of ": func(c *Config) {
+			const right, wrong = "host all all 127.0.0.1/32 trust", "host all all 127.0.0.1/33 trust"
+			c.HBA = []string{right, right, right, right, wrong, wrong}
+		},
 		"PostgreSQL has not taken its files; ": func(*Config) {
 			must(t, os.WriteFile(filepath.Join(a.data, "postgresql.conf"), []byte("work_men = 1\n"), 0o600))
 		},
