@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,7 +160,7 @@ func (c *checker) nodes() {
 		}
 		// PostgreSQL compares the names of standbys without regard to case.
 		if first, twice := ids[strings.ToLower(e.ID)]; twice {
-			c.wrong(at+".id", "%q is that of nodes[%d], too, but for capital letters at most; want different ids", e.ID, first)
+			c.wrong(at+".id", "%q is the id of nodes[%d], too, apart from capital letters; want different ids", e.ID, first)
 		}
 		ids[strings.ToLower(e.ID)], own = i, own || e.ID == c.ID
 		for _, a := range [...]struct{ field, text string }{{at + ".postgres", e.Postgres}, {at + ".control", e.Control}} {
@@ -318,9 +319,7 @@ func wrongHBA(line string) string {
 		return "it has a line break; want one line"
 	}
 	text, _, _ := strings.Cut(line, "#")
-	for strings.Contains(text, ", ") {
-		text = strings.ReplaceAll(text, ", ", ",") // a list goes on after a comma
-	}
+	text = regexp.MustCompile(`,[ \t]+`).ReplaceAllString(text, ",") // a list goes on after a comma
 	words, method := strings.Fields(text), 4
 	switch {
 	case words == nil || slices.Contains([]string{"include", "include_if_exists", "include_dir"}, words[0]) || strings.Contains(line, `"`):

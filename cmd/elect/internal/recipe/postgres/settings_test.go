@@ -35,6 +35,9 @@ func TestRead(t *testing.T) {
 	if s.State != "/var/lib/postgresql/orders.elect" || s.Confirm != 1 || s.MaxLag != 1024 {
 		t.Errorf("%+v; want the defaults", s)
 	}
+	if why := wrongHBA("host orders,\tbills, \t stock all 10.0.0.0/8 md5"); why != "" {
+		t.Errorf("a list with tabs after its commas: %s", why)
+	}
 	for _, c := range []struct{ old, replacement, want string }{
 		{"confirm: 1", "confirm: 0", `pg.yaml:7:10: confirm: with 0 a commit that clients were told of is lost with the primary; want 1 to 2`},
 		{"confirm: 1", "confirm: 3", `pg.yaml:7:10: confirm: 3 of 2 other nodes cannot confirm; want 1 to 2`},
@@ -50,8 +53,8 @@ func TestRead(t *testing.T) {
 		{`synchronous_commit: "on"`, `max_wal_senders: "2"`, `"2" is too few for 3 nodes; want 6 or more`},
 		{`synchronous_commit: "on"`, `wal_level: minimal`, `there would be nothing to replicate`},
 		{"id: n1\n", "id: n4\n", `pg.yaml:2:5: id: "n4" is none of nodes; want one of them`},
-		{"id: n2,", "id: n1,", `nodes[1].id: "n1" is that of nodes[0], too`},
-		{"id: n2,", "id: N1,", `nodes[1].id: "N1" is that of nodes[0], too, but for capital letters at most; want different ids`},
+		{"id: n2,", "id: n1,", `nodes[1].id: "n1" is the id of nodes[0], too`},
+		{"id: n2,", "id: N1,", `nodes[1].id: "N1" is the id of nodes[0], too, apart from capital letters; want different ids`},
 		{"id: n2,", "id: DB-FRANKFURT-01-PRIMARY,", `has 71 bytes; want 63 at most: a shorter id, or one of small letters and digits`},
 		{"confirm: 1", "patience: 1ms", `pg.yaml:7:11: patience: 1ms is less than a node needs; want 1s or more`},
 		{"confirm: 1", "probe: {every: 1ms}", `probe.every: 1ms is less`},
