@@ -406,7 +406,7 @@ func (b *builder) entry() (runner.Entry, bool) {
 		{"hooks.fence", e.Hooks.Fence.Run != ""}, {"hooks.activate", e.Hooks.Activate.Run != ""}, {"hooks.demote", e.Hooks.Demote.Run != ""},
 	} {
 		if of.set && e.NonExclusive {
-			b.wrong(of.field, "it contradicts non-exclusive: there is no lease before whose end it would be over; want one of them")
+			b.wrong(of.field, "it needs a lease, and with non-exclusive there is none; want one of the two")
 		}
 	}
 	for i, limit := range e.Limits {
