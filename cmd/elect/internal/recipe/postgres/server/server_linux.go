@@ -87,7 +87,9 @@ func complete(cfg Config) (Config, error) {
 	switch {
 	case !filepath.IsAbs(cfg.Data) || !filepath.IsAbs(cfg.Socket):
 		return cfg, fmt.Errorf("the data directory is %q and that of the socket %q; want absolute paths", cfg.Data, cfg.Socket)
-	case cfg.ID == "" || len(SlotName(cfg.ID)) > 63:
+	case cfg.ID == "":
+		return cfg, errors.New("the node has no id; want one")
+	case len(SlotName(cfg.ID)) > 63:
 		return cfg, fmt.Errorf("the id of the node is %q; want one whose slot, %s, has at most 63 bytes", cfg.ID, SlotName(cfg.ID))
 	case cfg.Confirm < 1 || cfg.Confirm > len(cfg.Nodes):
 		return cfg, fmt.Errorf("%d of %d other nodes confirm a commit; want 1 to all of them", cfg.Confirm, len(cfg.Nodes))
