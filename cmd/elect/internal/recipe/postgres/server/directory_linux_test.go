@@ -63,7 +63,7 @@ func TestRefusals(t *testing.T) {
 		"0 of 1":                func(c *Config) { c.Confirm = 0 },
 		"2 of 1":                func(c *Config) { c.Confirm = 2 },
 		"absolute":              func(c *Config) { c.Data = "d" },
-		"the node has no id":               func(c *Config) { c.ID = "" },
+		"the node has no id":    func(c *Config) { c.ID = "" },
 		"lost":                  func(c *Config) { c.Parameters = map[string]string{"Synchronous_Commit": "local"} },
 		"sets fsync itself":     func(c *Config) { c.Parameters = map[string]string{"fsync": "off"} },
 		"malformed":             func(c *Config) { c.Parameters = map[string]string{"work_mem": "1\nfsync = off"} },
