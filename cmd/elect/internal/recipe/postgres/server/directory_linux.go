@@ -178,15 +178,12 @@ func (s *Server) Rewind(ctx context.Context, from Upstream, change func() error)
 
 // settle has the primary make a checkpoint.
 func (s *Server) settle(ctx context.Context, from Upstream) error {
-	text := conninfo("dbname", "postgres", "user", s.config().Replication, "application_name", "elect")
-	for i, pairs := 0, s.upstream(from); i < 4; i += 2 {
-		text += conninfo(pairs[i], pairs[i+1])
-	}
-	text += " connect_timeout=3 sslmode=prefer"
+	pairs := append([]string{"dbname", "postgres", "user", s.config().Replication, "application_name", "elect"}, s.upstream(from)[:4]...)
+	pairs = append(pairs, "connect_timeout", "3", "sslmode", "prefer")
 	if p := s.config().Password; p != "" {
-		text += " " + conninfo("password", p)
+		pairs = append(pairs, "password", p)
 	}
-	db, err := sql.Open("postgres", text)
+	db, err := sql.Open("postgres", conninfo(pairs...))
 	if err != nil {
 		return err
 	}
