@@ -258,7 +258,9 @@ func (p *planning) feed() {
 	if p.rescan && len(p.told) > 0 {
 		p.rescan = false
 		left := p.c.machine.Known()
-		next(1).grow = left
+		if left > 0 { // an order to grow by 0 would be one about a key without a name
+			next(1).grow = left
+		}
 		p.c.machine.Keys(func(ks *machine.KeyState) bool {
 			p.order(ks, next(left))
 			left--

@@ -485,6 +485,19 @@ func (p *wrongPlacer) Plan(now time.Time) ([]placement.Move, time.Time) {
 	return moves, next
 }
 
+// TestNoKeysToPlace: placement is told no key of a group that has none.
+func TestNoKeysToPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		said := &lines{text: "placement refuses what it is told"}
+		w := newWorld(t)
+		a := w.member("m1", func(c *Config) { c.Logger = slog.New(said) })
+		w.until("a plan", 30*time.Second, func() bool { _, err := a.Plan(t.Context()); return err == nil })
+		if n := said.n.Load(); n > 0 {
+			t.Errorf("it is said %d times that placement refuses what it is told; want never", n)
+		}
+	})
+}
+
 // TestServe: call-backs instead of goroutines.
 func TestServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
