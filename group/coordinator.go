@@ -268,10 +268,8 @@ func (c *coordinator) disconnected(from *connection) {
 	for k := range from.watches {
 		c.unwatch(from, k)
 	}
-	for n, r := range c.relays {
-		if r.from == from {
-			delete(c.relays, n)
-		} else if r.to == from {
+	for n, r := range c.relays { // what it has asked for itself goes on: a member may have done it
+		if r.to == from {
 			delete(c.relays, n)
 			r.from.calls--
 			c.answer(r.from, r.call, fmt.Errorf("%w: the connection with %s has ended before it answered; ask again", driver.ErrUnreachable, from.member))

@@ -189,6 +189,43 @@ func TestPinsOfALostMessage(t *testing.T) {
 	})
 }
 
+// TestUnpinWithoutItsAsker: the coordinator and the holder agree on what is pinned, although the connection of the asker
+// ends before the holder has answered.
+func TestUnpinWithoutItsAsker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), newHolding(t)
+		w.member("m1", func(c *Config) { c.Keys = Range(1) }).run(h)
+		w.until("the key at m1", 30*time.Second, func() bool { return h.count()["m1"] == 1 })
+		p := w.member("m2", func(c *Config) { c.Keys = Range(1) })
+		p.run(h)
+		c := w.client("asks", Config{Promise: time.Second})
+		w.until("the move", 30*time.Second, func() bool { return c.Move(t.Context(), "0", "m2") == nil })
+		w.until("the key at m2", 30*time.Second, func() bool { return h.count()["m2"] == 1 })
+		synctest.Wait()
+
+		p.gate.shut(true)
+		answer := make(chan error, 1)
+		go func() { answer <- c.Unpin(t.Context(), "0") }()
+		synctest.Wait()
+		w.net.sever("asks", true)
+		if err := <-answer; !errors.Is(err, driver.ErrUnreachable) {
+			t.Errorf("Unpin: %v; want that it is not known", err)
+		}
+		w.net.sever("asks", false)
+		p.gate.shut(false)
+		synctest.Wait()
+		told := make(chan bool, 1)
+		p.member.put(arrival{do: func() { told <- p.member.tenures["0"].pinned }})
+		ks, err := p.Keys(t.Context())
+		if err != nil || len(ks) != 1 || ks[0].Holder != "m2" {
+			t.Fatalf("%v, %v; want the key at m2", ks, err)
+		}
+		if at := <-told; at || ks[0].Pinned {
+			t.Errorf("the key is pinned at its holder: %t, and at the coordinator: %t; want neither", at, ks[0].Pinned)
+		}
+	})
+}
+
 // TestDrainedAsItLeaves: what an operator wants does not shorten for how long keys are kept.
 func TestDrainedAsItLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
