@@ -19,10 +19,10 @@ func (g *Group) event(e Event) {
 	if g.cfg.OnEvent == nil {
 		return
 	}
-	e.At = time.Now()
 	q := &g.events
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	e.At = time.Now()
 	if len(q.queue) >= MaxKeys {
 		q.lost++
 		return

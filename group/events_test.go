@@ -194,3 +194,64 @@ func TestEndedOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestEventsOfOneKey: the end of a key is told before its work returns for it, and that before the key begins again.
+func TestEventsOfOneKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys = 200
+		w := newWorld(t)
+		p := w.member("m1", func(c *Config) { c.Keys = Range(keys) })
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() {
+			_ = p.Run(ctx, func(ctx context.Context, s *Shard) error {
+				for s.Key() == "0" && s.Check() == nil { // it learns by itself that its claim has ended
+					<-time.After(10 * time.Millisecond)
+				}
+				var returns <-chan time.Time
+				if s.Key() == "1" { // by itself, while the loop does not know that the claim has ended
+					returns = time.After(3 * time.Second)
+				}
+				select {
+				case <-ctx.Done():
+				case <-returns:
+				}
+				return nil
+			})
+		})
+		w.until("all keys to be led", time.Minute, func() bool { return p.Counts().Starts >= keys })
+		p.gate.shut(true)
+		<-time.After(5 * time.Second)
+		p.gate.shut(false)
+		w.until("all keys to be led again", time.Minute, func() bool { return p.Counts().Starts >= 2*keys })
+		for _, key := range p.shards {
+			if err := p.member.call(ctx, "resign", request{Key: key}, nil); err != nil {
+				t.Error(err)
+			}
+		}
+		w.until("all keys to be led once more", time.Minute, func() bool { return p.Counts().Starts >= 3*keys })
+		cancel()
+		run.Wait()
+		synctest.Wait()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		last := map[string]Event{}
+		for _, e := range p.event {
+			was, ok := last[e.Key], false
+			switch e.Kind {
+			case EventBegan:
+				ok = was.Kind == "" || was.Kind == EventReleased
+			case EventEnded:
+				ok = was.Kind == EventBegan && was.Token == e.Token
+			case EventReleased:
+				ok = (was.Kind == EventEnded || was.Kind == EventBegan && e.Key == "1") && was.Token == e.Token
+			default:
+				continue
+			}
+			if !ok {
+				t.Errorf("%s: %s of token %v comes after %s of %v", e.Key, e.Kind, e.Token, was.Kind, was.Token)
+			}
+			last[e.Key] = e
+		}
+	})
+}

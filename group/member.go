@@ -130,10 +130,10 @@ func (m *member) returns(t *tenure, stays bool) {
 	if !stays && m.slots[t.key] == nil { // another elector of the same name may stand
 		m.choices = append(m.choices, choice{machine.Want{Key: t.key}, true})
 	}
+	m.g.event(Event{Kind: EventReleased, Key: string(t.key), Token: t.fence()}) // before the key can begin again
 	m.gone = append(m.gone, held)
 	m.mu.Unlock()
 	m.ring()
-	m.g.event(Event{Kind: EventReleased, Key: string(t.key), Token: t.fence()})
 }
 
 // run is the loop.
@@ -427,14 +427,9 @@ func (m *member) side(l *link.Conn, s *wire.Side) {
 	}
 }
 
-// tell ends the context of work, and has its call-back called, once.
+// tell ends the context of work, and has its call-back called.
 func (m *member) tell(t *tenure, why error) {
-	if t.told {
-		return
-	}
-	t.told = true
-	t.lose(why)
-	m.g.event(Event{Kind: EventEnded, Key: string(t.key), Token: t.fence(), Err: lost(t.fence(), *t.over.Load())})
+	t.end(why)
 	m.stop(t)
 }
 

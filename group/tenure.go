@@ -74,13 +74,13 @@ type tenure struct {
 
 	mu   sync.Mutex
 	gone bool   // its work has returned
+	told bool   // its end is an event
 	rest *extra // nil until it is needed
 
 	begun  bool // of Serve: its call-back was called; owned by the goroutine of the call-backs
 	named  bool // it is of a named election
 	bare   bool // guarded by the lock of witnessed: no keeper has the work
 	pinned bool // owned by the member's loop
-	told   bool // the same: its end was told
 }
 
 // extra is what only some tenures need. The lock of the tenure guards it.
@@ -111,6 +111,18 @@ func (t *tenure) shown(err error) error {
 		return err
 	}
 	return lost(t.fence(), err)
+}
+
+// end is lose for work that has not asked for it: that is an event before the work can return for it.
+func (t *tenure) end(why error) {
+	t.mu.Lock()
+	t.over.CompareAndSwap(nil, &why)
+	if !t.told && !t.gone {
+		t.told = true
+		t.m.g.event(Event{Kind: EventEnded, Key: string(t.key), Token: t.fence(), Err: lost(t.fence(), *t.over.Load())})
+	}
+	t.mu.Unlock()
+	t.lose(why)
 }
 
 // lose ends the tenure. The first reason stays. When it returns the context has ended.
@@ -147,9 +159,9 @@ func (t *tenure) check() error {
 		return nil
 	}
 	if now.Jumped(v.Read) {
-		t.lose(plain(protocol.ClockJump))
+		t.end(plain(protocol.ClockJump))
 	} else {
-		t.lose(plain(machine.Unrenewed)) // for ever: a late answer does not prove it again
+		t.end(plain(machine.Unrenewed)) // for ever: a late answer does not prove it again
 	}
 	t.m.put(arrival{do: func() { t.m.stop(t) }}) // the loop may have had that answer, and know of no end
 	return t.shown(*t.over.Load())
