@@ -227,7 +227,7 @@ func attach(ctx context.Context, t target, calls *calls, connect func() error, e
 func (g *Group) apart(t target, why error, refused bool) {
 	switch {
 	case refused:
-		if g.acceptor.news(why.Error()) {
+		if g.acceptor.news(fmt.Sprintf("%v of %s: %v", t.token, t.id, why)) { // each coordinator is news
 			g.log.Error("the coordinator refuses this member", "coordinator", t.id, "error", why)
 			g.event(Event{Kind: EventRefused, Member: t.id, Err: why})
 		}

@@ -300,6 +300,7 @@ func TestRefused(t *testing.T) {
 				<-time.After(1500 * time.Millisecond)
 				b.place.Freeze(false)
 				w.until("all keys at m3", 20*time.Second, func() bool { return h.count()["m3"] == 6 })
+				w.until("m3 to refuse it, too", 5*time.Second, func() bool { return len(refused) == 1 })
 				if h.begun != began+3 {
 					t.Errorf("work began %d times when the coordinator had died; want it for its 3 keys", h.begun-began)
 				}
