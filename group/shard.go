@@ -226,8 +226,8 @@ func (g *Group) Run(ctx context.Context, work func(ctx context.Context, s *Shard
 }
 
 // Serve is [Group.Run] without a goroutine for each key. One goroutine calls begin for each key that this member gets
-// and end for each key that it has to give up; the key is given up when end has returned. Both must return quickly. A
-// shard's Context is made when it is asked for.
+// and end for each key that it has to give up; the key is given up when end has returned. Both must return quickly, and
+// so must a [Config].Guardian, which that goroutine asks, too. A shard's Context is made when it is asked for.
 func (g *Group) Serve(ctx context.Context, begin, end func(s *Shard)) error {
 	return g.serve(ctx, &server{begin: begin, end: end})
 }
