@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/group/internal/link"
 )
 
 // TestSlowEvents: an OnEvent that takes its time delays no end of a key: all contexts end before the claim
@@ -158,6 +159,33 @@ func TestAttachedEvents(t *testing.T) {
 			if e.Kind != kind || e.Member != id || (e.Err != nil) != (kind == EventDetached) || (e.Token > 1) != (id == "m3") {
 				t.Errorf("event %d is %+v; want %s of %s", i+1, e, kind, id)
 			}
+		}
+	})
+}
+
+// TestDetachedOnce: whatever comes first, another coordinator, the end of a connection or that of the member, each
+// coordinator that was joined is told to be lost, once.
+func TestDetachedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.member("m1", nil)
+		w.until("m1 to join itself", 10*time.Second, func() bool { return p.member.calls.call(t.Context(), p.gone, "ping", request{}, nil) == nil })
+		other, _ := link.Pair()
+		p.member.put(arrival{do: func() { p.member.attach(&connection{link: other, name: "m2"}) }})
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, e := range p.event {
+			if e.Kind == EventAttached || e.Kind == EventDetached {
+				all = append(all, string(e.Kind)+" "+e.Member)
+				if (e.Err != nil) != (e.Kind == EventDetached) {
+					t.Errorf("%s: %v; want an error for a detachment", e.Kind, e.Err)
+				}
+			}
+		}
+		if want := []string{"attached m1", "detached m1", "attached m2", "detached m2"}; !slices.Equal(all, want) {
+			t.Errorf("%q; want %q", all, want)
 		}
 	})
 }

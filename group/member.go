@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -53,7 +54,7 @@ type member struct {
 	named    int     // tenures of elections whose work has not returned
 	shards   *server // of Run or Serve
 	closed   bool
-	attached *link.Conn // to the coordinator; nil if there is none
+	attached *link.Conn // to the coordinator; nil if there is none; only the loop changes it
 	calls    calls
 }
 
@@ -344,6 +345,9 @@ func (m *member) handle(it *arrival) {
 
 // attach begins what goes on beside the machine with a coordinator.
 func (m *member) attach(from *connection) {
+	if before := m.attached; before != nil { // its end is handled later
+		m.detached(before)
+	}
 	l := from.link
 	m.joined = Event{Kind: EventAttached, Token: fence.Token(m.view.Tenure), Member: from.name}
 	m.g.event(m.joined)
@@ -374,7 +378,7 @@ func (m *member) detached(l *link.Conn) {
 	if was {
 		m.watch.detached()
 		e := m.joined
-		e.Kind, e.Err = EventDetached, l.Err()
+		e.Kind, e.Err = EventDetached, cmp.Or(l.Err(), link.ErrClosed)
 		m.g.event(e)
 	}
 	m.calls.detached(l) // those of an earlier connection, too
@@ -585,6 +589,9 @@ func (m *member) end() {
 	m.timer.Stop()
 	for _, t := range m.tenures {
 		m.tell(t, driver.ErrClosed)
+	}
+	if m.attached != nil {
+		m.detached(m.attached)
 	}
 	m.watch.close()
 	m.calls.detached(nil)
