@@ -250,12 +250,13 @@ func (g *Group) meet(nc net.Conn, secure func(net.Conn) (net.Conn, shown, error)
 	if err != nil {
 		return nc, nil, nil, err
 	}
-	refused := "the connection does not begin with a hello; want a member or a client of a group"
+	refused, misfit := "the connection does not begin with a hello; want a member or a client of a group", false
 	var from *connection
 	if p.Hello != nil {
 		if refused = g.refuses(p.Hello, who); refused != "" && p.Hello.Admitted && who.is(p.Hello.ID) && g.yields(refused) {
 			return nc, nil, nil, errors.New(refused)
 		}
+		misfit = refused != "" && g.coordinates()
 		if refused == "" {
 			from = &connection{member: p.Hello.ID, name: p.Hello.ID, addr: nc.RemoteAddr().String(), control: p.Hello.Control, shards: p.Hello.Keys > 0, place: p.Hello.Addr, readOnly: who.readOnly}
 			if who.id != "" {
@@ -269,7 +270,7 @@ func (g *Group) meet(nc net.Conn, secure func(net.Conn) (net.Conn, shown, error)
 			}
 		}
 	}
-	if err := wire.Write(nc, &wire.Packet{Welcome: &wire.Welcome{Version: wire.Version, ID: g.id, Process: g.process.String(), Refused: refused}}); err != nil {
+	if err := wire.Write(nc, &wire.Packet{Welcome: &wire.Welcome{Version: wire.Version, ID: g.id, Process: g.process.String(), Refused: refused, Misfit: misfit}}); err != nil {
 		return nc, nil, from, err
 	}
 	if refused != "" {
@@ -319,7 +320,7 @@ func (g *Group) yields(refused string) bool {
 	covered := make(chan bool, 1)
 	c.put(arrival{do: func() {
 		if covered <- c.machine.Covered(); !c.machine.Covered() && c.resigned == "" {
-			c.resigned, c.aside = machine.Misfit+": "+refused, 2*g.settings.Cover
+			c.resigned, c.aside = machine.Misfit+": "+refused, c.machine.GivesWay()
 		}
 	}})
 	select {
@@ -328,6 +329,13 @@ func (g *Group) yields(refused string) bool {
 	case <-c.over:
 		return true
 	}
+}
+
+// coordinates reports whether the coordinator is in this process.
+func (g *Group) coordinates() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.coordinator != nil
 }
 
 func (g *Group) hello() *wire.Hello {

@@ -124,8 +124,8 @@ func TestConnectionsOfOneMember(t *testing.T) {
 				}
 				open = append(open, l)
 			}
-			if _, welcome := w.lieAs(a, c.id, c.control); welcome.Refused != c.says {
-				t.Errorf("refused with %q; want %q", welcome.Refused, c.says)
+			if _, welcome := w.lieAs(a, c.id, c.control); welcome.Refused != c.says || welcome.Misfit {
+				t.Errorf("refused with %+v; want %q, and no misfit", welcome, c.says)
 			}
 			if _, welcome := w.lieAs(a, "other", c.control); welcome.Refused != "" {
 				t.Errorf("another one is refused: %s", welcome.Refused)

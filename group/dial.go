@@ -18,7 +18,8 @@ import (
 	machine "github.com/electd/elect/internal/protocol/group"
 )
 
-// metadataKey is where the candidacy for coordinator shows the address of the listener, the process and the cover.
+// metadataKey is where the candidacy for coordinator shows the address of the listener, the process and the cover, and
+// how long this member would have to cover, if that is longer.
 const metadataKey = "group"
 
 const (
@@ -36,7 +37,8 @@ type target struct {
 	id      string
 	addr    string
 	process string
-	cover   time.Duration
+	cover   time.Duration // 0: it does not say
+	wait    time.Duration // what it had to cover, if that is longer
 }
 
 // showAddress has this member's candidacy show where it is, beside what the program shows.
@@ -46,6 +48,9 @@ func (g *Group) showAddress() error {
 		m = map[string]string{}
 	}
 	m[metadataKey] = g.addr + " " + g.process.String() + " " + g.settings.Cover.String()
+	if d := time.Duration(g.member.cover.Load()); d > g.settings.Cover {
+		m[metadataKey] += " " + d.String()
+	}
 	return g.election.SetMetadata(m)
 }
 
@@ -113,6 +118,7 @@ func (g *Group) follow() {
 			continue
 		}
 		g.member.calls.unseen(err)
+		g.member.unseen()
 		if g.acceptor.news(err.Error()) {
 			g.log.Error("the coordinator's election cannot be observed", "error", err)
 		}
@@ -135,6 +141,7 @@ func (g *Group) look(ctx context.Context, r *retries) error {
 			}
 		}
 		if s.Stale {
+			g.member.unseen()
 			continue // the coordinator that is known may go on
 		}
 		r.pause = 0
@@ -161,12 +168,14 @@ func (g *Group) look(ctx context.Context, r *retries) error {
 func targetOf(l *elect.Leader) (target, error) {
 	t := target{token: l.Token, id: l.ID}
 	place := strings.Fields(l.Metadata[metadataKey])
-	if len(place) == 3 {
-		t.addr, t.process = place[0], place[1]
-		t.cover, _ = time.ParseDuration(place[2])
-	}
-	if t.cover <= 0 {
+	if len(place) < 2 {
 		return t, fmt.Errorf("the leader of the coordinator's election, %s, shows no address of a group; want an election of its own for each group", l.ID)
+	}
+	t.addr, t.process = place[0], place[1]
+	for i, to := range []*time.Duration{&t.cover, &t.wait} { // version 1 of the protocol shows neither
+		if len(place) > 2+i {
+			*to, _ = time.ParseDuration(place[2+i])
+		}
 	}
 	return t, nil
 }
@@ -239,7 +248,10 @@ func (g *Group) apart(t target, why error, refused bool) {
 }
 
 // refusedError is why a coordinator does not take this member.
-type refusedError struct{ text string }
+type refusedError struct {
+	text   string
+	misfit bool // what it does not take is the settings
+}
 
 func (e *refusedError) Error() string { return e.text }
 
@@ -255,7 +267,7 @@ func (g *Group) connect(ctx context.Context, t target) error {
 	}
 	nc, r, err := dial(ctx, g.reach, g.hello(), t)
 	if err != nil {
-		if _, ok := errors.AsType[*refusedError](err); ok {
+		if r, ok := errors.AsType[*refusedError](err); ok && r.misfit {
 			g.member.refused(t)
 		}
 		return err
@@ -275,7 +287,7 @@ func (g *Group) run(ctx context.Context, t target, n machine.Conn, l *link.Conn,
 			return
 		}
 		if p.Message != nil && p.Message.Type == machine.Refuse {
-			refused = &refusedError{p.Message.Text}
+			refused = &refusedError{p.Message.Text, p.Message.Misfit}
 		}
 		g.member.put(arrival{from: from, packet: p})
 	})
@@ -317,11 +329,11 @@ func dial(ctx context.Context, reach reach, hello *wire.Hello, t target) (nc net
 	case p.Welcome == nil:
 		return nil, nil, fmt.Errorf("%s answers with something else than a welcome; want the listener of a group", t.addr)
 	case p.Welcome.Version != wire.Version:
-		return nil, nil, &refusedError{fmt.Sprintf("%s speaks version %d of the protocol of groups, and this process version %d; want the same at all", t.id, p.Welcome.Version, wire.Version)}
+		return nil, nil, &refusedError{fmt.Sprintf("%s speaks version %d of the protocol of groups, and this process version %d; want the same at all", t.id, p.Welcome.Version, wire.Version), true}
 	case t.process != "" && p.Welcome.Process != t.process: // it may be of another group of this name, whose coordinator has another election
 		return nil, nil, fmt.Errorf("at %s is not the coordinator %s, but another process, of %s; want the one that the election shows", t.addr, t.id, p.Welcome.ID)
 	case p.Welcome.Refused != "":
-		return nil, nil, &refusedError{p.Welcome.Refused}
+		return nil, nil, &refusedError{p.Welcome.Refused, p.Welcome.Misfit}
 	}
 	r.Open()
 	return nc, r, nil
@@ -356,7 +368,7 @@ func (g *Group) stand(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case barred:
-			g.log.Warn("this member does not stand as coordinator until a coordinator takes it, or nobody has been one for long")
+			g.log.Debug("this member does not stand as coordinator until a coordinator takes it, or nobody has been one for long")
 		case last.hangs != nil:
 			select {
 			case <-last.hangs:

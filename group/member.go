@@ -65,7 +65,7 @@ type choice struct {
 }
 
 func newMember(g *Group) (*member, error) {
-	cfg := machine.MemberConfig{Settings: g.settings, ID: protocol.NodeID(g.id)}
+	cfg := machine.MemberConfig{Settings: g.settings, ID: protocol.NodeID(g.id), Observer: g.cfg.Observer}
 	mutateMember(&cfg)
 	mc, err := machine.NewMember(cfg)
 	if err != nil {
@@ -81,6 +81,7 @@ func newMember(g *Group) (*member, error) {
 	m.step()
 	m.in = machine.Input{Kind: machine.Choose, Traits: new(g.traits())}
 	m.step()
+	m.cover.Store(int64(mc.Cover()))
 	return m, nil
 }
 
@@ -197,7 +198,7 @@ func (m *member) turn(items []arrival) []arrival {
 	}
 	m.watch.send()
 	m.g.sight.note(m.steady())
-	m.cover.Store(int64(m.machine.Cover()))
+	m.covers(m.machine.Cover())
 	m.g.barred.note(!m.machine.Stands())
 	if leaving && len(m.tenures) == 0 {
 		select {
@@ -217,15 +218,33 @@ func (m *member) led(t target) {
 		s.Process = m.g.process
 	}
 	m.put(arrival{do: func() {
-		m.in = machine.Input{Kind: machine.Led, Tenure: uint64(t.token), Cover: t.cover, Session: s}
+		m.in = machine.Input{Kind: machine.Led, Tenure: uint64(t.token), Cover: t.cover, Wait: t.wait, Session: s}
 		m.step()
 	}})
 }
 
-// refused says that a coordinator does not take this member, before the machines know each other.
+// unseen says that the coordinator's election cannot be observed now.
+func (m *member) unseen() {
+	m.put(arrival{do: func() {
+		m.in = machine.Input{Kind: machine.Unseen}
+		m.step()
+	}})
+}
+
+// covers takes in how long a coordinator of this process has to cover. Its next candidacies show that.
+func (m *member) covers(d time.Duration) {
+	if m.cover.Swap(int64(d)) == int64(d) {
+		return
+	}
+	if err := m.g.showAddress(); err != nil {
+		m.g.log.Warn("the candidacy for coordinator does not show how long this member has to cover", "error", err)
+	}
+}
+
+// refused says that a coordinator does not take this member's settings, before the machines know each other.
 func (m *member) refused(t target) {
 	m.put(arrival{do: func() {
-		m.in = machine.Input{Kind: machine.Receive, Message: machine.Message{Type: machine.Refuse, Tenure: uint64(t.token), Cover: t.cover}}
+		m.in = machine.Input{Kind: machine.Receive, Message: machine.Message{Type: machine.Refuse, Tenure: uint64(t.token), Misfit: true}}
 		m.step()
 	}})
 }

@@ -23,7 +23,7 @@ func (g *Group) records(unclocked bool) (member, coordinator *record) {
 	if g.cfg.Flight == "" {
 		return nil, nil
 	}
-	config, err := json.Marshal(trace.GroupConfig{Settings: g.settings, Unclocked: unclocked})
+	config, err := json.Marshal(trace.GroupConfig{Settings: g.settings, Unclocked: unclocked, Observer: g.cfg.Observer})
 	if err == nil {
 		member, err = g.openRecord("member", config)
 	}

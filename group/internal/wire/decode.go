@@ -41,6 +41,7 @@ func Decode(b []byte) (p Packet, err error) {
 			return Packet{Welcome: w}, d.err
 		}
 		w.ID, w.Process, w.Refused = d.text(maxKey), d.text(maxKey), d.text(MaxHello)
+		w.Misfit = d.boolean()
 		p.Welcome = w
 	case kindMessage:
 		p.Message = d.message()
@@ -201,7 +202,7 @@ func (d *decoder) message() *group.Message {
 			*f.to = d.uint()
 		}
 	}
-	m.Admitted = has&isAdmitted != 0
+	m.Admitted, m.Misfit = has&isAdmitted != 0, has&isMisfit != 0
 	if has&hasPromise != 0 {
 		m.Promise = d.duration()
 	}

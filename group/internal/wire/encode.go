@@ -45,6 +45,7 @@ const (
 	hasText
 	hasMembers
 	hasCover
+	isMisfit
 	allBits = 1<<iota - 1
 )
 
@@ -74,7 +75,8 @@ func Append(b []byte, p *Packet) []byte {
 		b = uints(b, p.Welcome.Version)
 		b = text(b, p.Welcome.ID)
 		b = text(b, p.Welcome.Process)
-		return text(b, p.Welcome.Refused)
+		b = text(b, p.Welcome.Refused)
+		return boolean(b, p.Welcome.Misfit)
 	case p.Side != nil:
 		return appendSide(append(b, kindSide), p.Side)
 	}
@@ -130,7 +132,7 @@ func appendMessage(b []byte, m *group.Message) []byte {
 		bit(m.Seq != 0, hasSeq) | bit(m.Acked != 0, hasAcked) | bit(m.Admitted, isAdmitted) | bit(m.Promise != 0, hasPromise) |
 		bit(m.Registry != nil, hasRegistry) | bit(len(m.Held) > 0, hasHeld) | bit(len(m.Overruns) > 0, hasOverruns) |
 		bit(len(m.Wants) > 0, hasWants) | bit(len(m.Unwants) > 0, hasUnwants) | bit(m.Traits != group.Traits{}, hasTraits) |
-		bit(m.Text != "", hasText) | bit(m.Members != 0, hasMembers) | bit(m.Cover != 0, hasCover)
+		bit(m.Text != "", hasText) | bit(m.Members != 0, hasMembers) | bit(m.Cover != 0, hasCover) | bit(m.Misfit, isMisfit)
 	b = uints(b, has)
 	if has&hasSession != 0 {
 		b = session(b, m.Session)

@@ -88,6 +88,7 @@ type Welcome struct {
 	ID      string // of the member that answers
 	Process string // its, as the coordinator's candidacy shows it
 	Refused string // why it does not take this one; "" if it does
+	Misfit  bool   // it coordinates, and what it does not take is the settings of this one
 }
 
 // SideKind is what a [Side] is about.

@@ -18,7 +18,7 @@ func sample() map[string]Packet {
 	s := group.Session{Member: "n1", Process: protocol.Nonce{0x0102030405060708, 0x1112131415161718}, Epoch: 3}
 	return map[string]Packet{
 		"hello":   {Hello: &Hello{Version: Version, Group: "g", ID: "n1", Keys: 64, Digest: 1 << 63, Bits: 16, Control: true, Admitted: true, Addr: "h:1"}},
-		"welcome": {Welcome: &Welcome{Version: Version, ID: "n2", Process: "5f", Refused: "no"}},
+		"welcome": {Welcome: &Welcome{Version: Version, ID: "n2", Process: "5f", Refused: "no", Misfit: true}},
 		"poll":    {Message: &group.Message{Type: group.Poll, Tenure: 7, Number: 2, Seq: 300, Acked: 5, Admitted: true}},
 		"answer":  {Message: &group.Message{Type: group.Answer, Tenure: 7, Number: 2, Seq: 300, Promise: 3 * time.Second, Members: 3}},
 		"report": {Message: &group.Message{
@@ -29,7 +29,7 @@ func sample() map[string]Packet {
 		}},
 		"wish":   {Message: &group.Message{Type: group.Wish, Number: 1, Unwants: []group.Key{"a", "ab", "b"}}},
 		"assign": {Message: &group.Message{Type: group.Assign, Tenure: 7, Number: 2, Held: []group.Held{{Key: "k", Token: group.Token{Tenure: 7, N: 1}, State: []byte("hi")}, {Key: "l", Token: group.Token{Tenure: 7, N: 1}}}}},
-		"refuse": {Message: &group.Message{Type: group.Refuse, Text: "why"}},
+		"refuse": {Message: &group.Message{Type: group.Refuse, Text: "why", Misfit: true}},
 		"states": {Side: &Side{Kind: States, Entries: []Entry{{Key: "k", Member: "n1", Token: group.Token{Tenure: 7, N: 2}, Since: 5, Metadata: []byte(`{"a":"b"}`), Load: 1.5}}}},
 		"reply":  {Side: &Side{Kind: Reply, Call: 9, Method: "m", Code: "c", Body: []byte("{}")}},
 	}
@@ -42,11 +42,11 @@ func TestGolden(t *testing.T) {
 		"assign":  "030b86020207030200016b0e010102686900016c000100",
 		"hello":   "01020167026e31408080808080808080800110010103683a31",
 		"poll":    "03043e0207ac0205",
-		"refuse":  "0302804003776879",
+		"refuse":  "030280c00403776879",
 		"reply":   "040209016d0163027b7d00",
 		"report":  "0303cfaf02026e3101020304050607081112131415161718030107018094ebdc0380a8d6b907060201026e3101020304050607081112131415161718030102000873686172642d31300e01070131010201010001780a0104020001610001016201c801017a0180b09dc2df01",
 		"states":  "04050000000001016b026e31070205097b2261223a2262227d80808080808080fc3f",
-		"welcome": "0202026e32023566026e6f",
+		"welcome": "0202026e32023566026e6f01",
 		"wish":    "03078210010003000161010162000162",
 	}
 	for name, p := range sample() {

@@ -199,6 +199,9 @@ func (c *Coordinator) jumped(now protocol.Reading) {
 // longestPromise is what a report is promised: it may hold an older coordinator's promise.
 func (c *Coordinator) longestPromise() time.Duration { return max(c.wait, c.cfg.Promise) }
 
+// GivesWay is for how long a coordinator stands aside that gives way to members that do not fit (G14).
+func (c *Coordinator) GivesWay() time.Duration { return 2 * c.longestPromise() }
+
 // take handles what an input reports.
 func (c *Coordinator) take(in *Input, now protocol.Instant, fx *Effects) {
 	switch in.Kind {

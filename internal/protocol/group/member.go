@@ -22,8 +22,9 @@ const maxID = 128
 // MemberConfig is what a member's machine is made with.
 type MemberConfig struct {
 	Settings
-	ID     protocol.NodeID
-	Mutant mutant.Switch
+	ID       protocol.NodeID
+	Observer bool // it never stands in E
+	Mutant   mutant.Switch
 }
 
 // attachment is the latest one. It is the zero value if its connection is closed.
@@ -90,6 +91,9 @@ func (m *Member) Step(in *Input, fx *Effects) {
 	if !m.started {
 		return
 	}
+	if now >= m.standing.then {
+		m.standing.owed = 0
+	}
 	if in.Kind == Returned || m.cfg.Mutant.Has("revived-by-late-answer") {
 		// What has returned is no overrun, and is not stopped.
 		m.take(in, fx)
@@ -126,6 +130,8 @@ func (m *Member) take(in *Input, fx *Effects) {
 		m.returned(in.Held, fx)
 	case Led:
 		m.led(in)
+	case Unseen:
+		m.sees(unseen, now)
 	case Leave:
 		if m.leaving {
 			return
@@ -251,7 +257,10 @@ func (m *Member) compose(now protocol.Instant) Message {
 	if !m.admitted && !m.cfg.Mutant.Has("unadmitted-vouches") && !m.cfg.Mutant.Has("lapsed-vouches") {
 		m.registry = nil
 	}
-	msg := Message{Type: Report, Session: m.session, Admitted: m.admitted, Promise: m.cfg.Promise, Cover: m.cfg.Cover, Traits: m.traits, Members: m.members}
+	msg := Message{Type: Report, Session: m.session, Admitted: m.admitted, Promise: m.cfg.Promise, Traits: m.traits, Members: m.members}
+	if !m.cfg.Observer {
+		msg.Cover = m.cfg.Cover
+	}
 	msg.Registry = m.Vouches(now)
 	m.keys.report(&msg)
 	return msg
@@ -298,7 +307,7 @@ func (m *Member) receive(in *Input, fx *Effects) {
 		return
 	}
 	if msg.Type == Refuse {
-		if msg.Cover != 0 {
+		if msg.Misfit {
 			m.judged(unfitted, msg.Tenure, now)
 		}
 		if in.Conn == m.at.conn {
@@ -524,7 +533,7 @@ func (m *Member) NextFire() protocol.Instant {
 			next = min(next, m.claim.Add(-m.cfg.Drain))
 		}
 	}
-	if !m.standing.is {
+	if !m.standing.is && m.standing.sight != others {
 		next = min(next, m.standing.quiet.Add(m.Cover()))
 	}
 	return next

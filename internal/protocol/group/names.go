@@ -7,7 +7,7 @@ import (
 
 var inputNames = [...]string{
 	Receive: "receive", Closed: "closed", Fire: "fire", Begin: "begin", Opened: "opened", Dead: "dead", Moves: "moves", Resign: "resign",
-	Start: "start", Choose: "choose", Returned: "returned", Leave: "leave", Led: "led",
+	Start: "start", Choose: "choose", Returned: "returned", Leave: "leave", Led: "led", Unseen: "unseen",
 }
 
 // String returns the input's name, such as receive.

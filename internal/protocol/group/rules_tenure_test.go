@@ -375,6 +375,46 @@ var rulesOfTenures = []rule{
 			w.fail("cover goes on after 9 s")
 		}
 	}},
+	{"a short tenure does not end the longer cover of the one before", func(mutate mutation) {
+		w := newWorld(mutate, settings(), "n1", "n2")
+		w.begin(1)
+		covers := func(id protocol.NodeID, want time.Duration, when string) {
+			if got := w.members[id].m.Cover(); got != want {
+				w.fail("the cover of %s is %v; want %v %s", id, got, want, when)
+			}
+		}
+		w.led("n1", 1, "", 9*time.Second)
+		w.led("n1", 2, "", w.set.Cover)
+		w.sleep(time.Second)
+		w.led("n1", 3, "", w.set.Cover)
+		w.sleep(7900 * time.Millisecond)
+		w.led("n1", 0, "", 0)
+		covers("n1", 9*time.Second, "while claims of the first tenure may live")
+		w.sleep(100 * time.Millisecond)
+		w.led("n1", 4, "n1", 0)
+		covers("n1", w.set.Cover, "after that")
+		// One that has not seen the first tenure learns from the second one's wait.
+		w.members["n2"].give(Input{Kind: Led, Tenure: 2, Cover: w.set.Cover, Wait: 9 * time.Second})
+		w.sleep(time.Second)
+		w.led("n2", 3, "n2", 0)
+		covers("n2", 9*time.Second, "when it is told so")
+		w.sleep(8 * time.Second)
+		w.led("n2", 0, "", 0)
+		covers("n2", w.set.Cover, "after that")
+	}},
+	{"an observer's cover does not count", func(mutate mutation) {
+		w := newWorld(mutate, settings(), "n1")
+		w.begin(1, "n1")
+		w.set.Promise, w.set.Cover = time.Second, time.Second
+		w.set.Poll, w.set.Drain = 100*time.Millisecond, 50*time.Millisecond
+		w.observer = true
+		w.start("n2", 2)
+		w.connect("n2")
+		w.sleep(10 * time.Second)
+		if w.sent[Refuse] != 0 || !w.members["n2"].m.View().Admitted {
+			w.fail("%v; want it admitted", w.sent)
+		}
+	}},
 	{"who stands", func(mutate mutation) {
 		w := newWorld(mutate, settings(), "n1", "n2", "n3")
 		stands := func(id protocol.NodeID, want bool, when string) {
@@ -395,24 +435,37 @@ var rulesOfTenures = []rule{
 		w.led("n2", 2, "n1", 5*time.Second)
 		stands("n2", true, "when a later coordinator has not refused it")
 		refuse := func() {
-			w.members["n2"].give(Input{Kind: Receive, Message: Message{Type: Refuse, Tenure: 2, Cover: w.set.Cover}})
+			w.members["n2"].give(Input{Kind: Receive, Message: Message{Type: Refuse, Tenure: 2, Misfit: true}})
 		}
 		w.lose = func(_, to string, _ *Message) bool { return to == "n2" }
 		refuse()
 		stands("n2", false, "when it is refused")
+		w.sleep(time.Minute)
+		stands("n2", false, "while another one leads")
 		w.led("n2", 0, "", 0)
-		w.sleep(4900 * time.Millisecond)
-		stands("n2", false, "soon after it was refused")
-		w.sleep(200 * time.Millisecond)
-		stands("n2", true, "when no coordinator was heard for as long as the cover of the last one")
-		refuse()
+		for range 9 {
+			w.sleep(500 * time.Millisecond)
+			refuse() // by one that was coordinator before
+			stands("n2", false, "soon after it was refused")
+		}
+		w.sleep(501 * time.Millisecond)
+		stands("n2", true, "when nobody leads for as long as the cover of the last one")
 		w.led("n2", 3, "n2", w.set.Cover)
-		stands("n2", false, "when a refusal comes between")
+		stands("n2", true, "when it is elected because nobody else was")
 		w.led("n3", 1, "n1", w.set.Cover)
+		w.sleep(time.Minute)
+		stands("n3", false, "when it hears nothing of the coordinator that E shows")
+		unseen := Input{Kind: Unseen}
+		w.members["n3"].give(unseen)
+		stands("n3", false, "when E cannot be observed any more")
 		w.sleep(w.set.Cover + 1)
-		stands("n3", true, "when it hears nothing of the coordinator")
+		stands("n3", true, "when nothing was seen or heard for as long as its cover")
 		w.led("n3", 2, "n1", w.set.Cover)
 		stands("n3", false, "when there is another one")
+		w.led("n3", 0, "", 0)
+		stands("n3", true, "when nobody leads again")
+		w.members["n3"].give(unseen)
+		stands("n3", false, "when it saw that nobody leads, and sees nothing now")
 	}},
 	{"a jump of the clock ends a session", func(mutate mutation) {
 		w := ready(mutate, settings(), "n1", "n2")

@@ -58,7 +58,7 @@ func (c *Coordinator) refuse(conn Conn, fx *Effects, format string, args ...any)
 // refuseUnfit takes no connection because the member's settings do not fit (G14).
 func (c *Coordinator) refuseUnfit(conn Conn, fx *Effects, why string) {
 	c.refuse(conn, fx, "%s", why)
-	fx.Sends[len(fx.Sends)-1].Message.Cover = c.cfg.Cover
+	fx.Sends[len(fx.Sends)-1].Message.Misfit = true
 }
 
 // unfit says why a member's settings do not fit a promise and a cover that are in use (G14); "" if they do.
@@ -123,7 +123,7 @@ func (c *Coordinator) report(l *link, conn Conn, msg *Message, now protocol.Inst
 	}
 	why := c.unfit(msg.Promise, msg.Cover, c.cfg.Promise, c.cfg.Cover)
 	if why != "" && msg.Admitted && !c.covered && !c.cfg.Mutant.Has("misfit-goes-on") {
-		c.end(fx, Misfit, 2*c.longestPromise())
+		c.end(fx, Misfit, c.GivesWay())
 		return
 	}
 	if why == "" {

@@ -48,11 +48,12 @@ func (m *Member) state(c *protocol.Coder) {
 	})
 	c.Instants(&m.pollAt)
 	s := &m.standing
-	c.Bools(&s.is, &s.vacant, &s.own)
+	c.Bools(&s.is)
 	protocol.Small(c, &s.word, "a coordinator's word", unheard, unfitted)
+	protocol.Small(c, &s.sight, "what is seen of E", unseen, own)
 	c.Uints(&s.top)
-	c.Durations(&s.cover)
-	c.Instants(&s.quiet)
+	c.Durations(&s.cover, &s.owed)
+	c.Instants(&s.quiet, &s.then)
 	m.keys.state(c)
 }
 

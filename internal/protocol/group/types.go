@@ -108,11 +108,11 @@ type MessageType string
 const (
 	// Greet is the coordinator's first on a connection [Tenure, Promise: its W].
 	Greet MessageType = "greet"
-	// Refuse is its last on one that it does not take [Tenure, Text, Cover: its W if the settings do not fit].
+	// Refuse is its last on one that it does not take [Tenure, Text, Misfit].
 	Refuse MessageType = "refuse"
 
 	// Report is a member's first, composed after the Greet, and its first poll [Session, Number, Tenure, Seq, Admitted,
-	// Promise: its D_V, Cover: its W, Registry: vouched if not nil, Held, Overruns, Wants: all, Traits, Members].
+	// Promise: its D_V, Cover: its W, 0: it never coordinates, Registry: vouched if not nil, Held, Overruns, Wants: all, Traits, Members].
 	Report MessageType = "report"
 	// Poll renews [Number, Tenure, Seq, Acked, Admitted].
 	Poll MessageType = "poll"
@@ -161,6 +161,7 @@ type Message struct {
 	// Members is how many members the coordinator knows of, or the last one that answered did (G13).
 	Members uint64 `json:"members,omitzero"`
 	Text    string `json:"text,omitzero"`
+	Misfit  bool   `json:"misfit,omitzero"` // what is refused is the member's settings (G14)
 }
 
 // InputKind says which fields of an [Input] count.
@@ -198,8 +199,11 @@ const (
 	Returned
 	// Leave: give all up, say goodbye, and attach no more.
 	Leave
-	// Led: E was observed. Tenure leads it, of Session's Process, which shows its W as Cover; 0: nobody does.
+	// Led: E was observed. Tenure leads it, of Session's Process, which shows its W as Cover, 0 if not, and the Cover of
+	// its process's Member as Wait, if that is longer. Tenure 0: nobody does.
 	Led
+	// Unseen: E cannot be observed now.
+	Unseen
 )
 
 // Input is one event for a machine, which keeps no reference to it, but may keep the slices of its Message.
@@ -216,6 +220,7 @@ type Input struct {
 	Message Message         `json:"message,omitzero"`
 	Tenure  uint64          `json:"tenure,omitzero"`
 	Cover   time.Duration   `json:"cover,omitzero"`
+	Wait    time.Duration   `json:"wait,omitzero"`
 	Session Session         `json:"session,omitzero"`
 	Moves   []Move          `json:"moves,omitempty"`
 	Wants   []Want          `json:"wants,omitempty"`

@@ -18,26 +18,27 @@ func settings() Settings {
 // world is one coordinator at a time and its members, with one clock and connections that deliver at once. What it
 // sends can be held back.
 type world struct {
-	set     Settings
-	mutate  func(*MemberConfig, *CoordinatorConfig) // nil: no mutant
-	before  time.Duration                           // the cover that the next coordinator's member knows
-	clocked bool                                    // its coordinators' election depends on no clock
-	now     protocol.Instant
-	c       *Coordinator
-	fx      Effects
-	resign  string
-	aside   time.Duration
-	members map[protocol.NodeID]*node
-	order   []*node
-	conns   map[Conn]*node
-	next    Conn
-	lose    func(from, to string, msg *Message) bool // what is true for is lost
-	proven  bool
-	jump    protocol.Instant // of all Boot clocks
-	changes []Change
-	queue   []func()
-	busy    bool
-	sent    map[MessageType]int
+	set      Settings
+	mutate   func(*MemberConfig, *CoordinatorConfig) // nil: no mutant
+	before   time.Duration                           // the cover that the next coordinator's member knows
+	observer bool                                    // the members that start do not stand in E
+	clocked  bool                                    // its coordinators' election depends on no clock
+	now      protocol.Instant
+	c        *Coordinator
+	fx       Effects
+	resign   string
+	aside    time.Duration
+	members  map[protocol.NodeID]*node
+	order    []*node
+	conns    map[Conn]*node
+	next     Conn
+	lose     func(from, to string, msg *Message) bool // what is true for is lost
+	proven   bool
+	jump     protocol.Instant // of all Boot clocks
+	changes  []Change
+	queue    []func()
+	busy     bool
+	sent     map[MessageType]int
 }
 
 type node struct {
@@ -66,7 +67,7 @@ func newWorld(mutate func(*MemberConfig, *CoordinatorConfig), set Settings, ids 
 }
 
 func (w *world) start(id protocol.NodeID, process uint64) *node {
-	cfg := MemberConfig{Settings: w.set, ID: id}
+	cfg := MemberConfig{Settings: w.set, ID: id, Observer: w.observer}
 	if w.mutate != nil {
 		w.mutate(&cfg, &CoordinatorConfig{})
 	}

@@ -23,6 +23,7 @@ const MaxTurn = 64 << 20
 type GroupConfig struct {
 	Settings  group.Settings `json:"settings"`
 	Unclocked bool           `json:"unclocked,omitempty"` // see group.CoordinatorConfig
+	Observer  bool           `json:"observer,omitempty"`  // see group.MemberConfig
 }
 
 // GroupTurn is a step of a machine of a group, or the state of one whose record goes on.
@@ -165,7 +166,7 @@ func groupMachineOf(node protocol.NodeID, tenure uint64, config json.RawMessage)
 		return nil, err
 	}
 	if tenure == 0 {
-		m, err := group.NewMember(group.MemberConfig{Settings: c.Settings, ID: node})
+		m, err := group.NewMember(group.MemberConfig{Settings: c.Settings, ID: node, Observer: c.Observer})
 		if err != nil {
 			return nil, err // and no nil machine in an interface
 		}

@@ -24,8 +24,9 @@ type election struct {
 type tenure struct {
 	count uint64
 	p     *process
-	over  bool   // its Check is false, for ever
-	peers *peers // nil: of an abstract E
+	over  bool          // its Check is false, for ever
+	wait  time.Duration // that its candidacy shows
+	peers *peers        // nil: of an abstract E
 }
 
 // proven is its Check.
@@ -76,6 +77,9 @@ func (e *election) win(p *process) {
 func (e *election) begin(t *tenure) {
 	w, p := e.w, t.p
 	e.tenure = t
+	if p.m != nil {
+		t.wait = p.m.Cover()
+	}
 	w.stats.Tenures++
 	if e.last == p {
 		w.saw(sawReelected)
@@ -117,12 +121,11 @@ func (e *election) end(t *tenure, why string, next time.Duration) {
 // stands reports whether E may elect it (G15). Among peers all stand.
 func (p *process) stands() bool { return p.m == nil || p.w.e.peers != nil || p.m.Stands() }
 
-// shown shows all processes who leads now.
+// shown has all processes see soon who leads then: they never see an older state after a newer one.
 func (e *election) shown() {
 	for _, n := range e.w.nodes {
 		if p := n.p; p != nil && p.m != nil && e.peers == nil {
-			led := e.led()
-			e.w.in(e.sight.Exp(time.Millisecond), func() { p.deliver(func() { p.step(led) }) })
+			e.w.in(e.sight.Exp(time.Millisecond), func() { p.deliver(func() { p.step(e.led()) }) })
 		}
 	}
 }
@@ -137,7 +140,7 @@ func (e *election) show(p *process) {
 func (e *election) led() machine.Input {
 	in := machine.Input{Kind: machine.Led}
 	if t := e.tenure; t != nil {
-		in.Tenure, in.Cover = t.count, t.p.settings.Cover
+		in.Tenure, in.Cover, in.Wait = t.count, t.p.settings.Cover, t.wait
 		in.Session = machine.Session{Member: t.p.node.ID, Process: t.p.nonce}
 	}
 	return in

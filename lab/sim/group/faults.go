@@ -359,7 +359,7 @@ func (w *World) meet(p, q *process) bool {
 			q.judgeRefused(p)
 			w.in(w.delay(p.node, q.node), func() {
 				p.deliver(func() {
-					p.step(machine.Input{Kind: machine.Receive, Message: machine.Message{Type: machine.Refuse, Tenure: c.tenure.count, Cover: q.settings.Cover}})
+					p.step(machine.Input{Kind: machine.Receive, Message: machine.Message{Type: machine.Refuse, Tenure: c.tenure.count, Misfit: true}})
 				})
 			})
 		}

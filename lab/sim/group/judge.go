@@ -135,7 +135,7 @@ func (p *process) judgeGiven(b batch, to machine.Conn, m *machine.Message) {
 	if m.Type == machine.Refuse {
 		w.saw(sawRefused)
 	}
-	if i := slices.IndexFunc(p.accepted, func(k *conn) bool { return k.id == to }); i >= 0 && m.Cover != 0 && m.Type == machine.Refuse {
+	if i := slices.IndexFunc(p.accepted, func(k *conn) bool { return k.id == to }); i >= 0 && m.Misfit {
 		p.judgeRefused(p.accepted[i].member)
 	}
 	if m.Type != machine.Assign {

@@ -176,7 +176,7 @@ func (p *process) step(in machine.Input) {
 	if t := w.e.tenure; t != nil && t.p == p && !p.stands() {
 		w.e.end(t, "it does not stand any more", w.e.gap())
 	}
-	if in.Kind == machine.Receive && in.Message.Type == machine.Refuse && in.Message.Cover != 0 && in.Message.Tenure == p.led {
+	if in.Kind == machine.Receive && in.Message.Misfit && in.Message.Tenure == p.led {
 		p.refused = w.now
 	}
 	if in.Kind == machine.Led {
