@@ -50,11 +50,14 @@
 //   - G14 settings. A coordinator refuses a member whose promise is longer than its W or that of an admitted session, or
 //     whose W is shorter than its promise or that of one. So those that are admitted in one tenure fit each other, and
 //     the next coordinator of them waits long enough. During cover it refuses none that is admitted: it resigns, and
-//     stands aside. Its own wait is W, or that of the coordinator that its process saw last in E, if that is longer.
+//     stands aside. Its own wait is W, or that of the coordinator that its process saw last in E, if that is longer. A
+//     wait goes on to count for as long as it is after a next coordinator was seen; a candidacy shows the process's. An
+//     observer has no W.
 //   - G15 standing. A process stands in E when the latest coordinator that it saw has admitted its session, until that is
-//     over, it is refused for its settings, or a later coordinator refuses it; when it saw that nobody leads E and
-//     was not refused; and when no coordinator was seen or heard for as long as it would wait (G14). So a group is
-//     never without candidates.
+//     over, it is refused for its settings, or a later coordinator refuses it; when it sees that nobody leads E and
+//     was not refused; and when no coordinator was seen or heard for as long as it would wait (G14). While E shows
+//     another coordinator, heard or not, it is no silence; a refusal while E shows nobody does not end it. So a group
+//     has candidates again a wait after nobody leads it.
 //
 // A member obeys no coordinator below the greatest T that it has seen.
 //

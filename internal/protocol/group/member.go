@@ -178,7 +178,7 @@ func (m *Member) live(now protocol.Instant) bool {
 func (m *Member) end(why protocol.Reason, now protocol.Instant, fx *Effects) {
 	m.stopAll(why, fx)
 	m.claim = protocol.Always
-	m.forgotten()
+	m.forgotten(now)
 	m.keys.overrun()
 	m.session.Epoch++
 	vouches := m.registry

@@ -427,6 +427,9 @@ var rulesOfTenures = []rule{
 		stands("n1", true, "when nobody leads")
 		w.led("n1", 1, "n1", w.set.Cover)
 		stands("n1", true, "when it leads")
+		unseen := Input{Kind: Unseen}
+		w.members["n1"].give(unseen)
+		stands("n1", true, "when it leads and E cannot be observed")
 		w.led("n2", 1, "n1", w.set.Cover)
 		stands("n2", false, "before it is admitted")
 		w.begin(1, "n1", "n2")
@@ -455,7 +458,6 @@ var rulesOfTenures = []rule{
 		w.led("n3", 1, "n1", w.set.Cover)
 		w.sleep(time.Minute)
 		stands("n3", false, "when it hears nothing of the coordinator that E shows")
-		unseen := Input{Kind: Unseen}
 		w.members["n3"].give(unseen)
 		stands("n3", false, "when E cannot be observed any more")
 		w.sleep(w.set.Cover + 1)
@@ -466,6 +468,12 @@ var rulesOfTenures = []rule{
 		stands("n3", true, "when nobody leads again")
 		w.members["n3"].give(unseen)
 		stands("n3", false, "when it saw that nobody leads, and sees nothing now")
+		w.lose = func(_, to string, _ *Message) bool { return true }
+		w.members["n1"].give(unseen)
+		w.sleep(w.set.Promise)
+		stands("n1", false, "when the session is over that it had when it led")
+		w.sleep(w.set.Cover)
+		stands("n1", true, "when nothing was seen for as long as its cover")
 	}},
 	{"a jump of the clock ends a session", func(mutate mutation) {
 		w := ready(mutate, settings(), "n1", "n2")

@@ -23,6 +23,7 @@ const (
 	vacant              // nobody leads
 	others              // another process leads
 	own                 // its own process leads
+	lately              // its own process led, and E cannot be observed now
 )
 
 // standing is G15: whether the process of a member may coordinate.
@@ -67,7 +68,10 @@ func (m *Member) led(in *Input) {
 // sees takes in what is seen of E now.
 func (m *Member) sees(what sight, now protocol.Instant) {
 	s := &m.standing
-	if s.sight == others && what != others {
+	switch {
+	case what == unseen && (s.sight == own || s.sight == lately): // a coordinator goes on
+		what = lately
+	case s.sight != unseen && s.sight != vacant:
 		s.quiet = now
 	}
 	s.sight = what
@@ -92,9 +96,13 @@ func (m *Member) judged(w word, tenure uint64, now protocol.Instant) {
 }
 
 // forgotten takes in that the session is over: the group may have gone on without this member, with other settings.
-func (m *Member) forgotten() {
-	if s := &m.standing; s.word == fits {
+func (m *Member) forgotten(now protocol.Instant) {
+	s := &m.standing
+	if s.word == fits {
 		s.word = unheard
+	}
+	if s.sight == lately {
+		s.sight, s.quiet = unseen, now
 	}
 }
 
@@ -110,7 +118,7 @@ func (m *Member) Stands() bool { return m.standing.is }
 // stand decides it anew.
 func (m *Member) stand(now protocol.Instant) {
 	s := &m.standing
-	seen := s.sight == vacant || s.sight == own
+	seen := s.sight == vacant || s.sight == own || s.sight == lately
 	silent := s.sight != others && now >= s.quiet.Add(m.Cover())
 	s.is = s.word == fits || s.word == unheard && seen || silent
 }

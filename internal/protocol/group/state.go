@@ -50,7 +50,7 @@ func (m *Member) state(c *protocol.Coder) {
 	s := &m.standing
 	c.Bools(&s.is)
 	protocol.Small(c, &s.word, "a coordinator's word", unheard, unfitted)
-	protocol.Small(c, &s.sight, "what is seen of E", unseen, own)
+	protocol.Small(c, &s.sight, "what is seen of E", unseen, lately)
 	c.Uints(&s.top)
 	c.Durations(&s.cover, &s.owed)
 	c.Instants(&s.quiet, &s.then)
