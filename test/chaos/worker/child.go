@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -48,7 +49,7 @@ func bear(keys int) (board, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("/proc/self/exe", "child")
+	cmd := exec.Command("/proc/self/exe", "child", strconv.Itoa(os.Getpid()))
 	cmd.Stderr, cmd.ExtraFiles = os.Stderr, []*os.File{f}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -73,9 +74,15 @@ func (b board) clear(key int64) {
 
 // child ignores requests to end. It stamps the lives of its parent's keys, each until the claim is over that was proven
 // last: also when the parent is dead, or frozen. It ends when no claim is left of a parent that is dead.
-func child(s surroundings) error {
+func child(s surroundings, args []string) error {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
-	parent := os.Getppid()
+	if len(args) != 1 {
+		return usagef("child has the arguments %q; want the process id of its parent", args)
+	}
+	parent, err := strconv.Atoi(args[0]) // which may be dead by now
+	if err != nil {
+		return usagef("the parent is %q; want its process id", args[0])
+	}
 	f := os.NewFile(3, "board")
 	info, err := f.Stat()
 	if err != nil {

@@ -67,7 +67,7 @@ func start(args []string) error {
 	if role == "burn" {
 		return burn(args)
 	}
-	if len(args) > 0 && role != "guarded" && role != "member" && role != "watch" {
+	if len(args) > 0 && role != "guarded" && role != "member" && role != "child" && role != "watch" {
 		return usagef("%s takes no arguments, and has %q", role, args)
 	}
 	s, err := readSurroundings()
@@ -84,7 +84,7 @@ func start(args []string) error {
 	case "member":
 		return member(s, args)
 	case "child": // of a guarded member
-		return child(s)
+		return child(s, args)
 	case "watch":
 		return watch(s, args)
 	case "register":
