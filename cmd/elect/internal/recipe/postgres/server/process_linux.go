@@ -31,7 +31,17 @@ const (
 type postmaster struct {
 	pid  int
 	out  *pump
+	said chan struct{} // closed when all that it and its processes have written was read
 	done chan struct{}
+}
+
+// last is the reason of one whose processes have ended.
+func (m *postmaster) last() string {
+	select {
+	case <-m.said:
+	case <-time.After(grace):
+	}
+	return m.out.Last()
 }
 
 func (m *postmaster) running() bool {
@@ -135,7 +145,7 @@ func (s *Server) launch(cfg Config, args []string) (*postmaster, error) {
 		return nil, err
 	}
 	defer write.Close()
-	m := &postmaster{out: newPump(cfg.Output), done: make(chan struct{})}
+	m := &postmaster{out: newPump(cfg.Output), said: make(chan struct{}), done: make(chan struct{})}
 	cmd := exec.Command(filepath.Join(s.bin, "postgres"), args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", write, write
 	cmd.Env = environment("PGSERVICEFILE=" + s.serviceFile())
@@ -145,6 +155,7 @@ func (s *Server) launch(cfg Config, args []string) (*postmaster, error) {
 	}
 	m.pid = cmd.Process.Pid
 	go func() { // until every process of the server has ended
+		defer close(m.said)
 		defer read.Close()
 		_, _ = io.Copy(m.out, read)
 	}()
@@ -173,7 +184,7 @@ func (s *Server) ready(ctx context.Context, m *postmaster, standby bool) error {
 		select {
 		case <-m.done:
 			_ = s.Stop(ctx, Immediate)
-			last := m.out.Last()
+			last := m.last()
 			err := fmt.Errorf("PostgreSQL ended while it started: %s", printable.Line(last, maxTold))
 			if elsewhere(last) {
 				err = fmt.Errorf("%w: %w", err, ErrElsewhere)
@@ -181,7 +192,7 @@ func (s *Server) ready(ctx context.Context, m *postmaster, standby bool) error {
 			return err
 		case <-ctx.Done():
 			_ = s.Stop(ctx, Immediate)
-			return fmt.Errorf("PostgreSQL does not accept connections: %w: %s", context.Cause(ctx), printable.Line(m.out.Last(), maxTold))
+			return fmt.Errorf("PostgreSQL does not accept connections: %w: %s", context.Cause(ctx), printable.Line(m.last(), maxTold))
 		case <-tick.C:
 		}
 	}
