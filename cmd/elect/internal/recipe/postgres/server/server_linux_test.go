@@ -456,9 +456,13 @@ func TestSettings(t *testing.T) {
 		if _, err := a.Reload(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %s", err, want)
 		}
-		if got, err := value[string](t.Context(), a.Server, "SHOW work_mem"); err != nil || got == "7MB" || a.config().Parameters["work_mem"] != former.Parameters["work_mem"] {
-			t.Errorf("work_mem is %s, %v; want the former one", got, err)
+		if a.config().Parameters["work_mem"] != former.Parameters["work_mem"] {
+			t.Errorf("work_mem is configured as %s; want the former value", a.config().Parameters["work_mem"])
 		}
+		harness.Eventually(t, "the former work_mem is in force", func() bool { // the postmaster may just read its files for the reload before
+			got, err := value[string](t.Context(), a.Server, "SHOW work_mem")
+			return err == nil && got != "7MB"
+		})
 		must(t, os.WriteFile(filepath.Join(a.data, "postgresql.conf"), nil, 0o600))
 	}
 	must(t, a.Stop(t.Context(), Fast))
