@@ -19,8 +19,8 @@ import (
 )
 
 // Client asks a server of this package, such as elect agent on the same machine, for a program that stands in no
-// election itself. The zero Client with a URL is ready. Any number of goroutines may use it. A Client must not be copied after its
-// first use.
+// election itself. The zero Client with a URL is ready. Any number of goroutines may use it. A Client must not be copied
+// after its first use.
 //
 // Its answers are what the server knew when it answered. Where an action by a former leader would do harm, send the token
 // along, to a resource that checks it.

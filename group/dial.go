@@ -339,8 +339,9 @@ func dial(ctx context.Context, reach reach, hello *wire.Hello, t target) (nc net
 	return nc, r, nil
 }
 
-// stand leads the election again and again while this member's machine says that it may, and coordinates while it does. What the election calls permanent is tried
-// again, too: an operator may mend it, and a group without candidates loses all its keys.
+// stand leads the election again and again while this member's machine says that it may, and coordinates while it does.
+// What the election calls permanent is tried again, too: an operator may mend it, and a group without candidates loses
+// all its keys.
 func (g *Group) stand(ctx context.Context) {
 	var r retries
 	for ctx.Err() == nil {

@@ -48,12 +48,7 @@ func (s *setup) round(ctx context.Context, kind Kind) error {
 	if err != nil {
 		return err
 	}
-	s.nodes[victim] = nil
-	_ = m.in.Close()
-	if err := s.led(ctx); err != nil {
-		return err
-	}
-	more, err := s.logs(ctx)
+	more, err := s.without(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -79,6 +74,16 @@ func (s *setup) leave(ctx context.Context, m *member) ([]ofNode, error) {
 		return nil, err
 	}
 	return addLog(nil, m.index, a.Log)
+}
+
+// without waits until the other nodes lead all keys, and returns what has happened there.
+func (s *setup) without(ctx context.Context, m *member) ([]ofNode, error) {
+	s.nodes[m.index] = nil
+	_ = m.in.Close()
+	if err := s.led(ctx); err != nil {
+		return nil, err
+	}
+	return s.logs(ctx)
 }
 
 // gone waits until nothing of a node lives.
@@ -116,12 +121,7 @@ func (s *setup) joins(ctx context.Context) error {
 	if events, err = s.leave(ctx, m); err != nil {
 		return err
 	}
-	s.nodes[Nodes] = nil
-	_ = m.in.Close()
-	if err := s.led(ctx); err != nil {
-		return err
-	}
-	more, err := s.logs(ctx)
+	more, err := s.without(ctx, m)
 	if err != nil {
 		return err
 	}
